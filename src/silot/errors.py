@@ -1,0 +1,98 @@
+"""The exceptions of silot, each with a stable code and an exit status.
+
+::
+
+    SilotError
+    ├── InputError         exit 3   data that cannot be a measure, or an option out of range
+    │   └── MismatchError  exit 5   data that are fine alone and do not fit together
+    ├── FileError          exit 4   a file that is missing, unreadable or of an unknown kind
+    ├── HolderError        exit 6   a holder failed, timed out or answered nonsense
+    │   └── RefusedError   exit 7   a holder's policy refused the question
+    ├── SolverError        exit 8   a solver could not certify its result
+    ├── ExtraError         exit 9   an optional dependency is not installed
+    └── WireError          exit 10  bytes that are not a message of silot
+
+A message says what arrived and what to do. It never quotes a value of the data: row and
+column numbers only.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class SilotError(Exception):
+    """Base of every error silot raises on purpose.
+
+    Parameters
+    ----------
+    message
+        What arrived and what to do about it.
+    code
+        Stable, machine readable name of the case, such as ``"measure-nan"``.
+    """
+
+    exit_status: ClassVar[int] = 1
+
+    def __init__(self, message: str, *, code: str) -> None:
+        super().__init__(message)
+        self.message = message
+        self.code = code
+
+    def __str__(self) -> str:
+        return f"[{self.code}] {self.message}"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_rebuild, (type(self), self.message, self.code))
+
+
+def _rebuild(kind: type[SilotError], message: str, code: str) -> SilotError:
+    return kind(message, code=code)
+
+
+class InputError(SilotError):
+    """Data that cannot be a measure, or an option out of its range."""
+
+    exit_status = 3
+
+
+class MismatchError(InputError):
+    """Data that are fine alone and do not fit together."""
+
+    exit_status = 5
+
+
+class FileError(SilotError):
+    """A file that is missing, unreadable, or of a kind silot does not know."""
+
+    exit_status = 4
+
+
+class HolderError(SilotError):
+    """A holder failed, timed out, or answered something that is not an answer."""
+
+    exit_status = 6
+
+
+class RefusedError(HolderError):
+    """A holder's policy refused the question."""
+
+    exit_status = 7
+
+
+class SolverError(SilotError):
+    """A solver stopped without a result it can certify."""
+
+    exit_status = 8
+
+
+class ExtraError(SilotError):
+    """An optional dependency is needed and not installed."""
+
+    exit_status = 9
+
+
+class WireError(SilotError):
+    """Bytes that are not a message of silot, or exceed its limits."""
+
+    exit_status = 10

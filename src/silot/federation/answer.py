@@ -1,0 +1,104 @@
+"""What comes back from a holder: an answer, or a failure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import WireError
+from .message import Message, Scalar, decode, encode
+
+Array = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Named arrays and scalars, nothing else."""
+
+    arrays: Mapping[str, npt.NDArray[Any]] = field(
+        default_factory=dict[str, npt.NDArray[Any]], repr=False
+    )
+    scalars: Mapping[str, Scalar] = field(default_factory=dict[str, Scalar])
+
+    def array(self, name: str, *, ndim: int, columns: int | None = None) -> Array:
+        """Return a finite float64 array of the answer, or raise a ``WireError``."""
+        value = self.arrays.get(name)
+        if value is None or value.dtype != np.float64 or value.ndim != ndim or 0 in value.shape:
+            raise _malformed(f"no float64 array {name!r} with {ndim} axes")
+        if columns is not None and value.shape[-1] != columns:
+            raise _malformed(f"array {name!r} with {value.shape[-1]} columns, not {columns}")
+        if not np.isfinite(value).all():
+            raise _malformed(f"array {name!r} with values that are not finite")
+        return value
+
+    def number(self, name: str) -> float:
+        """Return a finite non-negative number of the answer, or raise a ``WireError``."""
+        value = self.optional_number(name)
+        if value is None:
+            raise _malformed(f"no number {name!r}")
+        return value
+
+    def optional_number(self, name: str) -> float | None:
+        """Like ``number``, ``None`` when the holder did not send it."""
+        value = self.scalars.get(name)
+        if value is None:
+            return None
+        if isinstance(value, bool | str) or not np.isfinite(value) or value < 0:
+            raise _malformed(f"{name!r} that is not a finite number of zero or more")
+        return float(value)
+
+    def flag(self, name: str) -> bool:
+        """Return a truth value of the answer, or raise a ``WireError``."""
+        value = self.scalars.get(name)
+        if not isinstance(value, bool):
+            raise _malformed(f"no truth value {name!r}")
+        return value
+
+
+def _malformed(what: str) -> WireError:
+    return WireError(
+        f"the answer has {what}. The holder runs other code, or a broken one.",
+        code="answer-malformed",
+    )
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a holder gave no answer: our code and the type of the error, never its text.
+
+    Attributes
+    ----------
+    code
+        Stable code, such as ``"policy-level"`` or ``"holder-raised"``.
+    kind
+        ``"refused"``, ``"failed"`` or ``"timeout"``.
+    error
+        Type of the exception behind it, empty when there was none.
+    """
+
+    code: str
+    kind: str = "failed"
+    error: str = ""
+
+
+def encode_reply(reply: Answer | Failure) -> bytes:
+    """Turn a holder's reply into bytes."""
+    if isinstance(reply, Failure):
+        scalars: dict[str, Scalar] = {"code": reply.code, "error": reply.error}
+        return encode(Message("failure", reply.kind, scalars))
+    return encode(Message("answer", "answer", reply.scalars, reply.arrays))
+
+
+def decode_reply(data: bytes) -> Answer | Failure:
+    """Read a holder's reply."""
+    message = decode(data)
+    if message.type == "answer":
+        return Answer(message.arrays, message.scalars)
+    code, error = message.scalars.get("code"), message.scalars.get("error")
+    if message.type != "failure" or not isinstance(code, str) or not isinstance(error, str):
+        raise WireError("the reply is neither an answer nor a failure.", code="wire-format")
+    return Failure(code, message.kind, error)

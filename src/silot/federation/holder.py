@@ -1,0 +1,104 @@
+"""The party that owns a measure. Raw records are reached from this file only."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections import OrderedDict
+from dataclasses import replace
+
+from ..errors import SilotError
+from ..measure import Embedding, Measure
+from .answer import Answer, Array, Failure, encode_reply
+from .policy import Policy
+from .question import Interpolate, Question, decode_question
+
+_CACHED_REPLIES = 16
+
+
+class Holder:
+    """A private measure that answers questions under a policy.
+
+    Parameters
+    ----------
+    measure
+        The holder's data.
+    policy
+        Its rules; the default ``Policy()`` allows nothing that gives records back.
+
+    Examples
+    --------
+    >>> from silot.federation import Describe
+    >>> Holder(Measure([[0.0, 1.0]])).answer(Describe()).scalars["dimension"]
+    2
+    """
+
+    def __init__(self, measure: Measure, policy: Policy | None = None) -> None:
+        self._measure = measure
+        self.policy = policy if policy is not None else Policy()
+        self._replies: OrderedDict[bytes, bytes] = OrderedDict()
+        self._embedded: dict[Embedding, tuple[Array, Array]] = {}
+        self._lock = threading.Lock()
+
+    def __repr__(self) -> str:
+        return f"Holder(policy level {self.policy.level!r})"
+
+    def reply(self, message: bytes) -> bytes:
+        """Answer a question given as bytes, as bytes. Never raises.
+
+        The same question gets the same bytes again without computing anything.
+        """
+        key = hashlib.sha256(message).digest()
+        with self._lock:
+            if key in self._replies:
+                self._replies.move_to_end(key)
+                return self._replies[key]
+        try:
+            encoded = encode_reply(self.answer(decode_question(message)))
+        except SilotError as error:
+            return encode_reply(Failure(error.code, "failed", type(error).__name__))
+        with self._lock:
+            self._replies[key] = encoded
+            while len(self._replies) > _CACHED_REPLIES:
+                self._replies.popitem(last=False)
+        return encoded
+
+    def _arrays(self, embedding: Embedding) -> tuple[Array, Array]:
+        # Label coordinates are the same in every round: computed once.
+        with self._lock:
+            if embedding not in self._embedded:
+                self._embedded[embedding] = self._measure.arrays(embedding)
+            return self._embedded[embedding]
+
+    def answer(self, question: Question) -> Answer | Failure:
+        """Answer a question, or say why not. Never raises."""
+        code = self.policy.refusal(question, self._measure.size)
+        if code is not None:
+            return Failure(code, "refused")
+        if not self.policy.distances and isinstance(question, Interpolate):
+            question = replace(question, scalars=False)
+        try:
+            return question.compute(*self._arrays(question.embedding))
+        except SilotError as error:
+            return Failure(error.code, "failed", type(error).__name__)
+        except Exception as error:
+            # The boundary of the holder: whatever went wrong, its text may quote records and
+            # stays here. Only the type leaves.
+            return Failure("holder-raised", "failed", type(error).__name__)
+
+
+class Own:
+    """The coordinator's own measure: it answers the coordinator without any message.
+
+    Parameters
+    ----------
+    measure
+        Data of whoever runs the protocol.
+    """
+
+    def __init__(self, measure: Measure) -> None:
+        self._measure = measure
+
+    def answer(self, question: Question) -> Answer | Failure:
+        """Compute the answer; errors are raised, for they are the caller's own."""
+        return question.compute(*self._measure.arrays(question.embedding))

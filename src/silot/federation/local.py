@@ -1,0 +1,194 @@
+"""The embedded runtime: holders in this process, through the same bytes as deployed ones."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol as TypingProtocol
+from typing import Self, TypeVar
+
+import numpy.typing as npt
+
+from ..errors import InputError, MismatchError, WireError
+from ..measure import Measure
+from ..results import Run
+from .answer import Answer, Failure, decode_reply
+from .holder import Holder
+from .policy import Policy
+from .protocol import COORDINATOR, Answers, Protocol, Questions, drive
+from .question import encode_question
+from .transcript import Entry, Transcript
+
+
+class Billable(TypingProtocol):
+    """A result that takes the bill of the run that made it."""
+
+    def with_run(self, run: Run) -> Self:
+        """Return the result with its bill."""
+        ...
+
+
+B = TypeVar("B", bound=Billable)
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a run has come: exchanges done, and the most it will make."""
+
+    protocol: str
+    rounds: int
+    expected_rounds: int
+
+
+class LocalFederation:
+    """Holders by name, in this process.
+
+    Every question and answer is turned into bytes and back, exactly as between machines, so
+    that bytes on the bill are real. Holders answer concurrently.
+
+    Parameters
+    ----------
+    holders
+        ``Holder`` objects by name. A ``Measure`` or an array stands for a holder whose data
+        the caller owns: its policy allows everything.
+    timeout
+        Seconds a holder has for one answer; ``None`` waits. A holder that exceeds it counts as
+        failed, and its computation is abandoned in the background.
+
+    Raises
+    ------
+    InputError
+        No holders, or a name that is not a non-empty text of its own.
+
+    Examples
+    --------
+    >>> from silot.protocols import direct
+    >>> fed = LocalFederation({"north": [[0.0, 0.0]], "south": [[3.0, 4.0]]})
+    >>> round(fed.run(direct("north", "south")).value, 9)
+    5.0
+    """
+
+    def __init__(
+        self,
+        holders: Mapping[str, Holder | Measure | npt.ArrayLike],
+        *,
+        timeout: float | None = None,
+    ) -> None:
+        if not holders:
+            raise InputError("a federation needs at least one holder.", code="holder-names")
+        for name in holders:
+            if not isinstance(name, str) or not name or name == COORDINATOR:
+                raise InputError(
+                    f"{name!r} cannot name a holder: a non-empty text other than "
+                    f"{COORDINATOR!r} is needed.",
+                    code="holder-names",
+                )
+        if timeout is not None and not timeout > 0:
+            raise InputError(f"timeout is {timeout!r}; seconds are needed.", code="option-timeout")
+        self._timeout = timeout
+        self._holders = {
+            name: holder
+            if isinstance(holder, Holder)
+            else Holder(Measure.of(holder), Policy.open())
+            for name, holder in holders.items()
+        }
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the holders."""
+        return tuple(self._holders)
+
+    def run(
+        self, protocol: Protocol[B], *, progress: Callable[[Progress], None] | None = None
+    ) -> B:
+        """Run a protocol and return its result with its bill and transcript.
+
+        Parameters
+        ----------
+        protocol
+            What to run; build it with a function of ``silot.protocols``.
+        progress
+            Called after every exchange.
+
+        Raises
+        ------
+        MismatchError
+            The protocol names a holder this federation does not have.
+        HolderError, RefusedError
+            A holder the protocol cannot do without failed or refused.
+        """
+        unknown = [name for name in protocol.holders if name not in self._holders]
+        if unknown:
+            raise MismatchError(
+                f"there is no holder {unknown[0]!r}; holders are {', '.join(self._holders)}.",
+                code="holder-unknown",
+            )
+        began = time.perf_counter()
+        entries: list[Entry] = []
+        rounds = 0
+
+        def exchange(questions: Questions) -> Answers:
+            nonlocal rounds
+            if not questions:
+                return {}
+            answers = self._exchange(questions, rounds, began, entries)
+            rounds += 1
+            if progress is not None:
+                progress(Progress(protocol.name, rounds, protocol.expected_rounds))
+            return answers
+
+        result = drive(protocol, exchange)
+        transcript = Transcript(protocol.name, dict(protocol.parameters), tuple(entries))
+        return result.with_run(
+            Run(
+                rounds=rounds,
+                bytes_sent=transcript.bytes_sent,
+                bytes_received=transcript.bytes_received,
+                seconds=time.perf_counter() - began,
+                disclosure=str(protocol.disclosure),
+                transcript=transcript,
+            )
+        )
+
+    def _exchange(
+        self, questions: Questions, round_: int, began: float, entries: list[Entry]
+    ) -> Answers:
+        """Send each question to its holder, all at once, and collect replies."""
+        replies: dict[str, tuple[float, bytes]] = {}
+        threads: dict[str, threading.Thread] = {}
+        for name in sorted(questions):
+            message = encode_question(questions[name])
+            entries.append(Entry(round_, name, "sent", time.perf_counter() - began, message))
+
+            def work(name: str = name, message: bytes = message) -> None:
+                reply = self._holders[name].reply(message)
+                replies[name] = (time.perf_counter() - began, reply)
+
+            # Daemons: a holder that never answers must not keep the interpreter alive.
+            threads[name] = threading.Thread(target=work, daemon=True)
+            threads[name].start()
+        deadline = None if self._timeout is None else time.monotonic() + self._timeout
+        answers: dict[str, Answer | Failure] = {}
+        for name, thread in threads.items():
+            thread.join(None if deadline is None else max(0.0, deadline - time.monotonic()))
+            reply = replies.get(name)
+            if reply is None:
+                kind = "timeout" if thread.is_alive() else "failed"
+                code = "holder-timeout" if thread.is_alive() else "holder-raised"
+                answers[name] = Failure(code, kind)
+                continue
+            entries.append(Entry(round_, name, "received", *reply))
+            answers[name] = _read(reply[1])
+        return answers
+
+
+def _read(reply: bytes) -> Answer | Failure:
+    try:
+        return decode_reply(reply)
+    except WireError as error:
+        return Failure(error.code, "failed", type(error).__name__)
+
+
+__all__ = ["Billable", "LocalFederation", "Progress"]

@@ -1,0 +1,144 @@
+"""Messages as bytes: named arrays and scalars, checked before anything is allocated."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import msgpack
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import WireError
+
+Scalar = bool | int | float | str | None
+
+VERSION = 1
+LARGEST_MESSAGE = 1 << 30
+_LARGEST_COUNT = 64
+_LARGEST_TEXT = 4096
+_LARGEST_NDIM = 4
+_NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
+_DTYPES = {name: np.dtype(name) for name in ("<f8", "<f4", "<i8", "<i4", "|u1", "|b1")}
+
+
+@dataclass(frozen=True)
+class Message:
+    """One message: its type, its kind, and named scalars and arrays."""
+
+    type: str
+    kind: str
+    scalars: Mapping[str, Scalar] = field(default_factory=dict[str, Scalar])
+    arrays: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict[str, npt.NDArray[Any]])
+
+
+def encode(message: Message) -> bytes:
+    """Turn a message into bytes (msgpack; arrays as dtype, shape and raw little-endian data)."""
+    arrays: dict[str, list[Any]] = {}
+    for name, value in message.arrays.items():
+        array = np.ascontiguousarray(value)
+        dtype = array.dtype.newbyteorder("<").str
+        if dtype not in _DTYPES:
+            raise WireError(
+                f"array {name!r} has dtype {array.dtype}; only {', '.join(_DTYPES)} may travel.",
+                code="wire-dtype",
+            )
+        arrays[name] = [dtype, list(array.shape), array.astype(dtype, copy=False).tobytes()]
+    body = {
+        "version": VERSION,
+        "type": message.type,
+        "kind": message.kind,
+        "scalars": dict(message.scalars),
+        "arrays": arrays,
+    }
+    packed = cast("bytes", msgpack.packb(body, use_bin_type=True))
+    if len(packed) > LARGEST_MESSAGE:
+        raise WireError(
+            f"a message of {len(packed)} bytes exceeds the limit of {LARGEST_MESSAGE}. Use a "
+            "smaller support or fewer records.",
+            code="wire-size",
+        )
+    return packed
+
+
+def decode(data: bytes, *, largest: int = LARGEST_MESSAGE) -> Message:
+    """Read a message, trusting nothing: size, structure, names, dtypes and shapes are checked.
+
+    Arrays are read-only views of ``data``: nothing is allocated for them.
+    """
+    if len(data) > largest:
+        raise WireError(
+            f"a message of {len(data)} bytes exceeds the limit of {largest}.", code="wire-size"
+        )
+    try:
+        body: object = msgpack.unpackb(data, raw=False, strict_map_key=True)
+    except (ValueError, TypeError, msgpack.UnpackException) as error:
+        raise WireError(
+            f"the bytes are not a message ({type(error).__name__}).", code="wire-format"
+        ) from None
+    parts = _mapping(body, "message")
+    if parts.get("version") != VERSION:
+        raise WireError(
+            f"the message is of version {parts.get('version')!r}, this is version {VERSION}. "
+            "Install the same silot on both sides.",
+            code="wire-version",
+        )
+    type_, kind = parts.get("type"), parts.get("kind")
+    if not isinstance(type_, str) or not isinstance(kind, str) or len(kind) > _LARGEST_TEXT:
+        raise WireError("the message has no type and kind.", code="wire-format")
+    scalars = {
+        _name(name): _scalar(value)
+        for name, value in _mapping(parts.get("scalars"), "scalars").items()
+    }
+    arrays = {
+        _name(name): _array(value)
+        for name, value in _mapping(parts.get("arrays"), "arrays").items()
+    }
+    return Message(type_, kind, scalars, arrays)
+
+
+def _mapping(value: object, what: str) -> dict[object, object]:
+    if not isinstance(value, dict) or len(cast("dict[object, object]", value)) > _LARGEST_COUNT:
+        raise WireError(f"the {what} is not a map of at most {_LARGEST_COUNT} entries.",
+                        code="wire-format")
+    return cast("dict[object, object]", value)
+
+
+def _name(value: object) -> str:
+    if not isinstance(value, str) or not _NAME.fullmatch(value):
+        raise WireError("a field name is not a lower-case identifier.", code="wire-format")
+    return value
+
+
+def _scalar(value: object) -> Scalar:
+    if isinstance(value, str) and len(value) > _LARGEST_TEXT:
+        raise WireError(f"a text is longer than {_LARGEST_TEXT} characters.", code="wire-size")
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    raise WireError("a scalar is not a number, text or null.", code="wire-format")
+
+
+def _array(value: object) -> npt.NDArray[Any]:
+    items = cast("list[object]", value) if isinstance(value, list) else []
+    if len(items) != 3:
+        raise WireError("an array is not [dtype, shape, data].", code="wire-format")
+    dtype_name, shape_value, data = items
+    if not isinstance(dtype_name, str) or dtype_name not in _DTYPES:
+        raise WireError(
+            f"an array has a dtype other than {', '.join(_DTYPES)}.", code="wire-dtype"
+        )
+    shape = cast("list[object]", shape_value) if isinstance(shape_value, list) else []
+    extents: list[int] = []
+    for extent in shape:
+        if not isinstance(extent, int) or isinstance(extent, bool) or extent < 0:
+            raise WireError("an array has a shape that is not sizes.", code="wire-shape")
+        extents.append(extent)
+    if not isinstance(shape_value, list) or len(extents) > _LARGEST_NDIM:
+        raise WireError("an array has a shape that is not sizes.", code="wire-shape")
+    dtype = _DTYPES[dtype_name]
+    if not isinstance(data, bytes) or len(data) != math.prod(extents) * dtype.itemsize:
+        raise WireError("an array's data do not fill its shape.", code="wire-shape")
+    return np.frombuffer(data, dtype=dtype).reshape(extents)

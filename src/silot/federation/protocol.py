@@ -1,0 +1,115 @@
+"""Protocols: generators of questions, and the one loop that drives them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from ..errors import HolderError, MismatchError, RefusedError
+from .answer import Answer, Failure
+from .disclosure import Disclosure
+from .message import Scalar
+from .question import Answerer, Question
+
+R = TypeVar("R")
+
+Questions = Mapping[str, Question]
+Answers = Mapping[str, Answer | Failure]
+Steps = Generator[Questions, Answers, R]
+Exchange = Callable[[Questions], Answers]
+
+COORDINATOR = "coordinator"
+"""Name of the coordinator's own side in a protocol; no holder may be called so."""
+
+
+@dataclass(frozen=True)
+class Protocol(Generic[R]):
+    """What to ask whom, as data: the same object runs on every runtime, any number of times.
+
+    Attributes
+    ----------
+    name
+        Name of the method.
+    holders
+        Names of the holders it talks to.
+    disclosure
+        Finest thing any of its answers discloses.
+    parameters
+        Options it was built with, for the record.
+    start
+        Makes a fresh generator: it yields questions by holder, is sent answers by holder, and
+        returns the result.
+    expected_rounds
+        Most exchanges it will make.
+    """
+
+    name: str
+    holders: tuple[str, ...]
+    disclosure: Disclosure
+    start: Callable[[], Steps[R]] = field(repr=False)
+    parameters: Mapping[str, Scalar] = field(default_factory=dict[str, Scalar])
+    expected_rounds: int = 1
+
+    def __post_init__(self) -> None:
+        doubled = len(set(self.holders)) < len(self.holders)
+        if doubled or not self.holders or COORDINATOR in self.holders:
+            raise MismatchError(
+                f"holders are {list(self.holders)}: distinct names are needed, none of them "
+                f"{COORDINATOR!r}.",
+                code="holder-names",
+            )
+
+
+def drive(protocol: Protocol[R], exchange: Exchange) -> R:
+    """Run a protocol: pass its questions to ``exchange`` and the answers back, to the end."""
+    steps = protocol.start()
+    try:
+        questions = next(steps)
+        while True:
+            questions = steps.send(exchange(questions))
+    except StopIteration as stop:
+        return stop.value
+
+
+def ask(questions: Questions, own: Answerer | None = None) -> Steps[Answers]:
+    """Ask the holders, and answer the question of ``COORDINATOR`` with its own measure."""
+    remote = {name: question for name, question in questions.items() if name != COORDINATOR}
+    answers: dict[str, Answer | Failure] = dict((yield remote))
+    if COORDINATOR in questions:
+        if own is None:
+            raise MismatchError("the coordinator has no measure of its own.", code="holder-names")
+        answers[COORDINATOR] = own.answer(questions[COORDINATOR])
+    return answers
+
+
+def required(answers: Answers, name: str) -> Answer:
+    """Return the answer of ``name``, or raise what its failure means."""
+    answer = answers.get(name, Failure("holder-silent"))
+    if isinstance(answer, Answer):
+        return answer
+    raise failure_error(name, answer)
+
+
+_CURES = {
+    "policy-level": "its policy does not allow this disclosure level. Ask the holder to raise "
+    "Policy(level=...), or use a method that discloses less",
+    "policy-question": "its policy does not allow this kind of question",
+    "policy-support": "its policy wants a reference with more atoms. Raise the support",
+    "policy-records": "it has fewer records than its policy answers about",
+    "policy-distances": "its policy does not allow telling distances",
+    "labels-absent": "its records have no labels. Leave the label option out",
+    "dimension-mismatch": "its records have another number of features than the reference",
+    "holder-timeout": "it did not answer in time. Raise the timeout",
+    "holder-raised": "its code raised an error; the holder's own log says more",
+    "holder-silent": "it gave no answer",
+}
+
+
+def failure_error(name: str, failure: Failure) -> HolderError:
+    """The exception a failure stands for, in words made on this side of the wire."""
+    cure = _CURES.get(failure.code, "it could not answer")
+    error = f" ({failure.error})" if failure.error else ""
+    message = f"holder {name!r} {failure.kind}{error}: {cure}."
+    kind = RefusedError if failure.kind == "refused" else HolderError
+    return kind(message, code=failure.code)

@@ -1,0 +1,279 @@
+"""The questions a coordinator may ask, and the computation each one stands for.
+
+A question is data: the same object is sent over any runtime. ``compute`` is the pure
+computation on the holder's arrays; the holder runs it after its policy allowed the question.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import InputError, MismatchError, WireError
+from ..measure import Embedding
+from ..transport import Interpolant, cost_matrix, exact_plan, interpolate
+from ..transport import moments as moments_of
+from ..transport.geodesic import Interpolation
+from .answer import Answer, Failure
+from .disclosure import Disclosure
+from .message import Message, Scalar, decode, encode
+
+Array = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """Base of all questions.
+
+    Attributes
+    ----------
+    embedding
+        Label coordinates the holder adds to its records first (``"none"`` for records alone).
+    """
+
+    kind: ClassVar[str] = ""
+    level: ClassVar[Disclosure] = Disclosure.RECORD
+
+    embedding: Embedding = "none"
+
+    def compute(self, points: Array, weights: Array) -> Answer:
+        """Answer from a holder's (embedded) points and weights."""
+        raise InputError(f"{type(self).__name__} is not a question.", code="question-unknown")
+
+    @property
+    def support(self) -> int | None:
+        """Number of reference atoms it brings along, if any."""
+        return None
+
+
+class Answerer(Protocol):
+    """Something that answers questions at once: the coordinator's own measure."""
+
+    def answer(self, question: Question) -> Answer | Failure:
+        """Answer a question."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Describe(Question):
+    """Size, dimension, and whether weights are uniform: what two parties need to agree."""
+
+    kind: ClassVar[str] = "describe"
+    level: ClassVar[Disclosure] = Disclosure.SCALAR
+
+    def compute(self, points: Array, weights: Array) -> Answer:
+        used = weights[weights > 0]
+        return Answer(
+            scalars={
+                "records": len(used),
+                "dimension": points.shape[1],
+                "uniform": bool(np.ptp(used) <= 1e-12 * used.max()),
+            }
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Records(Question):
+    """The records themselves: pooling, the baseline every protocol is compared with."""
+
+    kind: ClassVar[str] = "records"
+    level: ClassVar[Disclosure] = Disclosure.RECORD
+
+    def compute(self, points: Array, weights: Array) -> Answer:
+        used = weights > 0
+        return Answer({"points": points[used], "weights": weights[used]})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Moments(Question):
+    """Mean and covariance, for the Gelbrich lower bound."""
+
+    kind: ClassVar[str] = "moments"
+    level: ClassVar[Disclosure] = Disclosure.AGGREGATE
+
+    def compute(self, points: Array, weights: Array) -> Answer:
+        found = moments_of(points, weights)
+        return Answer({"mean": found.mean, "covariance": found.covariance})
+
+
+@dataclass(frozen=True, kw_only=True)
+class _WithReference(Question):
+    """A question about a reference measure that travels with it."""
+
+    reference: Array
+    reference_weights: Array
+    p: int = 2
+
+    @property
+    def support(self) -> int | None:
+        return len(self.reference)
+
+    def _check(self, points: Array) -> None:
+        if self.reference.ndim != 2 or self.reference.shape[1] != points.shape[1]:
+            raise MismatchError(
+                "the reference has another number of features than the records.",
+                code="dimension-mismatch",
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DistanceTo(_WithReference):
+    """``W_p`` of the records and a reference: one number."""
+
+    kind: ClassVar[str] = "distance-to"
+    level: ClassVar[Disclosure] = Disclosure.SCALAR
+
+    def compute(self, points: Array, weights: Array) -> Answer:
+        self._check(points)
+        plan = exact_plan(points, self.reference, weights, self.reference_weights, p=self.p)
+        return Answer(scalars={"distance": plan.distance, "optimal": plan.optimal})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Interpolate(_WithReference):
+    """An interpolating measure between the records (t = 0) and a reference (t = 1).
+
+    With ``on_reference`` a barycentric interpolant is supported on the reference's atoms, else
+    on the records. ``scalars`` asks for the distance to the reference and the displacement too.
+    Every record can be computed back from the answer.
+    """
+
+    kind: ClassVar[str] = "interpolate"
+    level: ClassVar[Disclosure] = Disclosure.RECORD
+
+    t: float
+    interpolation: Interpolation = "barycentric"
+    on_reference: bool = False
+    scalars: bool = True
+
+    def compute(self, points: Array, weights: Array) -> Answer:
+        found = self._interpolate(points, weights)
+        sent: dict[str, Scalar] = {"geodesic": found.geodesic, "optimal": found.optimal}
+        if self.scalars:
+            sent |= {"distance": found.distance, "displacement": found.displacement}
+        return Answer({"atoms": found.atoms, "weights": found.weights}, sent)
+
+    def _interpolate(self, points: Array, weights: Array) -> Interpolant:
+        self._check(points)
+        return interpolate(
+            points,
+            self.reference,
+            weights,
+            self.reference_weights,
+            t=self.t,
+            p=self.p,
+            interpolation=self.interpolation,
+            support="y" if self.on_reference else "x",
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _WithTarget(Interpolate):
+    """An interpolant that stays with the holder, compared with a target it is sent."""
+
+    target: Array
+    target_weights: Array
+
+    def _common(self, found: Interpolant) -> dict[str, Scalar]:
+        sent: dict[str, Scalar] = {"geodesic": found.geodesic, "optimal": found.optimal}
+        if self.scalars:
+            sent["displacement"] = found.displacement
+        return sent
+
+
+@dataclass(frozen=True, kw_only=True)
+class InterpolantDistance(_WithTarget):
+    """``W_p`` of the interpolant and a target: one number."""
+
+    kind: ClassVar[str] = "interpolant-distance"
+    level: ClassVar[Disclosure] = Disclosure.SCALAR
+
+    def compute(self, points: Array, weights: Array) -> Answer:
+        found = self._interpolate(points, weights)
+        plan = exact_plan(found.atoms, self.target, found.weights, self.target_weights, p=self.p)
+        sent = self._common(found)
+        sent["target_distance"] = plan.distance
+        sent["optimal"] = found.optimal and plan.optimal
+        return Answer(scalars=sent)
+
+
+@dataclass(frozen=True, kw_only=True)
+class InterpolantCosts(_WithTarget):
+    """Pairwise costs of the interpolant's atoms and a target's.
+
+    Costs to d + 1 known points give the atoms, and the atoms give the records.
+    """
+
+    kind: ClassVar[str] = "interpolant-costs"
+    level: ClassVar[Disclosure] = Disclosure.RECORD
+
+    def compute(self, points: Array, weights: Array) -> Answer:
+        found = self._interpolate(points, weights)
+        costs = cost_matrix(found.atoms, self.target, p=self.p)
+        sent = self._common(found)
+        sent["records"] = int((weights > 0).sum())
+        return Answer({"costs": costs, "weights": found.weights}, sent)
+
+
+QUESTIONS: dict[str, type[Question]] = {
+    question.kind: question
+    for question in (
+        Describe,
+        Records,
+        Moments,
+        DistanceTo,
+        Interpolate,
+        InterpolantDistance,
+        InterpolantCosts,
+    )
+}
+
+
+def encode_question(question: Question) -> bytes:
+    """Turn a question into bytes."""
+    scalars: dict[str, Scalar] = {}
+    arrays: dict[str, npt.NDArray[Any]] = {}
+    for item in dataclasses.fields(question):
+        value = cast("object", getattr(question, item.name))
+        if isinstance(value, np.ndarray):
+            arrays[item.name] = cast("npt.NDArray[Any]", value)
+        else:
+            scalars[item.name] = cast("Scalar", value)
+    return encode(Message("question", question.kind, scalars, arrays))
+
+
+def decode_question(data: bytes) -> Question:
+    """Read a question; a kind, field or type silot does not know is a ``WireError``."""
+    message = decode(data)
+    known = QUESTIONS.get(message.kind)
+    if message.type != "question" or known is None:
+        raise WireError("the message is not a question silot knows.", code="question-unknown")
+    values: dict[str, object] = {**message.scalars, **message.arrays}
+    expected = {item.name: str(item.type) for item in dataclasses.fields(known)}
+    if set(values) != set(expected):
+        raise WireError(
+            f"a {message.kind!r} question has fields that do not fit it.", code="question-fields"
+        )
+    for name, kind in expected.items():
+        if not _fits(values[name], kind):
+            raise WireError(
+                f"field {name!r} of a {message.kind!r} question has the wrong type.",
+                code="question-fields",
+            )
+    return known(**cast("dict[str, Any]", values))
+
+
+def _fits(value: object, kind: str) -> bool:
+    if kind == "Array":
+        return isinstance(value, np.ndarray) and value.dtype == np.float64
+    if kind == "bool":
+        return isinstance(value, bool)
+    if kind == "int":
+        return isinstance(value, int) and not isinstance(value, bool)
+    if kind == "float":
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    return isinstance(value, str)

@@ -1,0 +1,146 @@
+"""Every message of a run, as the coordinator saw it."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, cast
+
+import msgpack
+
+from ..errors import FileError, WireError
+from .answer import Answer, Failure, decode_reply
+from .message import Scalar
+from .question import Question, decode_question
+
+_MAGIC = "silot-transcript"
+_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One message.
+
+    Attributes
+    ----------
+    round
+        Exchange it belongs to, from 0.
+    holder
+        The holder at the other end.
+    direction
+        ``"sent"`` to the holder or ``"received"`` from it.
+    seconds
+        Time since the run began.
+    payload
+        The message as it travelled.
+    """
+
+    round: int
+    holder: str
+    direction: Literal["sent", "received"]
+    seconds: float
+    payload: bytes = field(repr=False)
+
+    def open(self) -> Question | Answer | Failure:
+        """Decode the message."""
+        if self.direction == "sent":
+            return decode_question(self.payload)
+        return decode_reply(self.payload)
+
+
+@dataclass(frozen=True)
+class Transcript:
+    """The messages of one run, in the order of rounds and, within a round, of holder names.
+
+    Contains what the holders sent: handle it as you would handle their data.
+    """
+
+    protocol: str
+    parameters: Mapping[str, Scalar]
+    entries: tuple[Entry, ...] = field(repr=False)
+
+    @property
+    def rounds(self) -> int:
+        """Number of exchanges."""
+        return 1 + max((entry.round for entry in self.entries), default=-1)
+
+    @property
+    def bytes_sent(self) -> int:
+        """Bytes the coordinator sent."""
+        return sum(len(entry.payload) for entry in self.entries if entry.direction == "sent")
+
+    @property
+    def bytes_received(self) -> int:
+        """Bytes the coordinator received."""
+        return sum(len(entry.payload) for entry in self.entries if entry.direction == "received")
+
+    def seen_by(self, holder: str) -> tuple[Entry, ...]:
+        """Entries a holder took part in: all that holder saw."""
+        return tuple(entry for entry in self.entries if entry.holder == holder)
+
+    def save(self, path: str | Path) -> None:
+        """Write the transcript to a file, whole or not at all."""
+        body = {
+            "magic": _MAGIC,
+            "version": _VERSION,
+            "protocol": self.protocol,
+            "parameters": dict(self.parameters),
+            "entries": [
+                [entry.round, entry.holder, entry.direction, entry.seconds, entry.payload]
+                for entry in self.entries
+            ],
+        }
+        write_whole(Path(path), cast("bytes", msgpack.packb(body, use_bin_type=True)))
+
+    @classmethod
+    def load(cls, path: str | Path) -> Transcript:
+        """Read a transcript; a ``FileError`` when the file is not one."""
+        try:
+            data = Path(path).read_bytes()
+        except OSError as error:
+            raise FileError(
+                f"{path} cannot be read ({type(error).__name__}).", code="file-unreadable"
+            ) from None
+        try:
+            body = cast("dict[str, Any]", msgpack.unpackb(data, raw=False))
+            if body["magic"] != _MAGIC or body["version"] != _VERSION:
+                raise FileError(
+                    f"{path} is a transcript of another version of silot.", code="file-version"
+                )
+            entries: list[Entry] = []
+            for round_, holder, direction, seconds, payload in body["entries"]:
+                if direction not in ("sent", "received"):
+                    raise ValueError(direction)
+                entry = Entry(int(round_), str(holder), direction, float(seconds), bytes(payload))
+                entry.open()
+                entries.append(entry)
+            return cls(str(body["protocol"]), dict(body["parameters"]), tuple(entries))
+        except (KeyError, TypeError, ValueError, msgpack.UnpackException, WireError) as error:
+            raise FileError(
+                f"{path} is not a transcript of silot ({type(error).__name__}).",
+                code="file-unreadable",
+            ) from None
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Write a file so that a reader sees all of it or the file as it was."""
+    try:
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    except OSError as error:
+        raise FileError(
+            f"{path} cannot be written ({type(error).__name__}). Check the folder.",
+            code="file-unwritable",
+        ) from None
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        os.chmod(name, 0o644)
+        os.replace(name, path)
+    except OSError as error:
+        Path(name).unlink(missing_ok=True)
+        raise FileError(
+            f"{path} cannot be written ({type(error).__name__}).", code="file-unwritable"
+        ) from None

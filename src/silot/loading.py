@@ -1,0 +1,192 @@
+"""Measures from files: npz, csv, csv.gz and parquet."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+
+from .errors import FileError, InputError, SilotError
+from .measure import Measure
+
+_TABLES = (".csv", ".csv.gz", ".parquet")
+
+
+def load_measure(
+    path: str | Path,
+    *,
+    label_column: str | None = None,
+    weight_column: str | None = None,
+    columns: Sequence[str] | None = None,
+) -> Measure:
+    """Read a measure from a file.
+
+    Parameters
+    ----------
+    path
+        ``.npz`` with an array ``X`` (images are flattened to rows), and optionally ``y``
+        (labels) and ``w`` (weights); or a table ``.csv``, ``.csv.gz`` or ``.parquet`` with one
+        record a row and a header.
+    label_column, weight_column
+        Columns of a table that are not features.
+    columns
+        Feature columns of a table, in this order; by default every remaining column.
+
+    Returns
+    -------
+    Measure
+
+    Raises
+    ------
+    FileError
+        A file that is missing, unreadable, of another kind, or without the named columns.
+    InputError
+        Text columns among the features, empty tables, NaN: as ``Measure``.
+
+    Examples
+    --------
+    >>> import tempfile, numpy as np
+    >>> name = tempfile.mkdtemp() + "/north.npz"
+    >>> np.savez(name, X=np.eye(3), y=[0, 1, 1])
+    >>> load_measure(name)
+    Measure(3 records, 3 features, 2 classes)
+    """
+    file = Path(path)
+    if not file.exists():
+        raise FileError(f"{file} does not exist. Check the path.", code="file-missing")
+    if not file.is_file():
+        raise FileError(f"{file} is not a file.", code="file-missing")
+    kind = next((end for end in (".npz", *_TABLES) if file.name.lower().endswith(end)), None)
+    if kind is None:
+        raise FileError(
+            f"{file.name} is of no kind silot reads. Give .npz, .csv, .csv.gz or .parquet.",
+            code="file-kind",
+        )
+    if file.stat().st_size == 0:
+        raise FileError(f"{file.name} is empty (0 bytes).", code="file-empty")
+    try:
+        if kind == ".npz":
+            if label_column or weight_column or columns:
+                raise FileError(
+                    f"{file.name} has no columns: an .npz names its arrays X, y and w. Leave "
+                    "the column options out.",
+                    code="file-columns",
+                )
+            return _from_npz(file)
+        table = _read_table(file, kind)
+        return _from_table(file, table, label_column, weight_column, columns)
+    except SilotError as error:
+        # The cure reads better with the file it is about.
+        if file.name in error.message:
+            raise
+        raise type(error)(f"{file.name}: {error.message}", code=error.code) from None
+
+
+def _from_npz(file: Path) -> Measure:
+    try:
+        with np.load(file, allow_pickle=False) as archive:
+            arrays = {name: archive[name] for name in archive.files}
+    except (OSError, ValueError, zipfile.BadZipFile, EOFError) as error:
+        raise FileError(
+            f"{file.name} cannot be read as .npz ({type(error).__name__}). Write it with "
+            "numpy.savez(path, X=..., y=..., w=...), without object arrays.",
+            code="file-unreadable",
+        ) from None
+    if "X" not in arrays:
+        found = ", ".join(sorted(arrays)) or "nothing"
+        raise FileError(
+            f"{file.name} holds {found}; an array named X is needed (and y, w if any).",
+            code="file-columns",
+        )
+    points: npt.NDArray[Any] = arrays["X"]
+    if points.ndim > 2:
+        points = points.reshape(len(points), int(np.prod(points.shape[1:])))
+    return Measure(points, arrays.get("w"), arrays.get("y"))
+
+
+def _read_table(file: Path, kind: str) -> pa.Table:
+    try:
+        if kind == ".parquet":
+            return pyarrow.parquet.read_table(file)
+        return pyarrow.csv.read_csv(file)
+    except (pa.ArrowInvalid, OSError) as error:
+        raise FileError(
+            f"{file.name} cannot be read as {kind} ({type(error).__name__}). It needs a header "
+            "line and the same number of fields in every line.",
+            code="file-unreadable",
+        ) from None
+
+
+def _from_table(
+    file: Path,
+    table: pa.Table,
+    label_column: str | None,
+    weight_column: str | None,
+    columns: Sequence[str] | None,
+) -> Measure:
+    names: list[str] = list(table.column_names)
+    wanted = [*(columns or ()), *(name for name in (label_column, weight_column) if name)]
+    absent = [name for name in wanted if name not in names]
+    if absent:
+        raise FileError(
+            f"{file.name} has no column {absent[0]!r}; it has {_listing(names)}.",
+            code="file-columns",
+        )
+    doubled = sorted({name for name in names if names.count(name) > 1})
+    if doubled:
+        raise FileError(
+            f"{file.name} has more than one column {doubled[0]!r}. Rename them.",
+            code="file-columns",
+        )
+    features = list(columns) if columns else [
+        name for name in names if name not in (label_column, weight_column)
+    ]
+    if not features:
+        raise InputError("no feature column is left.", code="measure-empty")
+    text = [name for name in features if not _is_number(table.schema.field(name).type)]
+    if text:
+        raise InputError(
+            f"column {text[0]!r} is not numeric ({table.schema.field(text[0]).type}). Encode it "
+            f"as numbers, name it as the label column, or select other columns; not numeric: "
+            f"{_listing(text)}.",
+            code="measure-dtype",
+        )
+    points = np.column_stack([_numbers(table[name]) for name in features])
+    weights = None if weight_column is None else _numbers(table[weight_column])
+    labels = None
+    if label_column is not None:
+        column = table[label_column]
+        if column.null_count:
+            raise InputError(
+                f"{column.null_count} label(s) are missing. Drop those records or give them a "
+                "class of their own.",
+                code="labels-missing",
+            )
+        labels = np.asarray(column.to_pylist())
+    return Measure(points, weights, labels)
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(
+        pa.types.is_integer(kind)
+        or pa.types.is_floating(kind)
+        or pa.types.is_boolean(kind)
+        or pa.types.is_null(kind)
+    )
+
+
+def _numbers(column: pa.ChunkedArray) -> npt.NDArray[np.float64]:
+    # Missing fields become NaN, which Measure reports with their place.
+    return column.cast(pa.float64()).to_numpy().astype(np.float64)
+
+
+def _listing(names: Sequence[str]) -> str:
+    shown = ", ".join(repr(name) for name in names[:12])
+    return shown + (f" and {len(names) - 12} more" if len(names) > 12 else "")

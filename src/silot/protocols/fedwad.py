@@ -1,0 +1,382 @@
+"""FedWaD: a distance by walking a measure towards the geodesic between two holders."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import InputError, RefusedError
+from ..federation.answer import Answer, Array, Failure
+from ..federation.disclosure import Disclosure
+from ..federation.protocol import Protocol, Steps, ask, failure_error, required
+from ..federation.question import Answerer, DistanceTo, Interpolate
+from ..measure import Embedding
+from ..results import Distance
+from ..transport import Interpolant, exact_plan, interpolate
+from ..transport._check import as_order, interval
+from ..transport.geodesic import Interpolation
+from ._sides import (
+    Bounds,
+    Received,
+    Reference,
+    describe,
+    mean_difference,
+    moments_bound,
+    reference_options,
+    sides_of,
+)
+
+When = Literal["every", "last", "never"]
+
+# Rounds without progress after which the method has settled.
+_PATIENCE = 4
+# Random parameters follow the arcsine law: near 0 and near 1 often, where the triangle sum
+# learns most; clipped, so that no interpolant is a copy of the records or of the reference.
+_ARCSINE = 0.5
+_T_RANGE = (0.01, 0.99)
+# Exact interpolation roughly doubles the support a round; beyond this many atoms the
+# coordinator's step falls back on the barycentric form.
+_LARGEST_SUPPORT = 4000
+
+
+def fedwad(
+    a: str,
+    b: str | None = None,
+    *,
+    own: Answerer | None = None,
+    support: int = 100,
+    rounds: int = 20,
+    tol: float = 1e-4,
+    seed: int = 0,
+    p: int = 2,
+    t: float | None = None,
+    interpolation: Interpolation = "barycentric",
+    distances: When = "every",
+    reference: npt.ArrayLike | None = None,
+    reference_mean: float = 0.0,
+    reference_scale: float = 1.0,
+    moments: bool = True,
+    embedding: Embedding = "none",
+) -> Protocol[Distance]:
+    r"""Federated Wasserstein distance (FedWaD, Algorithm 1).
+
+    Starting from a public reference :math:`\xi`, every round asks both holders for an
+    interpolating measure between their records and :math:`\xi`, and replaces :math:`\xi` by an
+    interpolating measure of the two. By the triangle inequality
+
+    .. math:: W_p(\mu, \nu) \le W_p(\mu, \xi) + W_p(\xi, \nu)
+
+    with equality when :math:`\xi` lies on the geodesic between the holders.
+
+    Parameters
+    ----------
+    a, b
+        Holders. With ``own`` the second side is the coordinator's own measure.
+    own
+        ``Own(measure)``, instead of ``b``.
+    support
+        Atoms of the reference. Fewer atoms than records cost accuracy in high dimension.
+    rounds
+        Most rounds.
+    tol
+        Stop when the best triangle sum fell by less than this share over four rounds, or the
+        bounds are this close. Needs ``distances="every"``.
+    seed
+        Seed of the reference and of the random parameters.
+    p
+        1 or 2.
+    t
+        Interpolation parameter of every fit; ``None`` draws a new one for each fit. A fixed
+        ``t`` usually settles off the geodesic and overestimates (17 % on digits at .5).
+    interpolation
+        ``"barycentric"`` keeps the support at ``support`` atoms; ``"exact"`` lets it grow.
+    distances
+        When holders tell their distance to the reference: ``"every"`` round, only after the
+        ``"last"``, or ``"never"``. Less often means weaker bounds.
+    reference
+        Atoms (S, d) to start from, instead of a draw.
+    reference_mean, reference_scale
+        Mean and standard deviation of the drawn reference, in units of the features.
+    moments
+        Ask both sides for mean and covariance too, for the Gelbrich lower bound (p = 2). A side
+        that refuses only weakens the bound.
+    embedding
+        Label coordinates added to the records.
+
+    Returns
+    -------
+    Protocol[Distance]
+        ``value`` is the best triangle sum, which is also the certified ``upper`` bound;
+        ``lower`` is the best bound from what was exchanged. Discloses every record: one round
+        is enough to compute them back.
+
+    Raises
+    ------
+    InputError
+        Options out of range.
+
+    Notes
+    -----
+    Rakotomamonjy, Nadjahi and Ralaivola, *Federated Wasserstein Distance*, 2024. Eq. 5 and 10
+    are ``transport.interpolate``. The lower bounds are ours: with an interpolant
+    :math:`\xi_\mu` displaced from :math:`\mu` by :math:`\delta_\mu`,
+    :math:`W(\mu, \nu) \ge W(\xi_\mu, \xi_\nu) - \delta_\mu - \delta_\nu`;
+    :math:`|W(\mu, \xi) - W(\xi, \nu)|`; and the difference of means, which interpolants give
+    away.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from silot import LocalFederation
+    >>> rng = np.random.default_rng(0)
+    >>> x = rng.normal(size=(50, 2))
+    >>> fed = LocalFederation({"a": x, "b": x + [3.0, 4.0]})
+    >>> result = fed.run(fedwad("a", "b", support=50, rounds=20, seed=0))
+    >>> abs(result.value - 5.0) < 0.01
+    True
+    """
+    if rounds < 1 or isinstance(rounds, bool):
+        raise InputError(f"rounds is {rounds!r}; 1 or more is needed.", code="option-rounds")
+    if not tol >= 0:
+        raise InputError(f"tol is {tol!r}; zero or more is needed.", code="option-tol")
+    if distances not in ("every", "last", "never"):
+        raise InputError(
+            f"distances is {distances!r}; give 'every', 'last' or 'never'.",
+            code="option-distances",
+        )
+    if interpolation not in ("exact", "barycentric"):
+        raise InputError(
+            f"interpolation is {interpolation!r}; give 'exact' or 'barycentric'.",
+            code="option-interpolation",
+        )
+    plan = _Plan(
+        sides=sides_of(a, b, own),
+        own=own,
+        rounds=rounds,
+        tol=tol,
+        p=as_order(p),
+        t=None if t is None else interval(t, "t", "option-t"),
+        interpolation=interpolation,
+        distances=distances,
+        reference=reference_options(reference, support if reference is None else None,
+                                    reference_mean, reference_scale, seed),
+        moments=moments and p == 2,
+        embedding=embedding,
+    )
+    return Protocol(
+        "fedwad",
+        tuple(side for side in (a, b) if side is not None),
+        Disclosure.RECORD,
+        plan.start,
+        {
+            "support": support, "rounds": rounds, "tol": tol, "seed": seed, "p": plan.p, "t": t,
+            "interpolation": interpolation, "distances": distances, "embedding": embedding,
+        },
+        expected_rounds=rounds + 2 + plan.moments,
+    )
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """Checked options of one protocol."""
+
+    sides: tuple[str, str]
+    own: Answerer | None
+    rounds: int
+    tol: float
+    p: int
+    t: float | None
+    interpolation: Interpolation
+    distances: When
+    reference: Reference
+    moments: bool
+    embedding: Embedding
+
+    def start(self) -> Steps[Distance]:
+        described = yield from describe(self.sides, self.embedding, self.own)
+        state = _State(*self.reference.build(described))
+        # A second stream, so that the parameters do not depend on how the reference was made.
+        rng = np.random.default_rng([self.reference.seed, 1])
+        if self.moments:
+            state.bounds.raise_lower(
+                (yield from moments_bound(self.sides, self.embedding, self.own))
+            )
+        settled = False
+        for k in range(self.rounds):
+            yield from self._round(state, rng, k, described.dimension)
+            if self.distances == "every" and state.has_settled(self.tol):
+                settled = True
+                break
+        if self.distances != "never":
+            yield from self._measure(state)
+        return self._result(state, settled)
+
+    def _round(
+        self, state: _State, rng: np.random.Generator, k: int, dimension: int
+    ) -> Steps[None]:
+        t = self._parameter(rng)
+        question = Interpolate(
+            reference=state.atoms,
+            reference_weights=state.weights,
+            t=t,
+            p=self.p,
+            interpolation=self.interpolation,
+            on_reference=True,
+            scalars=self.distances == "every",
+            embedding=self.embedding,
+        )
+        answers = yield from ask({side: question for side in self.sides}, self.own)
+        first, second = (Received.of(required(answers, side), dimension) for side in self.sides)
+        if _precedes(second, first):
+            # The walk must not depend on which holder is named first.
+            first, second = second, first
+        grown = max(len(first.atoms), len(second.atoms))
+        exact = self.interpolation == "exact" and grown <= _LARGEST_SUPPORT
+        state.truncated |= self.interpolation == "exact" and not exact
+        merged = interpolate(
+            first.atoms,
+            second.atoms,
+            first.weights,
+            second.weights,
+            t=self._parameter(rng),
+            p=self.p,
+            interpolation="exact" if exact else "barycentric",
+        )
+        state.learn(first, second, t, merged, k)
+        state.atoms, state.weights = merged.atoms, merged.weights
+
+    def _measure(self, state: _State) -> Steps[None]:
+        """Distances of both sides to the last iterate."""
+        question = DistanceTo(
+            reference=state.atoms,
+            reference_weights=state.weights,
+            p=self.p,
+            embedding=self.embedding,
+        )
+        answers = yield from ask({side: question for side in self.sides}, self.own)
+        found: list[float] = []
+        for side in self.sides:
+            answer = answers.get(side, Failure("holder-silent"))
+            if isinstance(answer, Answer):
+                found.append(answer.number("distance"))
+            elif answer.kind == "refused":
+                state.refused = failure_error(side, answer)
+            else:
+                raise failure_error(side, answer)
+        if len(found) == 2:
+            state.learn_distances(found[0], found[1])
+            state.note(len(state.history))
+
+    def _parameter(self, rng: np.random.Generator) -> float:
+        drawn = float(np.clip(rng.beta(_ARCSINE, _ARCSINE), *_T_RANGE))
+        return drawn if self.t is None else self.t
+
+    def _result(self, state: _State, settled: bool) -> Distance:
+        told = np.isfinite(state.estimate)
+        estimate = state.estimate if told else state.estimate_untold(self.p)
+        value, lower, upper = state.bounds.settle(estimate)
+        return Distance(
+            value=value,
+            lower=lower,
+            upper=upper,
+            method="fedwad",
+            status=self._status(state, settled, lower, upper),
+            converged=settled,
+            holders=self.sides,
+            p=self.p,
+            seed=self.reference.seed,
+            history=tuple(state.history),
+        )
+
+    def _status(self, state: _State, settled: bool, lower: float, upper: float) -> str:
+        if np.isinf(upper):
+            why = f" ({state.refused.message})" if state.refused is not None else ""
+            return (
+                f"estimate: no distances were told{why}, so there is no upper bound. Use "
+                "distances='last' or 'every'"
+            )
+        if settled:
+            text = (
+                f"converged: the triangle sum fell by less than {self.tol:g} in {_PATIENCE} rounds"
+            )
+        else:
+            text = f"stopped: {self.rounds} rounds done, raise rounds to tighten the upper bound"
+        if state.truncated:
+            text += (
+                f"; the support passed {_LARGEST_SUPPORT} atoms and was kept there by the "
+                "barycentric form"
+            )
+        if not state.optimal:
+            text += "; a plan was not proven optimal, rescale the features"
+        return text
+
+
+@dataclass
+class _State:
+    """The walking measure and what is known of the distance."""
+
+    atoms: Array
+    weights: Array
+    bounds: Bounds = field(default_factory=Bounds)
+    estimate: float = np.inf
+    history: list[Mapping[str, float]] = field(default_factory=list[Mapping[str, float]])
+    optimal: bool = True
+    truncated: bool = False
+    refused: RefusedError | None = None
+    last: tuple[Received, Received, float, Array, Array] | None = None
+
+    def learn(
+        self, first: Received, second: Received, t: float, between: Interpolant, k: int
+    ) -> None:
+        self.optimal &= first.optimal and second.optimal and between.optimal
+        self.last = (first, second, t, self.atoms, self.weights)
+        reference_mean = self.weights @ self.atoms
+        self.bounds.raise_lower(mean_difference(first, second, t, reference_mean))
+        if first.displacement is not None and second.displacement is not None:
+            self.bounds.raise_lower(between.lower - first.displacement - second.displacement)
+        if first.distance is not None and second.distance is not None:
+            self.learn_distances(first.distance, second.distance)
+        self.note(k)
+
+    def learn_distances(self, first: float, second: float) -> None:
+        total = first + second
+        self.bounds.raise_lower(abs(first - second) - 1e-12 * total)
+        self.bounds.cut_upper(total)
+        self.estimate = min(self.estimate, total)
+
+    def estimate_untold(self, p: int) -> float:
+        """The triangle sum as interpolants suggest it, when no holder told a distance."""
+        if self.last is None:
+            return np.inf
+        first, second, t, atoms, weights = self.last
+        # On a geodesic the interpolant at t is (1 - t) W(records, reference) from the reference.
+        parts = [
+            exact_plan(side.atoms, atoms, side.weights, weights, p=p).distance / (1.0 - t)
+            for side in (first, second)
+        ]
+        return sum(parts)
+
+    def note(self, k: int) -> None:
+        self.history.append(
+            {"round": float(k), "lower": self.bounds.lower, "upper": self.bounds.upper}
+        )
+
+    def has_settled(self, tol: float) -> bool:
+        upper = self.bounds.upper
+        if np.isinf(upper):
+            return False
+        if upper - self.bounds.lower <= tol * upper:
+            return True
+        if len(self.history) <= _PATIENCE:
+            return False
+        return self.history[-1 - _PATIENCE]["upper"] - upper <= tol * upper
+
+
+def _precedes(first: Received, second: Received) -> bool:
+    """An order of interpolants that depends on their content only."""
+    keys = [(len(k.atoms), *(k.weights @ k.atoms).tolist()) for k in (first, second)]
+    return keys[0] < keys[1]

@@ -1,0 +1,375 @@
+"""Distance between the union of several holders and the coordinator's own measure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import InputError, MismatchError
+from ..federation.answer import Answer, Array, Failure
+from ..federation.disclosure import Disclosure
+from ..federation.protocol import (
+    COORDINATOR,
+    Answers,
+    Protocol,
+    Steps,
+    ask,
+    failure_error,
+    required,
+)
+from ..federation.question import (
+    Answerer,
+    Describe,
+    InterpolantCosts,
+    InterpolantDistance,
+    Interpolate,
+    Question,
+)
+from ..measure import Embedding
+from ..results import Distance
+from ..transport import plan_from_cost
+from ..transport._check import as_order, as_weights, interval
+from ..transport.geodesic import Interpolation
+from ._sides import (
+    Bounds,
+    Description,
+    Received,
+    Reference,
+    read_descriptions,
+    reference_options,
+)
+from .trianglewad import reference_spread
+
+DEFAULT_SAMPLES = (0.25, 0.5, 0.75)
+
+
+def pooled(
+    sellers: Sequence[str],
+    *,
+    own: Answerer,
+    t: float | None = None,
+    hidden: bool = False,
+    samples: Sequence[float] = DEFAULT_SAMPLES,
+    shares: Mapping[str, float] | None = None,
+    quorum: int | None = None,
+    support: int | None = None,
+    seed: int = 0,
+    p: int = 2,
+    interpolation: Interpolation = "exact",
+    distances: bool = True,
+    reference: npt.ArrayLike | None = None,
+    reference_mean: float = 0.0,
+    reference_scale: float = 1.0,
+    embedding: Embedding = "none",
+) -> Protocol[Distance]:
+    r"""TriangleWad between a buyer and the pooled records of several sellers (sec. 3.4).
+
+    The buyer is the coordinator, with its own measure :math:`\mu` and interpolant
+    :math:`\eta_\mu(t)`. Each seller i interpolates its records towards the shared reference and
+    sends the costs between its interpolant and the buyer's; the stacked matrix gives
+    :math:`W(\eta_\mu(t), \cup_i \eta_{\nu_i}(s))`.
+
+    With ``hidden=False`` sellers are told ``t`` and use s = t. With ``hidden=True`` they are
+    not: they answer at the ``samples`` s, a quadratic is fitted by least squares (eq. 10, 11)
+
+    .. math:: W^2(\eta_\mu(t), \eta_\nu(s)) \approx f(s) = a_2 s^2 + a_1 s + a_0
+
+    and the estimate is :math:`\widehat W^2 = f(t) / (1 - t)^2`. A single seller then answers
+    with one number a sample instead of a matrix.
+
+    Parameters
+    ----------
+    sellers
+        Holders whose union is measured.
+    own
+        The buyer's ``Own(measure)``.
+    t
+        The buyer's parameter. Default .5, or drawn between .2 and .8 when ``hidden``.
+    hidden
+        Whether ``t`` is kept from the sellers. It can be found out from the messages.
+    samples
+        Parameters sellers are asked at when ``t`` is hidden: three or more, distinct.
+    shares
+        Mass of each seller in the union; by default in proportion to its number of records.
+    quorum
+        Fewest sellers that must answer; all by default. Sellers that fail beyond it are left
+        out and named in ``status``.
+    support, seed, p, reference, reference_mean, reference_scale, embedding
+        As ``trianglewad``.
+    interpolation
+        ``"exact"`` or ``"barycentric"``.
+    distances
+        Ask sellers for their displacement, without which a hidden ``t`` gives no upper bound.
+
+    Returns
+    -------
+    Protocol[Distance]
+        An estimate. Interpolants of the sellers are each on a geodesic, their union is not, so
+        similar triangles certify nothing here; the bounds come from displacements and, with a
+        shared ``t``, from the spread of the reference. Discloses every record of the sellers,
+        and shows the buyer's interpolant to them.
+
+    Raises
+    ------
+    InputError
+        Options out of range.
+
+    Notes
+    -----
+    *Private Wasserstein Distance* prints ``f(t) / (1 - t)``; the square of the scale is needed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from silot import LocalFederation, Measure, Own
+    >>> rng = np.random.default_rng(0)
+    >>> fed = LocalFederation({k: rng.normal(size=(20, 2)) for k in ("s1", "s2")})
+    >>> buyer = Own(Measure(rng.normal(size=(40, 2)) + 5.0))
+    >>> result = fed.run(pooled(["s1", "s2"], own=buyer, seed=0))
+    >>> result.lower <= result.value <= result.upper
+    True
+    """
+    names = tuple(sellers)
+    if not names:
+        raise InputError("no seller is named; one or more are needed.", code="holder-names")
+    needed = len(names) if quorum is None else quorum
+    if not 1 <= needed <= len(names):
+        raise InputError(
+            f"quorum is {quorum!r} for {len(names)} sellers.", code="option-quorum"
+        )
+    if interpolation not in ("exact", "barycentric"):
+        raise InputError(
+            f"interpolation is {interpolation!r}; give 'exact' or 'barycentric'.",
+            code="option-interpolation",
+        )
+    points = tuple(interval(s, "sample", "option-samples") for s in samples)
+    if hidden and len(set(points)) < 3:
+        raise InputError(
+            f"samples are {list(samples)}; a quadratic needs three distinct ones.",
+            code="option-samples",
+        )
+    checked = reference_options(reference, support, reference_mean, reference_scale, seed)
+    if t is None:
+        # A third stream of the seed, apart from the reference and from FedWaD's parameters.
+        rng = np.random.default_rng([checked.seed, 2])
+        t = float(rng.uniform(0.2, 0.8)) if hidden else 0.5
+    plan = _Plan(
+        sellers=names,
+        own=own,
+        t=interval(t, "t", "option-t"),
+        samples=points if hidden else (t,),
+        hidden=hidden,
+        shares=_check_shares(shares, names),
+        quorum=needed,
+        p=as_order(p),
+        interpolation=interpolation,
+        distances=distances,
+        reference=checked,
+        embedding=embedding,
+    )
+    if hidden and plan.p == 1:
+        raise InputError("the quadratic of a hidden t is that of p = 2.", code="option-p")
+    return Protocol(
+        "pooled-trianglewad",
+        names,
+        Disclosure.RECORD,
+        plan.start,
+        {
+            "support": support, "seed": seed, "p": plan.p, "hidden": hidden,
+            "interpolation": interpolation, "distances": distances, "embedding": embedding,
+        },
+        expected_rounds=1 + len(plan.samples),
+    )
+
+
+def _check_shares(
+    shares: Mapping[str, float] | None, names: Sequence[str]
+) -> Mapping[str, float] | None:
+    if shares is None:
+        return None
+    if set(shares) != set(names):
+        raise MismatchError(
+            f"shares name {sorted(shares)} and the sellers are {sorted(names)}.",
+            code="option-shares",
+        )
+    if not all(math.isfinite(share) and share > 0 for share in shares.values()):
+        raise InputError("shares must be positive numbers.", code="option-shares")
+    return dict(shares)
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """Checked options of one protocol."""
+
+    sellers: tuple[str, ...]
+    own: Answerer
+    t: float
+    samples: tuple[float, ...]
+    hidden: bool
+    shares: Mapping[str, float] | None
+    quorum: int
+    p: int
+    interpolation: Interpolation
+    distances: bool
+    reference: Reference
+    embedding: Embedding
+
+    def start(self) -> Steps[Distance]:
+        missing: dict[str, Failure] = {}
+        sides = (*self.sellers, COORDINATOR)
+        answers = yield from ask(
+            {side: Describe(embedding=self.embedding) for side in sides}, self.own
+        )
+        present = self._present(answers, self.sellers, missing)
+        described = read_descriptions(answers, [*present, COORDINATOR])
+        atoms, weights = self.reference.build(described)
+        buyer = self._interpolate_own(atoms, weights, described.dimension)
+        rounds: list[Answers] = []
+        for s in self.samples:
+            question = self._question(atoms, weights, s, buyer, single=len(self.sellers) == 1)
+            answers = yield from ask(dict.fromkeys(present, question))
+            present = self._present(answers, present, missing)
+            rounds.append(answers)
+        bounds = Bounds()
+        squares: list[float] = []
+        for s, answers in zip(self.samples, rounds, strict=True):
+            union = self._union(
+                buyer, {name: required(answers, name) for name in present}, described
+            )
+            squares.append(union.distance**2)
+            self._learn(bounds, union, buyer, reference_spread(atoms, weights, self.p))
+        value, lower, upper = bounds.settle(self._estimate(squares))
+        return Distance(
+            value=value,
+            lower=lower,
+            upper=upper,
+            method="pooled-trianglewad",
+            status=self._status(missing, upper),
+            converged=False,
+            holders=("+".join(present), COORDINATOR),
+            p=self.p,
+            seed=self.reference.seed,
+            history=tuple(
+                {"sample": s, "distance": square**0.5}
+                for s, square in zip(self.samples, squares, strict=True)
+            ),
+        )
+
+    def _present(
+        self, answers: Answers, names: Sequence[str], missing: dict[str, Failure]
+    ) -> tuple[str, ...]:
+        """The sellers that answered; raise when they are fewer than the quorum."""
+        for name in names:
+            answer = answers.get(name, Failure("holder-silent"))
+            if isinstance(answer, Failure):
+                missing[name] = answer
+        present = tuple(name for name in names if name not in missing)
+        if len(present) < self.quorum:
+            raise failure_error(*next(iter(missing.items())))
+        return present
+
+    def _interpolate_own(self, atoms: Array, weights: Array, dimension: int) -> Received:
+        question = Interpolate(
+            reference=atoms,
+            reference_weights=weights,
+            t=self.t,
+            p=self.p,
+            interpolation=self.interpolation,
+            embedding=self.embedding,
+        )
+        answer = self.own.answer(question)
+        return Received.of(required({COORDINATOR: answer}, COORDINATOR), dimension)
+
+    def _question(
+        self, atoms: Array, weights: Array, s: float, buyer: Received, *, single: bool
+    ) -> Question:
+        kind = InterpolantDistance if single else InterpolantCosts
+        return kind(
+            reference=atoms,
+            reference_weights=weights,
+            t=s,
+            p=self.p,
+            interpolation=self.interpolation,
+            scalars=self.distances,
+            target=buyer.atoms,
+            target_weights=buyer.weights,
+            embedding=self.embedding,
+        )
+
+    def _union(
+        self, buyer: Received, answers: Mapping[str, Answer], described: Description
+    ) -> _Union:
+        """Distance of the buyer's interpolant and the union of the sellers'."""
+        if self.shares is None:
+            masses = {name: float(described.records[name]) for name in answers}
+        else:
+            masses = {name: self.shares[name] for name in answers}
+        total = sum(masses.values())
+        displacements = [
+            answers[name].optional_number("displacement") for name in answers
+        ]
+        known = [value for value in displacements if value is not None]
+        moved = None
+        if len(known) == len(displacements):
+            powers = [
+                masses[name] / total * value**self.p
+                for name, value in zip(answers, known, strict=True)
+            ]
+            moved = sum(powers) ** (1.0 / self.p)
+        optimal = all(answer.flag("optimal") for answer in answers.values())
+        if len(self.sellers) == 1:
+            distance = next(iter(answers.values())).number("target_distance")
+            return _Union(distance, moved, optimal)
+        costs = [
+            answer.array("costs", ndim=2, columns=len(buyer.atoms)) for answer in answers.values()
+        ]
+        weights = [
+            masses[name] / total * as_weights(answer.array("weights", ndim=1), len(matrix))
+            for (name, answer), matrix in zip(answers.items(), costs, strict=True)
+        ]
+        plan = plan_from_cost(np.concatenate(costs), np.concatenate(weights), buyer.weights)
+        return _Union(max(plan.cost, 0.0) ** (1.0 / self.p), moved, optimal and plan.optimal)
+
+    def _learn(self, bounds: Bounds, union: _Union, buyer: Received, spread: float) -> None:
+        # The wire carries costs, not points: their rounding is a hundred times that of a sum.
+        slack = 1e-9 * union.distance
+        if union.displacement is not None and buyer.displacement is not None:
+            moved = union.displacement + buyer.displacement
+            bounds.cut_upper(union.distance + slack + moved)
+            bounds.raise_lower(union.distance - slack - moved)
+        if not self.hidden:
+            room = 2.0 * self.t * spread + slack
+            bounds.cut_upper((union.distance + room) / (1.0 - self.t))
+            bounds.raise_lower((union.distance - room) / (1.0 - self.t))
+
+    def _estimate(self, squares: Sequence[float]) -> float:
+        if not self.hidden:
+            return squares[0] ** 0.5 / (1.0 - self.t)
+        coefficients = np.polynomial.polynomial.polyfit(self.samples, squares, 2)
+        fitted = float(np.polynomial.polynomial.polyval(self.t, coefficients))
+        return max(fitted, 0.0) ** 0.5 / (1.0 - self.t)
+
+    def _status(self, missing: Mapping[str, Failure], upper: float) -> str:
+        text = "estimate: from " + (
+            "a quadratic fit at a hidden t" if self.hidden else "similar triangles over a union"
+        )
+        if math.isinf(upper):
+            text += "; no displacements were told, so there is no upper bound. Use distances=True"
+        else:
+            text += ", which certifies nothing: only the bounds hold"
+        if missing:
+            text += f"; without {', '.join(sorted(missing))}, which failed or refused"
+        return text
+
+
+@dataclass(frozen=True)
+class _Union:
+    """Distance of the buyer's interpolant to the sellers' union, and how far that was moved."""
+
+    distance: float
+    displacement: float | None
+    optimal: bool

@@ -1,0 +1,266 @@
+"""TriangleWad: a distance in one round, by similar triangles over a shared reference."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import InputError
+from ..federation.answer import Array
+from ..federation.disclosure import Disclosure
+from ..federation.protocol import Protocol, Steps, ask, required
+from ..federation.question import Answerer, Interpolate
+from ..measure import Embedding
+from ..results import Distance
+from ..transport import ExactPlan, exact_plan
+from ..transport._check import as_order, interval
+from ..transport.geodesic import Interpolation
+from ._sides import (
+    Bounds,
+    Description,
+    Received,
+    Reference,
+    describe,
+    mean_difference,
+    moments_bound,
+    reference_options,
+    sides_of,
+)
+
+Choice = Literal["auto", "exact", "barycentric"]
+
+
+def trianglewad(
+    a: str,
+    b: str | None = None,
+    *,
+    own: Answerer | None = None,
+    support: int | None = None,
+    t: float = 0.5,
+    seed: int = 0,
+    p: int = 2,
+    interpolation: Choice = "auto",
+    distances: bool = True,
+    reference: npt.ArrayLike | None = None,
+    reference_mean: float = 0.0,
+    reference_scale: float = 1.0,
+    moments: bool = True,
+    embedding: Embedding = "none",
+) -> Protocol[Distance]:
+    r"""TriangleWad with a shared parameter (eq. 7 and 8).
+
+    Both holders interpolate towards the same public reference with the same ``t``; by similar
+    triangles
+
+    .. math:: \widehat W(\mu, \nu) = \frac{1}{1 - t} W_p(\eta_\mu(t), \eta_\nu(t))
+
+    Parameters
+    ----------
+    a, b
+        Holders. With ``own`` the second side is the coordinator's own measure.
+    own
+        ``Own(measure)``, instead of ``b``.
+    support
+        Atoms of the reference; by default as many as the smaller side has records.
+    t
+        Shared parameter; the closer to 1, the more the reference counts.
+    seed
+        Seed of the reference.
+    p
+        1 or 2.
+    interpolation
+        ``"exact"`` (eq. 4), ``"barycentric"`` (eq. 5), or ``"auto"``: barycentric for equally
+        many records of uniform weight, where it overestimates only, exact otherwise.
+    distances
+        Ask for distances to the reference and displacements, for tighter bounds.
+    reference
+        Atoms (S, d), instead of a draw.
+    reference_mean, reference_scale
+        Mean and standard deviation of the drawn reference, in units of the features.
+    moments
+        Ask both sides for mean and covariance too, for the Gelbrich lower bound (p = 2).
+    embedding
+        Label coordinates added to the records.
+
+    Returns
+    -------
+    Protocol[Distance]
+        For p = 2 the estimate is a certified upper bound when both interpolants lie on
+        geodesics (always with ``"exact"``), or both sides have equally many records of uniform
+        weight. In all other cases it is an estimate, moved between bounds that hold anyway;
+        ``status`` says which. Discloses every record.
+
+    Raises
+    ------
+    InputError
+        Options out of range.
+
+    Notes
+    -----
+    *Private Wasserstein Distance*, sec. 3.3. Corollary 1 there ("unbiased if m = n") does not
+    hold: the estimate is at least ``W`` because Wasserstein space over a Euclidean space has
+    non-negative curvature, and larger in general. With barycentric interpolation and m other
+    than n it is biased upwards by about t / (1 - t).
+
+    Bounds that hold for every plan, with displacements :math:`\delta` and :math:`\sigma` the
+    spread of the reference around its mean:
+    :math:`|W(\mu, \nu) - W(\eta_\mu, \eta_\nu)| \le \delta_\mu + \delta_\nu` and
+    :math:`|(1 - t) W(\mu, \nu) - W(\eta_\mu, \eta_\nu)| \le 2 t \sigma`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from silot import LocalFederation
+    >>> x = np.random.default_rng(0).normal(size=(40, 2))
+    >>> fed = LocalFederation({"a": x, "b": x + [3.0, 4.0]})
+    >>> result = fed.run(trianglewad("a", "b", seed=0))
+    >>> 5.0 - 1e-9 <= result.value < 5.5
+    True
+    """
+    if interpolation not in ("auto", "exact", "barycentric"):
+        raise InputError(
+            f"interpolation is {interpolation!r}; give 'auto', 'exact' or 'barycentric'.",
+            code="option-interpolation",
+        )
+    plan = _Plan(
+        sides=sides_of(a, b, own),
+        own=own,
+        t=interval(t, "t", "option-t"),
+        p=as_order(p),
+        interpolation=interpolation,
+        distances=distances,
+        reference=reference_options(reference, support, reference_mean, reference_scale, seed),
+        moments=moments and p == 2,
+        embedding=embedding,
+    )
+    return Protocol(
+        "trianglewad",
+        tuple(side for side in (a, b) if side is not None),
+        Disclosure.RECORD,
+        plan.start,
+        {
+            "support": support, "t": t, "seed": seed, "p": plan.p,
+            "interpolation": interpolation, "distances": distances, "embedding": embedding,
+        },
+        expected_rounds=2 + plan.moments,
+    )
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """Checked options of one protocol."""
+
+    sides: tuple[str, str]
+    own: Answerer | None
+    t: float
+    p: int
+    interpolation: Choice
+    distances: bool
+    reference: Reference
+    moments: bool
+    embedding: Embedding
+
+    def start(self) -> Steps[Distance]:
+        described = yield from describe(self.sides, self.embedding, self.own)
+        atoms, weights = self.reference.build(described)
+        kind = self._kind(described)
+        bounds = Bounds()
+        if self.moments:
+            bounds.raise_lower((yield from moments_bound(self.sides, self.embedding, self.own)))
+        question = Interpolate(
+            reference=atoms,
+            reference_weights=weights,
+            t=self.t,
+            p=self.p,
+            interpolation=kind,
+            scalars=self.distances,
+            embedding=self.embedding,
+        )
+        answers = yield from ask({side: question for side in self.sides}, self.own)
+        first, second = (
+            Received.of(required(answers, side), described.dimension) for side in self.sides
+        )
+        plan = exact_plan(first.atoms, second.atoms, first.weights, second.weights, p=self.p)
+        reference_mean = weights @ atoms
+        bounds.raise_lower(mean_difference(first, second, self.t, reference_mean))
+        learn_from_displacements(bounds, plan, [first, second])
+        spread = reference_spread(atoms, weights, self.p)
+        bounds.raise_lower((plan.lower - 2.0 * self.t * spread) / (1.0 - self.t))
+        bounds.cut_upper((plan.upper + 2.0 * self.t * spread) / (1.0 - self.t))
+        optimal = plan.optimal and first.optimal and second.optimal
+        certified = (
+            self.p == 2
+            and optimal
+            and ((first.geodesic and second.geodesic) or _equal_and_uniform(first, second))
+        )
+        estimate = plan.distance / (1.0 - self.t)
+        if certified:
+            bounds.cut_upper(plan.upper / (1.0 - self.t))
+        value, lower, upper = bounds.settle(estimate)
+        return Distance(
+            value=value,
+            lower=lower,
+            upper=upper,
+            method="trianglewad",
+            status=self._status(described, kind, certified, optimal),
+            converged=certified,
+            holders=self.sides,
+            p=self.p,
+            seed=self.reference.seed,
+        )
+
+    def _kind(self, described: Description) -> Interpolation:
+        if self.interpolation != "auto":
+            return self.interpolation
+        sizes = set(described.records.values())
+        return "barycentric" if len(sizes) == 1 and all(described.uniform.values()) else "exact"
+
+    def _status(
+        self, described: Description, kind: Interpolation, certified: bool, optimal: bool
+    ) -> str:
+        if not optimal:
+            return "estimate: a plan was not proven optimal, rescale the features"
+        if certified:
+            return "converged: the estimate is a certified upper bound"
+        if self.p == 1:
+            return (
+                "estimate: for p = 1 similar triangles prove nothing, only the bounds hold. "
+                "Use p = 2"
+            )
+        sizes = " and ".join(str(described.records[side]) for side in self.sides)
+        return (
+            f"estimate: {kind} interpolation with {sizes} records is biased upwards, by about "
+            f"t / (1 - t) = {self.t / (1 - self.t):.3g} spreads of the reference. Use "
+            "interpolation='exact' or a smaller t"
+        )
+
+
+def reference_spread(atoms: Array, weights: Array, p: int) -> float:
+    r""":math:`(\sum_k w_k |\gamma_k - \bar\gamma|^p)^{1/p}`; averaging atoms never exceeds it."""
+    distances = np.linalg.norm(atoms - weights @ atoms, axis=1)
+    return float(weights @ distances**p) ** (1.0 / p)
+
+
+def learn_from_displacements(
+    bounds: Bounds, plan: ExactPlan, received: list[Received]
+) -> None:
+    """Bounds from how far interpolants are from their records, when holders told it."""
+    displacements = [side.displacement for side in received]
+    distances = [side.distance for side in received]
+    known = [value for value in displacements if value is not None]
+    if len(known) == len(displacements):
+        bounds.cut_upper(plan.upper + sum(known))
+        bounds.raise_lower(plan.lower - sum(known))
+    told = [value for value in distances if value is not None]
+    if len(told) == 2:
+        bounds.raise_lower(abs(told[0] - told[1]) - 1e-12 * sum(told))
+
+
+def _equal_and_uniform(first: Received, second: Received) -> bool:
+    # Then an optimal plan of the interpolants pairs records, and barycentric images of two
+    # sets of records are monotone: pairs cannot come closer than (1 - t) of their distance.
+    weights = np.concatenate([first.weights, second.weights])
+    return len(first.atoms) == len(second.atoms) and float(np.ptp(weights)) <= 1e-12

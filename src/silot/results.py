@@ -1,0 +1,352 @@
+"""Results: values with bounds, a status, a bill and a statement of what was disclosed."""
+
+from __future__ import annotations
+
+import html
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from .federation.transcript import Transcript
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a runtime knows of a run that a protocol does not."""
+
+    rounds: int
+    bytes_sent: int
+    bytes_received: int
+    seconds: float
+    disclosure: str
+    transcript: Transcript
+
+
+@dataclass(frozen=True)
+class Bill:
+    """What a run cost, seen from the coordinator."""
+
+    rounds: int
+    bytes_sent: int
+    bytes_received: int
+    seconds: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Distance:
+    """A Wasserstein distance between two measures, with bounds.
+
+    Attributes
+    ----------
+    value
+        Best estimate of ``W_p``, between ``lower`` and ``upper``.
+    lower, upper
+        Certified bounds of the exact distance: they hold whenever every party followed the
+        protocol. ``upper`` is infinite when the run gives none.
+    method
+        Name of the protocol.
+    status
+        In words: whether the method finished, what kind of number ``value`` is, and what to
+        change for a better one.
+    converged
+        Whether the method reached what it can reach.
+    holders
+        The two sides.
+    p
+        Order of the distance.
+    rounds, bytes_sent, bytes_received, seconds
+        The bill: exchanges, bytes each way seen from the coordinator, and duration.
+    disclosure
+        Finest thing a holder disclosed: ``scalar``, ``sketch``, ``aggregate`` or ``record``.
+    seed
+        Seed of the run; with it and the same data the result is the same.
+    history
+        One entry a round, for methods that iterate.
+    transcript
+        The messages of the run.
+    """
+
+    value: float
+    lower: float
+    upper: float
+    method: str
+    status: str
+    converged: bool
+    holders: tuple[str, str]
+    p: int
+    seed: int | None = None
+    history: tuple[Mapping[str, float], ...] = ()
+    rounds: int = 0
+    bytes_sent: int = 0
+    bytes_received: int = 0
+    seconds: float = 0.0
+    disclosure: str = ""
+    transcript: Transcript | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """``(lower, upper)``."""
+        return self.lower, self.upper
+
+    @property
+    def bill(self) -> Bill:
+        """What the run cost."""
+        return Bill(self.rounds, self.bytes_sent, self.bytes_received, self.seconds)
+
+    def with_run(self, run: Run) -> Self:
+        """Return the result with the bill of the run that made it."""
+        return replace(
+            self,
+            rounds=run.rounds,
+            bytes_sent=run.bytes_sent,
+            bytes_received=run.bytes_received,
+            seconds=run.seconds,
+            disclosure=run.disclosure,
+            transcript=run.transcript,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Fields by name, ready for JSON: an infinite bound is ``None``; no transcript."""
+        return {
+            "value": _finite(self.value),
+            "lower": _finite(self.lower),
+            "upper": _finite(self.upper),
+            "method": self.method,
+            "status": self.status,
+            "converged": self.converged,
+            "holders": list(self.holders),
+            "p": self.p,
+            "rounds": self.rounds,
+            "bytes_sent": self.bytes_sent,
+            "bytes_received": self.bytes_received,
+            "seconds": self.seconds,
+            "disclosure": self.disclosure,
+            "seed": self.seed,
+            "history": [
+                {key: _finite(value) for key, value in entry.items()} for entry in self.history
+            ],
+        }
+
+    def to_json(self) -> str:
+        """``to_dict`` as JSON text."""
+        return json.dumps(self.to_dict(), allow_nan=False)
+
+    def __repr__(self) -> str:
+        return (
+            f"Distance({self.value:.6g} in [{self.lower:.6g}, {self.upper:.6g}], "
+            f"{self.method}, {self.status.split(':')[0]})"
+        )
+
+    def _repr_html_(self) -> str:
+        rows = {
+            "value": f"<b>{self.value:.6g}</b>",
+            "bounds": f"[{self.lower:.6g}, {self.upper:.6g}]",
+            "method": f"{html.escape(self.method)}, p = {self.p}",
+            "holders": html.escape(", ".join(self.holders)),
+            "status": html.escape(self.status),
+            "bill": f"{self.rounds} rounds, {format_bytes(self.bytes_sent)} out, "
+            f"{format_bytes(self.bytes_received)} in, {self.seconds:.2f} s",
+            "disclosure": html.escape(self.disclosure),
+        }
+        cells = "".join(f"<tr><th>{key}</th><td>{cell}</td></tr>" for key, cell in rows.items())
+        return f"<table>{cells}</table>"
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the bounds round by round (one point for methods of one round)."""
+        axes = _axes(ax)
+        steps = [entry for entry in self.history if "upper" in entry]
+        if steps:
+            rounds = [entry["round"] for entry in steps]
+            axes.plot(rounds, [entry["upper"] for entry in steps], label="upper bound")
+            axes.plot(rounds, [entry["lower"] for entry in steps], label="lower bound")
+            axes.set_xlabel("round")
+        top = self.upper if math.isfinite(self.upper) else self.value
+        last = steps[-1]["round"] if steps else 0
+        axes.errorbar(
+            [last], [self.value], [[self.value - self.lower], [top - self.value]],
+            fmt="o", capsize=4, color="black", label="value",
+        )
+        axes.set_ylabel(f"$W_{self.p}$")
+        axes.set_title(f"{self.method}: {' and '.join(self.holders)}")
+        axes.legend()
+        return axes
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class DistanceMatrix:
+    """Distances between all pairs of holders.
+
+    Attributes
+    ----------
+    names
+        Holders, in the order of rows and columns.
+    values, lower, upper
+        Symmetric matrices (N, N) with a zero diagonal.
+    pairs
+        The ``Distance`` of every pair of names, in the order of ``names``.
+    """
+
+    names: tuple[str, ...]
+    pairs: Mapping[tuple[str, str], Distance]
+    method: str
+    p: int
+
+    @property
+    def values(self) -> npt.NDArray[np.float64]:
+        """Estimates."""
+        return self._matrix("value")
+
+    @property
+    def lower(self) -> npt.NDArray[np.float64]:
+        """Certified lower bounds."""
+        return self._matrix("lower")
+
+    @property
+    def upper(self) -> npt.NDArray[np.float64]:
+        """Certified upper bounds, infinite where there is none."""
+        return self._matrix("upper")
+
+    @property
+    def bill(self) -> Bill:
+        """Sum of the bills of all pairs."""
+        found = list(self.pairs.values())
+        return Bill(
+            sum(pair.rounds for pair in found),
+            sum(pair.bytes_sent for pair in found),
+            sum(pair.bytes_received for pair in found),
+            sum(pair.seconds for pair in found),
+        )
+
+    @property
+    def disclosure(self) -> str:
+        """Finest thing disclosed in any pair."""
+        order = ("scalar", "sketch", "aggregate", "record")
+        return max((pair.disclosure for pair in self.pairs.values()), key=order.index)
+
+    @property
+    def converged(self) -> bool:
+        """Whether every pair converged."""
+        return all(pair.converged for pair in self.pairs.values())
+
+    @property
+    def status(self) -> str:
+        """How many pairs converged, and what the first other one says."""
+        rest = [pair for pair in self.pairs.values() if not pair.converged]
+        if not rest:
+            return f"converged: all {len(self.pairs)} pairs"
+        return (
+            f"{len(rest)} of {len(self.pairs)} pairs did not converge; "
+            f"{' and '.join(rest[0].holders)}: {rest[0].status}"
+        )
+
+    def __getitem__(self, pair: tuple[str, str]) -> Distance:
+        """The distance of two holders, in either order."""
+        a, b = pair
+        return self.pairs[(a, b)] if (a, b) in self.pairs else self.pairs[(b, a)]
+
+    def _matrix(self, attribute: str) -> npt.NDArray[np.float64]:
+        place = {name: k for k, name in enumerate(self.names)}
+        matrix = np.zeros((len(self.names), len(self.names)))
+        for (a, b), pair in self.pairs.items():
+            i, j = place[a], place[b]
+            matrix[i, j] = matrix[j, i] = getattr(pair, attribute)
+        return matrix
+
+    def to_dict(self) -> dict[str, Any]:
+        """Fields by name, ready for JSON."""
+        bill = self.bill
+        return {
+            "names": list(self.names),
+            "method": self.method,
+            "p": self.p,
+            "values": _finite_rows(self.values),
+            "lower": _finite_rows(self.lower),
+            "upper": _finite_rows(self.upper),
+            "status": self.status,
+            "converged": self.converged,
+            "rounds": bill.rounds,
+            "bytes_sent": bill.bytes_sent,
+            "bytes_received": bill.bytes_received,
+            "seconds": bill.seconds,
+            "disclosure": self.disclosure,
+            "pairs": [pair.to_dict() for pair in self.pairs.values()],
+        }
+
+    def to_json(self) -> str:
+        """``to_dict`` as JSON text."""
+        return json.dumps(self.to_dict(), allow_nan=False)
+
+    def __repr__(self) -> str:
+        return (
+            f"DistanceMatrix({len(self.names)} holders, {self.method}, "
+            f"{self.status.split(':')[0]})"
+        )
+
+    def _repr_html_(self) -> str:
+        head = "".join(f"<th>{html.escape(name)}</th>" for name in self.names)
+        values, lower, upper = self.values, self.lower, self.upper
+        body = ""
+        for i, name in enumerate(self.names):
+            cells = "".join(
+                "<td>0</td>" if i == j else
+                f"<td>{values[i, j]:.4g}<br><small>[{lower[i, j]:.4g}, {upper[i, j]:.4g}]"
+                "</small></td>"
+                for j in range(len(self.names))
+            )
+            body += f"<tr><th>{html.escape(name)}</th>{cells}</tr>"
+        caption = html.escape(f"{self.method}, p = {self.p}; {self.status}")
+        return f"<table><caption>{caption}</caption><tr><th></th>{head}</tr>{body}</table>"
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the values as a heat map."""
+        axes = _axes(ax)
+        values = self.values
+        image = axes.imshow(values, cmap="viridis")
+        ticks = range(len(self.names))
+        axes.set_xticks(ticks, self.names, rotation=45, ha="right")
+        axes.set_yticks(ticks, self.names)
+        if len(self.names) <= 12:
+            middle = 0.5 * (values.min() + values.max())
+            for i in ticks:
+                for j in ticks:
+                    shade = "white" if values[i, j] < middle else "black"
+                    axes.text(j, i, f"{values[i, j]:.3g}", ha="center", va="center", color=shade)
+        axes.set_title(f"$W_{self.p}$ by {self.method}")
+        if axes.figure is not None:
+            axes.figure.colorbar(image, ax=axes, shrink=0.8)
+        return axes
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _finite_rows(matrix: npt.NDArray[np.float64]) -> list[list[float | None]]:
+    return [[_finite(float(value)) for value in row] for row in matrix]
+
+
+def format_bytes(count: int) -> str:
+    """A count of bytes for people."""
+    amount = float(count)
+    for unit in ("B", "kB", "MB"):
+        if amount < 1000:
+            return f"{amount:.3g} {unit}"
+        amount /= 1000
+    return f"{amount:.3g} GB"
+
+
+def _axes(ax: Axes | None) -> Axes:
+    if ax is not None:
+        return ax
+    # Drawing is rare and matplotlib slow to import.
+    from matplotlib import pyplot
+
+    return pyplot.subplots(figsize=(6, 5), layout="constrained")[1]

@@ -1,0 +1,126 @@
+"""Validation of arrays that enter the transport room."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import InputError, MismatchError
+
+Array = npt.NDArray[np.float64]
+
+# Squares of larger coordinates overflow, and squares of sums of them too.
+LARGEST_COORDINATE = 1e150
+
+
+def as_points(points: npt.ArrayLike, name: str = "points") -> Array:
+    """Return ``points`` as a finite C-ordered float64 array of shape (n, d)."""
+    try:
+        raw: npt.NDArray[Any] = np.asarray(points)
+    except ValueError as error:
+        raise InputError(
+            f"{name} is a ragged sequence. Give one array with one row per record.",
+            code="measure-shape",
+        ) from error
+    if raw.dtype.kind not in "buif":
+        raise InputError(
+            f"{name} has dtype {raw.dtype}; numbers are needed. Encode text and dates as "
+            "numbers first, or select the numeric columns.",
+            code="measure-dtype",
+        )
+    if raw.ndim != 2:
+        raise InputError(
+            f"{name} has shape {raw.shape}; (records, features) is needed. Use x[:, None] for "
+            "one feature, or x.reshape(len(x), -1) for images.",
+            code="measure-shape",
+        )
+    if raw.shape[0] == 0 or raw.shape[1] == 0:
+        raise InputError(
+            f"{name} has shape {raw.shape}: it is empty. A measure needs at least one record "
+            "and one feature.",
+            code="measure-empty",
+        )
+    array = np.ascontiguousarray(raw, dtype=np.float64)
+    finite = np.isfinite(array)
+    if not finite.all():
+        bad = np.argwhere(~finite)
+        row, column = (int(k) for k in bad[0])
+        is_nan = bool(np.isnan(array[row, column]))
+        kind = "NaN" if is_nan else "infinite"
+        raise InputError(
+            f"{name} holds {len(bad)} NaN or infinite value(s), the first {kind} in row {row}, "
+            f"column {column} (from 0). Drop those rows or impute them.",
+            code="measure-nan" if is_nan else "measure-infinite",
+        )
+    if np.abs(array).max() > LARGEST_COORDINATE:
+        raise InputError(
+            f"{name} holds values above {LARGEST_COORDINATE:g}, whose squares overflow. "
+            "Rescale the features.",
+            code="measure-magnitude",
+        )
+    return array
+
+
+def as_weights(weights: npt.ArrayLike | None, size: int, name: str = "weights") -> Array:
+    """Return ``weights`` normalised to sum 1; ``None`` means uniform weights."""
+    if weights is None:
+        return np.full(size, 1.0 / size)
+    raw: npt.NDArray[Any] = np.asarray(weights)
+    if raw.dtype.kind not in "buif":
+        raise InputError(
+            f"{name} has dtype {raw.dtype}; non-negative numbers are needed.",
+            code="weights-dtype",
+        )
+    if raw.shape != (size,):
+        raise MismatchError(
+            f"{name} has shape {raw.shape} for {size} records; ({size},) is needed.",
+            code="weights-shape",
+        )
+    array = raw.astype(np.float64)
+    if not np.isfinite(array).all():
+        raise InputError(
+            f"{name} holds NaN or infinite values. Use 0 for records to be ignored.",
+            code="weights-nan",
+        )
+    if (array < 0).any():
+        row = int(np.argmax(array < 0))
+        raise InputError(
+            f"{name} holds {int((array < 0).sum())} negative value(s), the first in row {row}. "
+            "Weights are masses: zero or more.",
+            code="weights-negative",
+        )
+    largest = float(array.max())
+    if largest == 0.0:
+        raise InputError(
+            f"{name} sums to zero. At least one record needs a positive weight.",
+            code="weights-zero",
+        )
+    # Dividing by the largest first keeps huge weights from overflowing the sum.
+    array /= largest
+    return array / array.sum()
+
+
+def as_order(p: float) -> int:
+    """Return the order of the distance, 1 or 2."""
+    if isinstance(p, bool) or p not in (1, 2):
+        raise InputError(f"p is {p!r}; silot computes p = 1 and p = 2.", code="option-p")
+    return int(p)
+
+
+def same_dimension(x: Array, y: Array) -> None:
+    """Raise unless both clouds live in the same space."""
+    if x.shape[1] != y.shape[1]:
+        raise MismatchError(
+            f"the measures have {x.shape[1]} and {y.shape[1]} features. Give both the same "
+            "features in the same order.",
+            code="dimension-mismatch",
+        )
+
+
+def interval(value: float, name: str, code: str) -> float:
+    """Return an interpolation parameter, strictly between 0 and 1."""
+    if not 0.0 < value < 1.0:
+        raise InputError(f"{name} is {value!r}; 0 < {name} < 1 is needed.", code=code)
+    return float(value)

@@ -1,0 +1,159 @@
+"""Exact transport of any masses, by network simplex on a growing set of candidate cells."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, cast
+
+import numpy as np
+import ot
+from scipy import sparse
+
+from ._check import Array
+from ._solution import Index, Solution, staircase
+
+# Below this many cells the dense simplex is faster than pricing.
+_DENSE_CELLS = 150_000
+_COARSE_SIZE = 400
+_COARSE_RATIO = 4
+_NEIGHBOURS = 8
+_BLOCK = 1 << 18
+_PIVOTS = 1_000_000_000
+
+
+def solve_network(cost: Array, a: Array, b: Array) -> Solution:
+    """Network simplex: dense when small, by column generation otherwise."""
+    if cost.size <= _DENSE_CELLS:
+        return _solve_dense(cost, a, b)
+    return _generate_columns(cost, a, b, _coarse_potential(cost, a, b))
+
+
+def _solve_dense(cost: Array, a: Array, b: Array) -> Solution:
+    scale = float(cost.max()) or 1.0
+    plan, f, g, finished = _simplex(a, b, cost / scale)
+    rows, cols = np.nonzero(plan)
+    return Solution(rows, cols, plan[rows, cols], f * scale, g * scale, "network simplex", finished)
+
+
+def _simplex(a: Array, b: Array, cost: Any) -> tuple[Any, Array, Array, bool]:
+    with warnings.catch_warnings():
+        # The result code is read below; the warning would say the same on stderr.
+        warnings.simplefilter("ignore")
+        plan, log = cast(
+            "tuple[Any, dict[str, Any]]",
+            ot.emd(a, b, cost, numItermax=_PIVOTS, log=True, check_marginals=False),
+        )
+    optimal = 1
+    return plan, np.asarray(log["u"]), np.asarray(log["v"]), int(log["result_code"]) == optimal
+
+
+def _coarse_potential(cost: Array, a: Array, b: Array) -> Array:
+    """A guess of ``g``: solve the problem on a quarter of the points and extend it.
+
+    Any guess gives the same optimum; a good one saves rounds. The subset is drawn with a fixed
+    generator, so that results do not depend on chance.
+    """
+    n, m = cost.shape
+    if max(n, m) <= _COARSE_SIZE:
+        return cost.min(axis=0)
+    rng = np.random.default_rng(0)
+    rows = np.sort(rng.choice(n, max(1, n // _COARSE_RATIO), replace=False))
+    cols = np.sort(rng.choice(m, max(1, m // _COARSE_RATIO), replace=False))
+    part = np.ascontiguousarray(cost[np.ix_(rows, cols)])
+    solution = solve_network(part, a[rows] / a[rows].sum(), b[cols] / b[cols].sum())
+    g = np.full(m, np.inf)
+    for start in range(0, len(rows), max(1, _BLOCK // m)):
+        chosen = slice(start, start + max(1, _BLOCK // m))
+        np.minimum(g, (cost[rows[chosen]] - solution.f[chosen, None]).min(axis=0), out=g)
+    return g
+
+
+def _generate_columns(cost: Array, a: Array, b: Array, g: Array) -> Solution:
+    """Solve on few cells, find the cells whose reduced cost is negative, add them, repeat.
+
+    At the end no cell of the whole matrix has a negative reduced cost, which proves that the
+    plan is optimal for the whole matrix.
+    """
+    n, m = cost.shape
+    scale = float(cost.max()) or 1.0
+    tolerance = 1e-13 * scale
+    start_rows, start_cols, _ = staircase(a, b)
+    cells = _distinct(np.concatenate([_nearest(cost, g), start_rows * m + start_cols]))
+    flat = cost.reshape(-1)
+    while True:
+        problem = sparse.coo_matrix(
+            (flat[cells] / scale, (cells // m, cells % m)), shape=(n, m)
+        )
+        plan, f, g, finished = _simplex(a, b, problem)
+        f, g = f * scale, g * scale
+        lowest, found = _price(cost, f, g, tolerance)
+        merged = _distinct(np.concatenate([cells, found]))
+        if not finished or len(merged) == len(cells):
+            # Lifting every row to its lowest reduced cost makes the pair feasible.
+            rows, cols, mass = plan.row.astype(np.intp), plan.col.astype(np.intp), plan.data
+            used = mass > 0
+            return Solution(
+                rows[used], cols[used], mass[used], f + lowest, g, "network simplex", finished
+            )
+        cells = merged
+
+
+def _nearest(cost: Array, g: Array) -> Index:
+    """The cells of least reduced cost in every row and in every column."""
+    n, m = cost.shape
+    k = min(_NEIGHBOURS, n, m)
+    found: list[Index] = []
+    f = np.empty(n)
+    step = max(1, _BLOCK // m)
+    for start in range(0, n, step):
+        reduced = cost[start : start + step] - g
+        f[start : start + step] = reduced.min(axis=1)
+        nearest = np.argpartition(reduced, k - 1, axis=1)[:, :k]
+        rows = np.arange(start, start + len(reduced))
+        found.append((rows[:, None] * m + nearest).ravel())
+    step = max(1, _BLOCK // n)
+    for start in range(0, m, step):
+        reduced = np.ascontiguousarray(cost[:, start : start + step].T) - f
+        nearest = np.argpartition(reduced, k - 1, axis=1)[:, :k]
+        cols = np.arange(start, start + len(reduced))
+        found.append((nearest * m + cols[:, None]).ravel())
+    return np.concatenate(found)
+
+
+def _price(cost: Array, f: Array, g: Array, tolerance: float) -> tuple[Array, Index]:
+    """Lowest reduced cost of every row, and the cells worth adding.
+
+    Per row: the cells nearly as bad as its worst; per column: its worst. Adding every negative
+    cell would make the next problem as large as the whole one.
+    """
+    n, m = cost.shape
+    lowest = np.empty(n)
+    column_low = np.full(m, -tolerance)
+    column_row = np.full(m, -1, dtype=np.intp)
+    found: list[Index] = []
+    step = max(1, _BLOCK // m)
+    for start in range(0, n, step):
+        reduced = cost[start : start + step] - g
+        reduced -= f[start : start + step, None]
+        low = reduced.min(axis=1)
+        lowest[start : start + step] = low
+        bad = np.flatnonzero(low < -tolerance)
+        if len(bad) == 0:
+            continue
+        part = reduced[bad]
+        i, j = np.nonzero(part < np.minimum(0.7 * low[bad], -tolerance)[:, None])
+        found.append((start + bad[i]) * m + j)
+        worst = part.argmin(axis=0)
+        value = part[worst, np.arange(m)]
+        better = value < column_low
+        column_low[better] = value[better]
+        column_row[better] = start + bad[worst[better]]
+    columns = np.flatnonzero(column_row >= 0)
+    found.append(column_row[columns] * m + columns)
+    return lowest, np.concatenate(found)
+
+
+def _distinct(cells: Index) -> Index:
+    # Sorting beats the hash table of numpy.unique several times over at these sizes.
+    cells = np.sort(cells)
+    return cells[np.concatenate([[True], cells[1:] != cells[:-1]])]

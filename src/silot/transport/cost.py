@@ -1,0 +1,123 @@
+"""Matrices of pairwise costs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy.spatial.distance import cdist
+
+from ._check import Array, as_order, as_points, same_dimension
+
+# A squared distance this far below the squared size of the clouds is computed again from
+# coordinate differences: the product form leaves it too few correct digits.
+_CLOSE = 1e-5
+# Rows are processed in blocks of about this many entries, to stay in the cache.
+_BLOCK = 1 << 18
+
+
+@dataclass(frozen=True)
+class Cost:
+    """A cost matrix and a bound on its rounding.
+
+    Attributes
+    ----------
+    matrix
+        ``|x_i - y_j|^p``, shape (n, m).
+    rounding
+        No entry is off by more than this.
+    """
+
+    matrix: Array
+    rounding: float
+
+
+def cost_matrix(x: npt.ArrayLike, y: npt.ArrayLike, *, p: int = 2) -> Array:
+    """Pairwise costs ``C[i, j] = |x_i - y_j|^p`` in the Euclidean norm.
+
+    Built as one matrix product of float64 points from which a common centre was subtracted,
+    clamped at zero. Entries of nearly coincident points are computed again from their
+    differences, so that ``C`` is exactly zero for equal points.
+
+    Parameters
+    ----------
+    x, y
+        Points, shapes (n, d) and (m, d).
+    p
+        1 or 2.
+
+    Returns
+    -------
+    numpy.ndarray
+        Shape (n, m), float64.
+
+    Raises
+    ------
+    InputError, MismatchError
+        Points that are not finite numbers of one dimension; ``p`` other than 1 and 2.
+
+    Examples
+    --------
+    >>> cost_matrix([[0.0, 0.0]], [[3.0, 4.0], [0.0, 0.0]])
+    array([[25.,  0.]])
+    """
+    x, y = as_points(x, "x"), as_points(y, "y")
+    same_dimension(x, y)
+    return build_cost(x, y, as_order(p)).matrix
+
+
+def build_cost(x: Array, y: Array, p: int) -> Cost:
+    """``cost_matrix`` on checked points, with a bound on its rounding."""
+    centre = 0.5 * (x.mean(axis=0) + y.mean(axis=0))
+    x, y = x - centre, y - centre
+    x_squared = np.einsum("ij,ij->i", x, x)
+    y_squared = np.einsum("ij,ij->i", y, y)
+    scale = float(x_squared.max() + y_squared.max())
+    n, m, d = len(x), len(y), x.shape[1]
+    if scale == 0.0:
+        return Cost(np.zeros((n, m)), 0.0)
+
+    # |x|^2 - 2 <x, y> + |y|^2 as a single product: no pass over the matrix is needed to add
+    # the norms.
+    left = np.concatenate([-2.0 * x, x_squared[:, None], np.ones((n, 1))], axis=1)
+    right = np.concatenate([y, np.ones((m, 1)), y_squared[:, None]], axis=1).T
+    matrix = np.empty((n, m))
+    close_limit = _CLOSE * scale
+    rows_per_block = max(1, _BLOCK // m)
+    refined = 0
+    for start in range(0, n, rows_per_block):
+        block = matrix[start : start + rows_per_block]
+        np.matmul(left[start : start + rows_per_block], right, out=block)
+        close = block < close_limit
+        count = int(np.count_nonzero(close))
+        if count:
+            refined += count
+            if refined > 0.05 * n * m:
+                # Clouds that are tight compared with their spread (far outliers, distant
+                # clusters): the product form has no digits left for most pairs.
+                return _by_differences(x, y, p)
+            i, j = np.nonzero(close)
+            difference = x[start + i] - y[j]
+            block[i, j] = np.einsum("ij,ij->i", difference, difference)
+        if p == 1:
+            np.sqrt(block, out=block)
+    epsilon = float(np.finfo(np.float64).eps)
+    squared_error = (d + 8) * epsilon * 2.0 * scale
+    if p == 2:
+        return Cost(matrix, squared_error)
+    # d sqrt(c) = dc / (2 sqrt(c)), and c >= close_limit wherever dc is not tiny.
+    return Cost(matrix, squared_error / (2.0 * close_limit**0.5))
+
+
+def _by_differences(x: Array, y: Array, p: int) -> Cost:
+    matrix = cdist(x, y, "sqeuclidean" if p == 2 else "euclidean")
+    epsilon = float(np.finfo(np.float64).eps)
+    return Cost(matrix, (x.shape[1] + 4) * epsilon * float(matrix.max()))
+
+
+def paired_cost(x: Array, y: Array, p: int) -> Array:
+    """``|x_k - y_k|^p`` for paired rows, from their differences."""
+    difference = x - y
+    squared: Array = np.einsum("ij,ij->i", difference, difference)
+    return squared if p == 2 else np.sqrt(squared)
