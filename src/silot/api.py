@@ -111,9 +111,11 @@ def distance_matrix(
            [1., 0., 2.],
            [3., 2., 0.]])
     """
-    named = dict(holders) if isinstance(holders, Mapping) else {
-        str(k): data for k, data in enumerate(holders)
-    }
+    named = (
+        dict(holders)
+        if isinstance(holders, Mapping)
+        else {str(k): data for k, data in enumerate(holders)}
+    )
     if len(named) < 2:
         raise InputError(
             f"{len(named)} holder(s) given; a matrix needs two or more.", code="holder-names"
@@ -174,9 +176,7 @@ def pooled_distance(
         raise InputError("no seller may be called 'coordinator'.", code="holder-names")
     checked = _checked({**sellers, "coordinator": buyer}, labels)
     own = Own(checked.pop("coordinator"))
-    protocol = pooled(
-        list(sellers), own=own, embedding=covariance if labels else "none", **options
-    )
+    protocol = pooled(list(sellers), own=own, embedding=covariance if labels else "none", **options)
     return LocalFederation(checked).run(protocol, progress=progress)
 
 
@@ -198,4 +198,3 @@ def _checked(holders: Mapping[str, Data], labels: bool) -> dict[str, Measure]:
                 code="labels-absent",
             )
     return measures
-

@@ -145,9 +145,11 @@ def _from_table(
             f"{file.name} has more than one column {doubled[0]!r}. Rename them.",
             code="file-columns",
         )
-    features = list(columns) if columns else [
-        name for name in names if name not in (label_column, weight_column)
-    ]
+    features = (
+        list(columns)
+        if columns
+        else [name for name in names if name not in (label_column, weight_column)]
+    )
     if not features:
         raise InputError("no feature column is left.", code="measure-empty")
     text = [name for name in features if not _is_number(table.schema.field(name).type)]

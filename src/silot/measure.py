@@ -205,6 +205,8 @@ def _covariance_block(root: Array, covariance: Covariance) -> Array:
     if covariance == "diagonal":
         return np.sqrt(np.einsum("ij,ij->j", root, root))
     square_root = covariance_root(root.T @ root)
-    return np.diagonal(square_root).copy() if covariance == "diagonal-of-root" else (
-        square_root.ravel()
+    return (
+        np.diagonal(square_root).copy()
+        if covariance == "diagonal-of-root"
+        else (square_root.ravel())
     )

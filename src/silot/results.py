@@ -171,8 +171,13 @@ class Distance:
         top = self.upper if math.isfinite(self.upper) else self.value
         last = steps[-1]["round"] if steps else 0
         axes.errorbar(
-            [last], [self.value], [[self.value - self.lower], [top - self.value]],
-            fmt="o", capsize=4, color="black", label="value",
+            [last],
+            [self.value],
+            [[self.value - self.lower], [top - self.value]],
+            fmt="o",
+            capsize=4,
+            color="black",
+            label="value",
         )
         axes.set_ylabel(f"$W_{self.p}$")
         axes.set_title(f"{self.method}: {' and '.join(self.holders)}")
@@ -286,8 +291,7 @@ class DistanceMatrix:
 
     def __repr__(self) -> str:
         return (
-            f"DistanceMatrix({len(self.names)} holders, {self.method}, "
-            f"{self.status.split(':')[0]})"
+            f"DistanceMatrix({len(self.names)} holders, {self.method}, {self.status.split(':')[0]})"
         )
 
     def _repr_html_(self) -> str:
@@ -296,8 +300,9 @@ class DistanceMatrix:
         body = ""
         for i, name in enumerate(self.names):
             cells = "".join(
-                "<td>0</td>" if i == j else
-                f"<td>{values[i, j]:.4g}<br><small>[{lower[i, j]:.4g}, {upper[i, j]:.4g}]"
+                "<td>0</td>"
+                if i == j
+                else f"<td>{values[i, j]:.4g}<br><small>[{lower[i, j]:.4g}, {upper[i, j]:.4g}]"
                 "</small></td>"
                 for j in range(len(self.names))
             )

@@ -81,7 +81,7 @@ class Holder:
             return question.compute(*self._arrays(question.embedding))
         except SilotError as error:
             return Failure(error.code, "failed", type(error).__name__)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001
             # The boundary of the holder: whatever went wrong, its text may quote records and
             # stays here. Only the type leaves.
             return Failure("holder-raised", "failed", type(error).__name__)

@@ -79,7 +79,7 @@ class LocalFederation:
         if not holders:
             raise InputError("a federation needs at least one holder.", code="holder-names")
         for name in holders:
-            if not isinstance(name, str) or not name or name == COORDINATOR:
+            if not name or name == COORDINATOR:
                 raise InputError(
                     f"{name!r} cannot name a holder: a non-empty text other than "
                     f"{COORDINATOR!r} is needed.",

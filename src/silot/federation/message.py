@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-import msgpack
+import msgpack  # pyright: ignore[reportMissingTypeStubs]
 import numpy as np
 import numpy.typing as npt
 
@@ -35,6 +35,27 @@ class Message:
     arrays: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict[str, npt.NDArray[Any]])
 
 
+# msgpack has no type stubs; these two are the only places that call it.
+_PACK = cast("Callable[..., bytes]", getattr(msgpack, "packb"))  # noqa: B009
+_UNPACK = cast("Callable[..., object]", getattr(msgpack, "unpackb"))  # noqa: B009
+
+
+def pack(body: object) -> bytes:
+    """Turn plain maps, lists, numbers, texts and bytes into msgpack."""
+    return _PACK(body, use_bin_type=True)
+
+
+def unpack(data: bytes) -> object:
+    """Read msgpack; anything malformed is a ``WireError``."""
+    try:
+        return _UNPACK(data, raw=False, strict_map_key=True)
+    except (ValueError, TypeError, RecursionError) as error:
+        # msgpack's own exceptions are ValueErrors.
+        raise WireError(
+            f"the bytes are not a message ({type(error).__name__}).", code="wire-format"
+        ) from None
+
+
 def encode(message: Message) -> bytes:
     """Turn a message into bytes (msgpack; arrays as dtype, shape and raw little-endian data)."""
     arrays: dict[str, list[Any]] = {}
@@ -54,7 +75,7 @@ def encode(message: Message) -> bytes:
         "scalars": dict(message.scalars),
         "arrays": arrays,
     }
-    packed = cast("bytes", msgpack.packb(body, use_bin_type=True))
+    packed = pack(body)
     if len(packed) > LARGEST_MESSAGE:
         raise WireError(
             f"a message of {len(packed)} bytes exceeds the limit of {LARGEST_MESSAGE}. Use a "
@@ -73,13 +94,7 @@ def decode(data: bytes, *, largest: int = LARGEST_MESSAGE) -> Message:
         raise WireError(
             f"a message of {len(data)} bytes exceeds the limit of {largest}.", code="wire-size"
         )
-    try:
-        body: object = msgpack.unpackb(data, raw=False, strict_map_key=True)
-    except (ValueError, TypeError, msgpack.UnpackException) as error:
-        raise WireError(
-            f"the bytes are not a message ({type(error).__name__}).", code="wire-format"
-        ) from None
-    parts = _mapping(body, "message")
+    parts = _mapping(unpack(data), "message")
     if parts.get("version") != VERSION:
         raise WireError(
             f"the message is of version {parts.get('version')!r}, this is version {VERSION}. "
@@ -102,8 +117,9 @@ def decode(data: bytes, *, largest: int = LARGEST_MESSAGE) -> Message:
 
 def _mapping(value: object, what: str) -> dict[object, object]:
     if not isinstance(value, dict) or len(cast("dict[object, object]", value)) > _LARGEST_COUNT:
-        raise WireError(f"the {what} is not a map of at most {_LARGEST_COUNT} entries.",
-                        code="wire-format")
+        raise WireError(
+            f"the {what} is not a map of at most {_LARGEST_COUNT} entries.", code="wire-format"
+        )
     return cast("dict[object, object]", value)
 
 
@@ -127,9 +143,7 @@ def _array(value: object) -> npt.NDArray[Any]:
         raise WireError("an array is not [dtype, shape, data].", code="wire-format")
     dtype_name, shape_value, data = items
     if not isinstance(dtype_name, str) or dtype_name not in _DTYPES:
-        raise WireError(
-            f"an array has a dtype other than {', '.join(_DTYPES)}.", code="wire-dtype"
-        )
+        raise WireError(f"an array has a dtype other than {', '.join(_DTYPES)}.", code="wire-dtype")
     shape = cast("list[object]", shape_value) if isinstance(shape_value, list) else []
     extents: list[int] = []
     for extent in shape:

@@ -269,7 +269,9 @@ def decode_question(data: bytes) -> Question:
 
 def _fits(value: object, kind: str) -> bool:
     if kind == "Array":
-        return isinstance(value, np.ndarray) and value.dtype == np.float64
+        return isinstance(value, np.ndarray) and (
+            cast("npt.NDArray[Any]", value).dtype == np.dtype(np.float64)
+        )
     if kind == "bool":
         return isinstance(value, bool)
     if kind == "int":

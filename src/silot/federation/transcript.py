@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, cast
 
-import msgpack
-
 from ..errors import FileError, WireError
+from ..files import write_whole
 from .answer import Answer, Failure, decode_reply
-from .message import Scalar
+from .message import Scalar, pack, unpack
 from .question import Question, decode_question
 
 _MAGIC = "silot-transcript"
@@ -82,7 +79,7 @@ class Transcript:
         return tuple(entry for entry in self.entries if entry.holder == holder)
 
     def save(self, path: str | Path) -> None:
-        """Write the transcript to a file, whole or not at all."""
+        """Write the transcript to a file only its owner may read, whole or not at all."""
         body = {
             "magic": _MAGIC,
             "version": _VERSION,
@@ -93,7 +90,7 @@ class Transcript:
                 for entry in self.entries
             ],
         }
-        write_whole(Path(path), cast("bytes", msgpack.packb(body, use_bin_type=True)))
+        write_whole(Path(path), pack(body), private=True)
 
     @classmethod
     def load(cls, path: str | Path) -> Transcript:
@@ -105,7 +102,7 @@ class Transcript:
                 f"{path} cannot be read ({type(error).__name__}).", code="file-unreadable"
             ) from None
         try:
-            body = cast("dict[str, Any]", msgpack.unpackb(data, raw=False))
+            body = cast("dict[str, Any]", unpack(data))
             if body["magic"] != _MAGIC or body["version"] != _VERSION:
                 raise FileError(
                     f"{path} is a transcript of another version of silot.", code="file-version"
@@ -118,29 +115,8 @@ class Transcript:
                 entry.open()
                 entries.append(entry)
             return cls(str(body["protocol"]), dict(body["parameters"]), tuple(entries))
-        except (KeyError, TypeError, ValueError, msgpack.UnpackException, WireError) as error:
+        except (KeyError, TypeError, ValueError, WireError) as error:
             raise FileError(
                 f"{path} is not a transcript of silot ({type(error).__name__}).",
                 code="file-unreadable",
             ) from None
-
-
-def write_whole(path: Path, data: bytes) -> None:
-    """Write a file so that a reader sees all of it or the file as it was."""
-    try:
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    except OSError as error:
-        raise FileError(
-            f"{path} cannot be written ({type(error).__name__}). Check the folder.",
-            code="file-unwritable",
-        ) from None
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-        os.chmod(name, 0o644)
-        os.replace(name, path)
-    except OSError as error:
-        Path(name).unlink(missing_ok=True)
-        raise FileError(
-            f"{path} cannot be written ({type(error).__name__}).", code="file-unwritable"
-        ) from None

@@ -31,7 +31,9 @@ class Description:
     dimension: int
 
 
-def describe(sides: Sequence[str], embedding: Embedding, own: Answerer | None) -> Steps[Description]:
+def describe(
+    sides: Sequence[str], embedding: Embedding, own: Answerer | None
+) -> Steps[Description]:
     """Ask every side for its size and dimension, and check that they fit together."""
     answers = yield from ask({side: Describe(embedding=embedding) for side in sides}, own)
     return read_descriptions(answers, sides)

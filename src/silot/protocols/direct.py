@@ -78,5 +78,9 @@ def direct(
 
     holders = tuple(side for side in (a, b) if side is not None)
     return Protocol(
-        "direct", holders, Disclosure.RECORD, start, {"p": order, "seed": seed, "embedding": embedding}
+        "direct",
+        holders,
+        Disclosure.RECORD,
+        start,
+        {"p": order, "seed": seed, "embedding": embedding},
     )

@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import InputError, RefusedError
+from ..errors import HolderError, InputError
 from ..federation.answer import Answer, Array, Failure
 from ..federation.disclosure import Disclosure
 from ..federation.protocol import Protocol, Steps, ask, failure_error, required
@@ -162,8 +162,9 @@ def fedwad(
         t=None if t is None else interval(t, "t", "option-t"),
         interpolation=interpolation,
         distances=distances,
-        reference=reference_options(reference, support if reference is None else None,
-                                    reference_mean, reference_scale, seed),
+        reference=reference_options(
+            reference, support if reference is None else None, reference_mean, reference_scale, seed
+        ),
         moments=moments and p == 2,
         embedding=embedding,
     )
@@ -173,8 +174,15 @@ def fedwad(
         Disclosure.RECORD,
         plan.start,
         {
-            "support": support, "rounds": rounds, "tol": tol, "seed": seed, "p": plan.p, "t": t,
-            "interpolation": interpolation, "distances": distances, "embedding": embedding,
+            "support": support,
+            "rounds": rounds,
+            "tol": tol,
+            "seed": seed,
+            "p": plan.p,
+            "t": t,
+            "interpolation": interpolation,
+            "distances": distances,
+            "embedding": embedding,
         },
         expected_rounds=rounds + 2 + plan.moments,
     )
@@ -229,7 +237,7 @@ class _Plan:
             scalars=self.distances == "every",
             embedding=self.embedding,
         )
-        answers = yield from ask({side: question for side in self.sides}, self.own)
+        answers = yield from ask(dict.fromkeys(self.sides, question), self.own)
         first, second = (Received.of(required(answers, side), dimension) for side in self.sides)
         if _precedes(second, first):
             # The walk must not depend on which holder is named first.
@@ -257,7 +265,7 @@ class _Plan:
             p=self.p,
             embedding=self.embedding,
         )
-        answers = yield from ask({side: question for side in self.sides}, self.own)
+        answers = yield from ask(dict.fromkeys(self.sides, question), self.own)
         found: list[float] = []
         for side in self.sides:
             answer = answers.get(side, Failure("holder-silent"))
@@ -303,6 +311,8 @@ class _Plan:
             text = (
                 f"converged: the triangle sum fell by less than {self.tol:g} in {_PATIENCE} rounds"
             )
+            if upper - lower > 0.1 * upper:
+                text += ", perhaps above W: a random t, more support or another seed may lower it"
         else:
             text = f"stopped: {self.rounds} rounds done, raise rounds to tighten the upper bound"
         if state.truncated:
@@ -326,7 +336,7 @@ class _State:
     history: list[Mapping[str, float]] = field(default_factory=list[Mapping[str, float]])
     optimal: bool = True
     truncated: bool = False
-    refused: RefusedError | None = None
+    refused: HolderError | None = None
     last: tuple[Received, Received, float, Array, Array] | None = None
 
     def learn(

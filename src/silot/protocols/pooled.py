@@ -138,9 +138,7 @@ def pooled(
         raise InputError("no seller is named; one or more are needed.", code="holder-names")
     needed = len(names) if quorum is None else quorum
     if not 1 <= needed <= len(names):
-        raise InputError(
-            f"quorum is {quorum!r} for {len(names)} sellers.", code="option-quorum"
-        )
+        raise InputError(f"quorum is {quorum!r} for {len(names)} sellers.", code="option-quorum")
     if interpolation not in ("exact", "barycentric"):
         raise InputError(
             f"interpolation is {interpolation!r}; give 'exact' or 'barycentric'.",
@@ -179,8 +177,13 @@ def pooled(
         Disclosure.RECORD,
         plan.start,
         {
-            "support": support, "seed": seed, "p": plan.p, "hidden": hidden,
-            "interpolation": interpolation, "distances": distances, "embedding": embedding,
+            "support": support,
+            "seed": seed,
+            "p": plan.p,
+            "hidden": hidden,
+            "interpolation": interpolation,
+            "distances": distances,
+            "embedding": embedding,
         },
         expected_rounds=1 + len(plan.samples),
     )
@@ -236,7 +239,7 @@ class _Plan:
             rounds.append(answers)
         bounds = Bounds()
         squares: list[float] = []
-        for s, answers in zip(self.samples, rounds, strict=True):
+        for answers in rounds:
             union = self._union(
                 buyer, {name: required(answers, name) for name in present}, described
             )
@@ -309,9 +312,7 @@ class _Plan:
         else:
             masses = {name: self.shares[name] for name in answers}
         total = sum(masses.values())
-        displacements = [
-            answers[name].optional_number("displacement") for name in answers
-        ]
+        displacements = [answers[name].optional_number("displacement") for name in answers]
         known = [value for value in displacements if value is not None]
         moved = None
         if len(known) == len(displacements):

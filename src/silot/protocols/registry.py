@@ -43,7 +43,8 @@ class Method:
     def options(self) -> tuple[str, ...]:
         """Names of the options it takes."""
         return tuple(
-            name for name, item in signature(self.build).parameters.items()
+            name
+            for name, item in signature(self.build).parameters.items()
             if item.kind is item.KEYWORD_ONLY and name != "own"
         )
 

@@ -142,8 +142,13 @@ def trianglewad(
         Disclosure.RECORD,
         plan.start,
         {
-            "support": support, "t": t, "seed": seed, "p": plan.p,
-            "interpolation": interpolation, "distances": distances, "embedding": embedding,
+            "support": support,
+            "t": t,
+            "seed": seed,
+            "p": plan.p,
+            "interpolation": interpolation,
+            "distances": distances,
+            "embedding": embedding,
         },
         expected_rounds=2 + plan.moments,
     )
@@ -179,7 +184,7 @@ class _Plan:
             scalars=self.distances,
             embedding=self.embedding,
         )
-        answers = yield from ask({side: question for side in self.sides}, self.own)
+        answers = yield from ask(dict.fromkeys(self.sides, question), self.own)
         first, second = (
             Received.of(required(answers, side), described.dimension) for side in self.sides
         )
@@ -224,7 +229,10 @@ class _Plan:
         if not optimal:
             return "estimate: a plan was not proven optimal, rescale the features"
         if certified:
-            return "converged: the estimate is a certified upper bound"
+            return (
+                "certified: the value is an upper bound of W, above it by what the bounds "
+                "leave open; fedwad is tighter"
+            )
         if self.p == 1:
             return (
                 "estimate: for p = 1 similar triangles prove nothing, only the bounds hold. "
@@ -244,9 +252,7 @@ def reference_spread(atoms: Array, weights: Array, p: int) -> float:
     return float(weights @ distances**p) ** (1.0 / p)
 
 
-def learn_from_displacements(
-    bounds: Bounds, plan: ExactPlan, received: list[Received]
-) -> None:
+def learn_from_displacements(bounds: Bounds, plan: ExactPlan, received: list[Received]) -> None:
     """Bounds from how far interpolants are from their records, when holders told it."""
     displacements = [side.displacement for side in received]
     distances = [side.distance for side in received]

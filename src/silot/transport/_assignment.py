@@ -54,9 +54,7 @@ def solve_units(cost: Array, k: Index, l: Index) -> Solution:
     if plain:
         return Solution(rows, assigned, np.full(units, 1.0 / units), f, g, "assignment")
     cells, counts = np.unique(rows * len(l) + cols[assigned], return_counts=True)
-    return Solution(
-        cells // len(l), cells % len(l), counts / units, f, g, "replicated assignment"
-    )
+    return Solution(cells // len(l), cells % len(l), counts / units, f, g, "replicated assignment")
 
 
 def _first_of_each(values: Array, repeats: Index) -> Array:

@@ -180,9 +180,7 @@ def sinkhorn_divergence(
     value = parts[0].value - 0.5 * parts[1].value - 0.5 * parts[2].value
     slow = [part for part in parts if not part.converged]
     # The divergence is never negative; what is below zero is the error of the three solves.
-    return SinkhornDivergence(
-        max(value, 0.0), epsilon, slow[0].status if slow else "converged"
-    )
+    return SinkhornDivergence(max(value, 0.0), epsilon, slow[0].status if slow else "converged")
 
 
 def _default_epsilon(cost: Array, a: Array, b: Array) -> float:
@@ -234,9 +232,7 @@ def _solve(
     return EntropicPlan((f, g), value, transport_cost, epsilon, error, iterations, status)
 
 
-def _sweep(
-    cost: Array, g: Array, a: Array, b: Array, epsilon: float
-) -> tuple[Array, Array]:
+def _sweep(cost: Array, g: Array, a: Array, b: Array, epsilon: float) -> tuple[Array, Array]:
     """Update f, and return the column sums of the plan, with one exponential per entry."""
     n, m = cost.shape
     shifted = g / epsilon + np.log(b)
@@ -259,9 +255,7 @@ def _soft_transform(cost: Array, g: Array, b: Array, epsilon: float) -> Array:
     return _sweep(np.ascontiguousarray(cost), g, np.ones(len(cost)), b, epsilon)[0]
 
 
-def _transport_cost(
-    cost: Array, f: Array, g: Array, a: Array, b: Array, epsilon: float
-) -> float:
+def _transport_cost(cost: Array, f: Array, g: Array, a: Array, b: Array, epsilon: float) -> float:
     total = 0.0
     step = max(1, _BLOCK // cost.shape[1])
     for start in range(0, len(cost), step):

@@ -194,9 +194,7 @@ def plan_from_cost(
         g = np.where(np.isinf(g), (matrix[rows] - f[rows, None]).min(axis=0), g)
     if len(rows) < len(a):
         f = np.where(np.isinf(f), (matrix - g).min(axis=1), f)
-    return replace(
-        result, rows=rows[result.rows], cols=cols[result.cols], potentials=(f, g)
-    )
+    return replace(result, rows=rows[result.rows], cols=cols[result.cols], potentials=(f, g))
 
 
 def _solve_points(x: Array, y: Array, a: Array, b: Array, p: int) -> ExactPlan:
@@ -256,8 +254,10 @@ def _certify(
             "features or merge points of tiny weight."
         )
     shift = 0.5 * (float(b @ solution.g) - float(a @ solution.f))
-    lower = dual - rounding - _SUM_ROUNDING * (
-        float(a @ np.abs(solution.f)) + float(b @ np.abs(solution.g))
+    lower = (
+        dual
+        - rounding
+        - _SUM_ROUNDING * (float(a @ np.abs(solution.f)) + float(b @ np.abs(solution.g)))
     )
     return ExactPlan(
         rows=rows,

@@ -212,4 +212,5 @@ def shave(squared: float, scale: float) -> float:
 
 def _thin(root: Array) -> Array:
     n, d = root.shape
-    return np.linalg.qr(root, mode="r") if n > d else root
+    # Only R is needed: R.T @ R is the covariance still.
+    return np.asarray(np.linalg.qr(root)[1]) if n > d else root

@@ -10,9 +10,7 @@ from ._check import Array, as_order, as_points, as_weights, same_dimension
 from ._solution import staircase
 
 
-def line_costs(
-    x: Array, y: Array, a: Array | None, b: Array | None, p: int
-) -> Array:
+def line_costs(x: Array, y: Array, a: Array | None, b: Array | None, p: int) -> Array:
     r"""``W_p^p`` between many pairs of measures on the line.
 
     .. math:: W_p^p = \int_0^1 |F_x^{-1}(u) - F_y^{-1}(u)|^p du
@@ -34,12 +32,12 @@ def line_costs(
     if a is None and b is None and x.shape[1] == y.shape[1]:
         difference = np.abs(np.sort(x, axis=1) - np.sort(y, axis=1))
         return (difference**p).mean(axis=1)
-    a = np.full(x.shape[1], 1.0 / x.shape[1]) if a is None else a
-    b = np.full(y.shape[1], 1.0 / y.shape[1]) if b is None else b
+    masses_x = as_weights(a, x.shape[1])
+    masses_y = as_weights(b, y.shape[1])
     costs = np.empty(len(x))
     for k, (u, v) in enumerate(zip(x, y, strict=True)):
         i, j = np.argsort(u, kind="stable"), np.argsort(v, kind="stable")
-        rows, cols, mass = staircase(a[i], b[j])
+        rows, cols, mass = staircase(masses_x[i], masses_y[j])
         costs[k] = mass @ np.abs(u[i][rows] - v[j][cols]) ** p
     return costs
 
@@ -144,12 +142,13 @@ def sliced_bound(
     a, b = _weights(x, y, a, b)
     d = x.shape[1]
     centre = 0.5 * (x.mean(axis=0) + y.mean(axis=0))
-    x, y = x - centre, y - centre
-    scale = float(np.abs(x).max() + np.abs(y).max()) ** order * d
+    rows: Array = np.ascontiguousarray((x - centre).T)
+    cols: Array = np.ascontiguousarray((y - centre).T)
+    scale = float(np.abs(rows).max() + np.abs(cols).max()) ** order * d
     best = 0.0
     frame = np.eye(d)
     for _ in range(frames):
-        costs = line_costs(frame.T @ x.T, frame.T @ y.T, a, b, order)
+        costs = line_costs(frame.T @ rows, frame.T @ cols, a, b, order)
         best = max(best, float(costs.sum() if order == 2 else costs.max()))
         frame = np.linalg.qr(rng.standard_normal((d, d)))[0]
     # The frame is orthonormal to some 1e-15, which may overstate the sum by as much.

@@ -1,0 +1,83 @@
+"""Where output goes, and the tables it is shown in."""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from ..errors import FileError
+from ..files import write_whole
+from ..results import Distance, format_bytes
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+OUT = Console()
+ERRORS = Console(stderr=True)
+
+
+@contextmanager
+def progress_bar(title: str) -> Iterator[Progress]:
+    """A progress bar on stderr, when that is a terminal."""
+    bar = Progress(
+        TextColumn(title),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        console=ERRORS,
+        transient=True,
+        disable=not ERRORS.is_terminal,
+    )
+    with bar:
+        yield bar
+
+
+def short_status(status: str) -> str:
+    """The first word of a status: what kind of result it is."""
+    return status.split(":")[0].split(" ")[0]
+
+
+def number(value: float) -> str:
+    """A number in four digits, and infinity in a word."""
+    if math.isinf(value):
+        return "none"
+    return f"{value:#.4g}"
+
+
+def interval(result: Distance) -> str:
+    """Bounds as ``[lower, upper]``."""
+    return f"[{number(result.lower)}, {number(result.upper)}]"
+
+
+def traffic(result: Distance) -> str:
+    """Bytes both ways."""
+    return format_bytes(result.bytes_sent + result.bytes_received)
+
+
+def check_writable(path: Path) -> None:
+    """Raise before a long computation whose result could not be written."""
+    if not path.parent.is_dir():
+        raise FileError(
+            f"{path} cannot be written: there is no folder {path.parent}. Make it first.",
+            code="file-unwritable",
+        )
+
+
+def save_figure(figure: Figure, path: Path) -> None:
+    """Write a figure whole or not at all; the file's ending names its format."""
+    kind = path.suffix.lstrip(".").lower() or "png"
+    if kind not in figure.canvas.get_supported_filetypes():
+        raise FileError(
+            f"{path.name} is of no kind a figure can be saved as. Use .png, .svg or .pdf.",
+            code="file-kind",
+        )
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format=kind, dpi=150)
+    write_whole(path, buffer.getvalue())

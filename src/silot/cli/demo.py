@@ -1,0 +1,111 @@
+"""``silot demo``: five holders, every method, one table, one picture."""
+
+from __future__ import annotations
+
+import json as jsonlib
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from ..api import distance_matrix
+from ..demo import demo_holders
+from ..errors import FileError
+from ..files import write_whole
+from ..protocols.registry import METHODS
+from ..results import DistanceMatrix
+from .console import OUT, interval, number, progress_bar, save_figure, short_status, traffic
+
+# Pixels lie between 0 and 1, which everybody knows: a reference of that size.
+_OPTIONS: dict[str, dict[str, Any]] = {
+    "direct": {},
+    "fedwad": {"support": 200, "rounds": 20, "reference_mean": 0.4, "reference_scale": 0.4},
+    "trianglewad": {"t": 0.5, "reference_mean": 0.4, "reference_scale": 0.4},
+}
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command of this file."""
+    app.command("demo")(demo_command)
+
+
+def demo_command(
+    out: Annotated[Path, typer.Option(help="Folder for the picture and the JSON file.")] = Path(
+        "silot-demo"
+    ),
+    seed: Annotated[int, typer.Option(min=0, help="Seed of everything random.")] = 0,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else.")] = False,
+) -> None:
+    """Distances between five holders of digits, by every method."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise FileError(
+            f"{out} cannot be made a folder ({type(error).__name__}). Give another --out.",
+            code="file-unwritable",
+        ) from None
+    holders = demo_holders(seed)
+    pairs = len(holders) * (len(holders) - 1) // 2
+    with progress_bar("silot demo") as bar:
+        task = bar.add_task("pairs", total=pairs * len(METHODS))
+        results = [
+            distance_matrix(
+                holders,
+                method=name,
+                seed=seed,
+                progress=lambda *_: bar.advance(task),
+                **_OPTIONS[name],
+            )
+            for name in METHODS
+        ]
+    picture, record = out / "distances.png", out / "distances.json"
+    save_figure(_draw(results), picture)
+    text = jsonlib.dumps([result.to_dict() for result in results], allow_nan=False)
+    write_whole(record, text.encode())
+    if json:
+        typer.echo(text)
+        return
+    OUT.print(_table(results), highlight=False)
+    OUT.print(
+        "value: W2 in units of pixel brightness; bounds are certified. level: what was\n"
+        "disclosed: from `record` messages every record can be computed back.",
+        highlight=False,
+    )
+    OUT.print(f"heat maps: {picture}\nresults:   {record}", highlight=False, soft_wrap=True)
+
+
+def _table(results: list[DistanceMatrix]) -> Table:
+    table = Table(box=None, padding=(0, 1, 0, 0), header_style="bold", pad_edge=False)
+    table.add_column("pair", no_wrap=True, min_width=8)
+    table.add_column("method", no_wrap=True)
+    for title in ("value", "bounds"):
+        table.add_column(title, justify="right", no_wrap=True)
+    table.add_column("status", no_wrap=True)
+    for title in ("rounds", "bytes", "s"):
+        table.add_column(title, justify="right", no_wrap=True)
+    table.add_column("level", no_wrap=True)
+    for couple in results[0].pairs:
+        for k, result in enumerate(results):
+            pair = result.pairs[couple]
+            table.add_row(
+                (f"{couple[0]} -", couple[1], "")[k],
+                result.method,
+                number(pair.value),
+                interval(pair),
+                short_status(pair.status),
+                str(pair.rounds),
+                traffic(pair),
+                f"{pair.seconds:.2f}",
+                pair.disclosure,
+            )
+    return table
+
+
+def _draw(results: list[DistanceMatrix]) -> Any:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(5 * len(results), 4.5), layout="constrained")
+    for place, result in enumerate(results):
+        result.plot(figure.add_subplot(1, len(results), place + 1))
+    return figure

@@ -1,0 +1,331 @@
+"""``silot distance``, ``silot matrix`` and ``silot pooled``."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from ..api import distance_matrix, pooled_distance
+from ..errors import InputError, MismatchError
+from ..federation.local import LocalFederation
+from ..federation.local import Progress as Step
+from ..loading import load_measure
+from ..measure import Measure
+from ..protocols.registry import method_named
+from ..results import Distance, DistanceMatrix
+from .console import (
+    OUT,
+    check_writable,
+    interval,
+    number,
+    progress_bar,
+    save_figure,
+    short_status,
+    traffic,
+)
+
+
+class MethodName(StrEnum):
+    """Distance methods."""
+
+    direct = "direct"
+    fedwad = "fedwad"
+    trianglewad = "trianglewad"
+
+
+class Covariance(StrEnum):
+    """Covariance block of the label vectors."""
+
+    diagonal = "diagonal"
+    diagonal_of_root = "diagonal-of-root"
+    full = "full"
+
+
+class Interpolation(StrEnum):
+    """Form of the interpolating measures."""
+
+    auto = "auto"
+    exact = "exact"
+    barycentric = "barycentric"
+
+
+MethodOption = Annotated[MethodName, typer.Option("--method", "-m", help="See `silot methods`.")]
+LabelsOption = Annotated[
+    bool, typer.Option("--labels", help="Compare labelled records, through OTDD vectors.")
+]
+CovarianceOption = Annotated[
+    Covariance, typer.Option(help="Covariance block of the label vectors.")
+]
+LabelColumnOption = Annotated[
+    str | None, typer.Option(help="Column of a table that holds the labels.")
+]
+WeightColumnOption = Annotated[
+    str | None, typer.Option(help="Column of a table that holds the weights.")
+]
+ColumnsOption = Annotated[
+    str | None, typer.Option(help="Feature columns of a table, comma separated. Default: all.")
+]
+SupportOption = Annotated[int | None, typer.Option(min=1, help="Atoms of the reference.")]
+RoundsOption = Annotated[int | None, typer.Option(min=1, help="Most rounds (fedwad).")]
+OrderOption = Annotated[int, typer.Option("--p", min=1, max=2, help="Order of the distance.")]
+TOption = Annotated[
+    float | None, typer.Option("--t", help="Interpolation parameter, between 0 and 1.")
+]
+InterpolationOption = Annotated[
+    Interpolation, typer.Option(help="Form of the interpolating measures.")
+]
+MeanOption = Annotated[float | None, typer.Option(help="Mean of the drawn reference.")]
+ScaleOption = Annotated[float | None, typer.Option(help="Spread of the drawn reference.")]
+SeedOption = Annotated[int, typer.Option(min=0, help="Seed of everything random.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else.")]
+TranscriptOption = Annotated[
+    Path | None, typer.Option(help="Save all messages of the run to this file.")
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this file."""
+    app.command("distance")(distance_command)
+    app.command("matrix")(matrix_command)
+    app.command("pooled")(pooled_command)
+
+
+def distance_command(
+    a: Annotated[Path, typer.Argument(help="A holder: .npz, .csv, .csv.gz or .parquet.")],
+    b: Annotated[Path, typer.Argument(help="Another holder.")],
+    method: MethodOption = MethodName.direct,
+    labels: LabelsOption = False,
+    covariance: CovarianceOption = Covariance.diagonal,
+    label_column: LabelColumnOption = None,
+    weight_column: WeightColumnOption = None,
+    columns: ColumnsOption = None,
+    support: SupportOption = None,
+    rounds: RoundsOption = None,
+    p: OrderOption = 2,
+    t: TOption = None,
+    interpolation: InterpolationOption = Interpolation.auto,
+    reference_mean: MeanOption = None,
+    reference_scale: ScaleOption = None,
+    seed: SeedOption = 0,
+    transcript: TranscriptOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Distance between two holders, with bounds, bill and disclosure."""
+    if transcript is not None:
+        check_writable(transcript)
+    holders = _load([a, b], label_column, weight_column, columns, labels)
+    options = _options(support, rounds, t, interpolation, reference_mean, reference_scale)
+    first, second = holders
+    protocol = method_named(method).protocol(
+        first, second, p=p, seed=seed, embedding=str(covariance) if labels else "none", **options
+    )
+    result = _run(holders, protocol)
+    if transcript is not None and result.transcript is not None:
+        result.transcript.save(transcript)
+    _show(result, json)
+
+
+def matrix_command(
+    holders: Annotated[list[Path], typer.Argument(help="Two or more holders.")],
+    method: MethodOption = MethodName.direct,
+    labels: LabelsOption = False,
+    covariance: CovarianceOption = Covariance.diagonal,
+    label_column: LabelColumnOption = None,
+    weight_column: WeightColumnOption = None,
+    columns: ColumnsOption = None,
+    support: SupportOption = None,
+    rounds: RoundsOption = None,
+    p: OrderOption = 2,
+    t: TOption = None,
+    interpolation: InterpolationOption = Interpolation.auto,
+    reference_mean: MeanOption = None,
+    reference_scale: ScaleOption = None,
+    seed: SeedOption = 0,
+    plot: Annotated[Path | None, typer.Option(help="Draw a heat map to this file.")] = None,
+    json: JsonOption = False,
+) -> None:
+    """Distances between all pairs of holders."""
+    if plot is not None:
+        check_writable(plot)
+    loaded = _load(holders, label_column, weight_column, columns, labels)
+    options = _options(support, rounds, t, interpolation, reference_mean, reference_scale)
+    with progress_bar(f"{method}") as bar:
+        task = bar.add_task("pairs", total=len(loaded) * (len(loaded) - 1) // 2)
+        result = distance_matrix(
+            loaded,
+            method=method,
+            labels=labels,
+            covariance=covariance.value,
+            progress=lambda done, _: bar.update(task, completed=done),
+            p=p,
+            seed=seed,
+            **options,
+        )
+    if plot is not None:
+        from matplotlib.figure import Figure
+
+        figure = Figure(figsize=(6, 5), layout="constrained")
+        result.plot(figure.add_subplot())
+        save_figure(figure, plot)
+    if json:
+        typer.echo(result.to_json())
+        return
+    _show_matrix(result)
+    if plot is not None:
+        OUT.print(f"heat map in {plot}", highlight=False)
+
+
+def pooled_command(
+    sellers: Annotated[list[Path], typer.Argument(help="Holders whose union is measured.")],
+    buyer: Annotated[Path, typer.Option(help="The coordinator's own data.")],
+    hidden: Annotated[bool, typer.Option("--hidden", help="Keep t from the sellers.")] = False,
+    labels: LabelsOption = False,
+    covariance: CovarianceOption = Covariance.diagonal,
+    label_column: LabelColumnOption = None,
+    weight_column: WeightColumnOption = None,
+    columns: ColumnsOption = None,
+    support: SupportOption = None,
+    p: OrderOption = 2,
+    t: TOption = None,
+    interpolation: InterpolationOption = Interpolation.auto,
+    reference_mean: MeanOption = None,
+    reference_scale: ScaleOption = None,
+    seed: SeedOption = 0,
+    json: JsonOption = False,
+) -> None:
+    """Distance between the union of sellers and a buyer (TriangleWad)."""
+    loaded = _load([*sellers, buyer], label_column, weight_column, columns, labels)
+    own = loaded.pop(list(loaded)[-1])
+    options = _options(support, None, t, interpolation, reference_mean, reference_scale)
+    result = pooled_distance(
+        loaded,
+        own,
+        hidden=hidden,
+        labels=labels,
+        covariance=covariance.value,
+        p=p,
+        seed=seed,
+        **options,
+    )
+    _show(result, json)
+
+
+def _load(
+    paths: list[Path],
+    label_column: str | None,
+    weight_column: str | None,
+    columns: str | None,
+    labels: bool,
+) -> dict[str, Measure]:
+    """Measures by a name: the file's, or its path where two files have one name."""
+    stems = [path.name.split(".")[0] for path in paths]
+    names = [
+        stem if stems.count(stem) == 1 and stem != "coordinator" else str(path)
+        for stem, path in zip(stems, paths, strict=True)
+    ]
+    if len(set(names)) < len(names):
+        raise InputError(
+            "the same file is given twice. Give each holder once.", code="holder-names"
+        )
+    chosen = None if columns is None else [name.strip() for name in columns.split(",")]
+    loaded: dict[str, Measure] = {}
+    for name, path in zip(names, paths, strict=True):
+        table = not path.name.lower().endswith(".npz")
+        loaded[name] = load_measure(
+            path,
+            label_column=label_column if table else None,
+            weight_column=weight_column if table else None,
+            columns=chosen if table else None,
+        )
+        if labels and not loaded[name].labelled:
+            cure = "Name the column with --label-column." if table else "Save them as y."
+            raise InputError(f"{path.name} has no labels. {cure}", code="labels-absent")
+    return loaded
+
+
+def _options(
+    support: int | None,
+    rounds: int | None,
+    t: float | None,
+    interpolation: Interpolation,
+    reference_mean: float | None,
+    reference_scale: float | None,
+) -> dict[str, Any]:
+    """The options that were given; each method refuses those it does not take."""
+    given = {
+        "support": support,
+        "rounds": rounds,
+        "t": t,
+        "interpolation": None if interpolation is Interpolation.auto else interpolation.value,
+        "reference_mean": reference_mean,
+        "reference_scale": reference_scale,
+    }
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _run(holders: dict[str, Measure], protocol: Any) -> Distance:
+    first, second = holders.values()
+    if first.dimension != second.dimension:
+        # Before any question is sent; the protocol would find out in its first round.
+        raise MismatchError(
+            f"{' and '.join(holders)} have {first.dimension} and {second.dimension} features. "
+            "Give both the same features in the same order.",
+            code="dimension-mismatch",
+        )
+    with progress_bar(protocol.name) as bar:
+        task = bar.add_task("rounds", total=protocol.expected_rounds)
+
+        def step(done: Step) -> None:
+            bar.update(task, completed=done.rounds)
+
+        return LocalFederation(holders).run(protocol, progress=step)
+
+
+def _show(result: Distance, json: bool) -> None:
+    if json:
+        typer.echo(result.to_json())
+        return
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="bold")
+    table.add_column()
+    rows = {
+        f"W{result.p}": f"{result.value:.6g}",
+        "bounds": interval(result),
+        "method": f"{result.method}, {' and '.join(result.holders)}",
+        "status": result.status,
+        "bill": f"{result.rounds} rounds, {traffic(result)}, {result.seconds:.2f} s",
+        "disclosed": _disclosed(result),
+    }
+    for key, value in rows.items():
+        table.add_row(key, value)
+    OUT.print(table, highlight=False, markup=False)
+
+
+def _disclosed(result: Distance) -> str:
+    if result.disclosure == "record":
+        return "record: every record can be computed back from the messages"
+    return result.disclosure
+
+
+def _show_matrix(result: DistanceMatrix) -> None:
+    table = Table(title=f"W{result.p} by {result.method}", title_justify="left", box=None)
+    table.add_column("pair")
+    for title in ("value", "bounds", "rounds", "bytes", "seconds"):
+        table.add_column(title, justify="right")
+    table.add_column("status")
+    for (a, b), pair in result.pairs.items():
+        table.add_row(
+            f"{a} {b}",
+            number(pair.value),
+            interval(pair),
+            str(pair.rounds),
+            traffic(pair),
+            f"{pair.seconds:.2f}",
+            short_status(pair.status),
+        )
+    OUT.print(table, highlight=False)
+    OUT.print(f"disclosed: {result.disclosure}", highlight=False)

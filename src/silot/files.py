@@ -1,0 +1,44 @@
+"""Files that are written whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+from .errors import FileError
+
+
+def write_whole(path: Path, data: bytes, *, private: bool = False) -> None:
+    """Write a file so that a reader sees all of it, or the file as it was.
+
+    Parameters
+    ----------
+    path
+        Where to write.
+    data
+        What to write.
+    private
+        Whether only the user may read it.
+
+    Raises
+    ------
+    FileError
+        The folder is missing or not writable, or the disk is full.
+    """
+    partial: Path | None = None
+    try:
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        partial = Path(name)
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        if not private:
+            partial.chmod(0o644)
+        partial.replace(path)
+    except OSError as error:
+        if partial is not None:
+            partial.unlink(missing_ok=True)
+        raise FileError(
+            f"{path} cannot be written ({type(error).__name__}). Check the folder and its rights.",
+            code="file-unwritable",
+        ) from None

@@ -1,0 +1,268 @@
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from silot import Holder, LocalFederation, Measure, Own, Policy, Transcript
+from silot.errors import FileError, HolderError, InputError, MismatchError, RefusedError
+from silot.federation import Answer, Describe, DistanceTo, Failure, Interpolate, Moments, Records
+from silot.federation.question import Question, encode_question
+from silot.protocols import direct, fedwad, trianglewad
+
+SECRET = 123456.789
+X = np.random.default_rng(0).normal(size=(30, 3))
+Y = X[:20] + 1.0
+OPEN = Policy.open()
+
+
+class Broken(Holder):
+    """A holder whose code raises, quoting a record."""
+
+    def _arrays(self, embedding: str) -> tuple[np.ndarray, np.ndarray]:
+        raise KeyError(f"patient {SECRET}")
+
+
+class Silent(Holder):
+    """A holder that does not answer before it is released."""
+
+    released = threading.Event()
+
+    def reply(self, message: bytes) -> bytes:
+        self.released.wait(30)
+        return super().reply(message)
+
+
+class Garbled(Holder):
+    """A holder that answers bytes which are no message."""
+
+    def reply(self, message: bytes) -> bytes:
+        return b"nonsense"
+
+
+def test_a_run_carries_its_bill_and_transcript() -> None:
+    result = LocalFederation({"a": X, "b": Y}).run(trianglewad("a", "b"))
+    transcript = result.transcript
+    assert transcript is not None
+    sent = [entry for entry in transcript.entries if entry.direction == "sent"]
+    received = [entry for entry in transcript.entries if entry.direction == "received"]
+    assert result.rounds == transcript.rounds == 3
+    assert len(sent) == len(received) == 6
+    assert result.bytes_sent == sum(len(entry.payload) for entry in sent) > 0
+    assert result.bytes_received == sum(len(entry.payload) for entry in received) > 0
+    assert result.disclosure == "record"
+    assert all(entry.seconds <= result.seconds for entry in transcript.entries)
+    assert [type(entry.open()) for entry in transcript.seen_by("a")[:2]] == [Describe, Answer]
+
+
+def test_the_bill_of_pooling_is_the_records() -> None:
+    result = LocalFederation({"a": X, "b": Y}).run(direct("a", "b"))
+    raw = 8 * (X.size + Y.size + len(X) + len(Y))
+    assert raw <= result.bytes_received <= raw + 1000
+
+
+def test_the_order_of_holders_changes_nothing() -> None:
+    for build in (direct, fedwad, trianglewad):
+        first = LocalFederation({"a": X, "b": Y}).run(build("a", "b"))
+        second = LocalFederation({"b": Y, "a": X}).run(build("b", "a"))
+        assert second.value == pytest.approx(first.value, rel=1e-12)
+        assert second.bounds == pytest.approx(first.bounds, rel=1e-12)
+
+
+def test_the_same_seed_gives_the_same_result() -> None:
+    federation = LocalFederation({"a": X, "b": Y})
+    assert federation.run(fedwad("a", "b", seed=3)).history == (
+        LocalFederation({"a": X, "b": Y}).run(fedwad("a", "b", seed=3)).history
+    )
+    other = federation.run(fedwad("a", "b", seed=4))
+    assert other.history != federation.run(fedwad("a", "b", seed=3)).history
+
+
+def test_progress_is_told_after_every_exchange() -> None:
+    seen: list[int] = []
+    protocol = fedwad("a", "b", rounds=3)
+    result = LocalFederation({"a": X, "b": Y}).run(
+        protocol, progress=lambda step: seen.append(step.rounds)
+    )
+    assert seen == list(range(1, result.rounds + 1))
+    assert result.rounds <= protocol.expected_rounds
+
+
+def test_a_holder_that_raises_is_a_failure_without_the_text_of_the_exception() -> None:
+    federation = LocalFederation({"a": Broken(Measure(X), OPEN), "b": Y})
+    with pytest.raises(HolderError) as caught:
+        federation.run(direct("a", "b"))
+    assert caught.value.code == "holder-raised"
+    assert "KeyError" in caught.value.message
+    assert str(SECRET) not in str(caught.value)
+    reply = Broken(Measure(X), OPEN).reply(encode_question(Records()))
+    assert str(SECRET).encode() not in reply
+    assert caught.value.exit_status == 6
+
+
+def test_a_holder_that_refuses_is_a_coded_refusal() -> None:
+    federation = LocalFederation({"a": Holder(Measure(X)), "b": Y})
+    for build in (direct, fedwad, trianglewad):
+        with pytest.raises(RefusedError) as caught:
+            federation.run(build("a", "b"))
+        assert caught.value.code == "policy-level"
+        assert "'a'" in caught.value.message
+        assert caught.value.exit_status == 7
+
+
+def test_a_holder_that_does_not_answer_in_time_is_a_failure() -> None:
+    Silent.released.clear()
+    federation = LocalFederation({"a": Silent(Measure(X), OPEN), "b": Y}, timeout=0.2)
+    with pytest.raises(HolderError) as caught:
+        federation.run(direct("a", "b"))
+    Silent.released.set()
+    assert caught.value.code == "holder-timeout"
+
+
+def test_a_reply_that_is_no_message_is_a_failure() -> None:
+    federation = LocalFederation({"a": Garbled(Measure(X), OPEN), "b": Y})
+    with pytest.raises(HolderError) as caught:
+        federation.run(direct("a", "b"))
+    assert caught.value.code == "wire-format"
+
+
+def test_holders_answer_at_the_same_time() -> None:
+    barrier = threading.Barrier(2, timeout=20)
+
+    class Meeting(Holder):
+        def reply(self, message: bytes) -> bytes:
+            barrier.wait()
+            return super().reply(message)
+
+    holders = {name: Meeting(Measure(X), OPEN) for name in ("a", "b")}
+    assert LocalFederation(holders).run(direct("a", "b")).value == pytest.approx(0, abs=1e-12)
+
+
+def test_dimensions_that_differ_are_found_by_the_protocol_too() -> None:
+    for build in (direct, fedwad, trianglewad):
+        with pytest.raises(MismatchError) as caught:
+            LocalFederation({"a": X, "b": Y[:, :2]}).run(build("a", "b"))
+        assert caught.value.code == "dimension-mismatch"
+
+
+def test_a_protocol_for_other_holders_is_refused_before_any_question() -> None:
+    with pytest.raises(MismatchError) as caught:
+        LocalFederation({"a": X}).run(direct("a", "b"))
+    assert caught.value.code == "holder-unknown"
+
+
+@pytest.mark.parametrize("holders", [{}, {"": X}, {"coordinator": X}])
+def test_names_that_cannot_be(holders: dict[str, np.ndarray]) -> None:
+    with pytest.raises(InputError) as caught:
+        LocalFederation(holders)
+    assert caught.value.code == "holder-names"
+
+
+def test_two_sides_need_two_names() -> None:
+    with pytest.raises(MismatchError):
+        direct("a", "a")
+    with pytest.raises(InputError):
+        direct("a")
+    with pytest.raises(InputError):
+        direct("a", "b", own=Own(Measure(X)))
+
+
+def test_the_coordinators_own_measure_never_travels() -> None:
+    own = Own(Measure(Y))
+    for build in (direct, fedwad, trianglewad):
+        result = LocalFederation({"a": X}).run(build("a", own=own))
+        both = LocalFederation({"a": X, "b": Y}).run(build("a", "b"))
+        assert result.value == pytest.approx(both.value, rel=1e-12)
+        assert result.transcript is not None
+        assert {entry.holder for entry in result.transcript.entries} == {"a"}
+
+
+# Policies
+
+
+def ask(policy: Policy, question: Question, data: np.ndarray = X) -> str:
+    answer = Holder(Measure(data), policy).answer(question)
+    return answer.code if isinstance(answer, Failure) else "answered"
+
+
+REFERENCE = {"reference": X[:5], "reference_weights": np.full(5, 0.2)}
+
+
+@pytest.mark.parametrize(
+    ("policy", "question", "outcome"),
+    [
+        (Policy(), Records(), "policy-level"),
+        (Policy(), Interpolate(**REFERENCE, t=0.5), "policy-level"),
+        (Policy(), Moments(), "answered"),
+        (Policy(), DistanceTo(**REFERENCE), "answered"),
+        (Policy(level="scalar"), Moments(), "policy-level"),
+        (Policy(level="record"), Records(), "answered"),
+        (Policy(level="record", questions=frozenset({"describe"})), Records(), "policy-question"),
+        (Policy(minimum_support=6), DistanceTo(**REFERENCE), "policy-support"),
+        (Policy(minimum_records=31), Describe(), "policy-records"),
+        (Policy(distances=False), DistanceTo(**REFERENCE), "policy-distances"),
+        (OPEN, Records(embedding="diagonal"), "labels-absent"),
+        (OPEN, DistanceTo(reference=X[:5, :2], reference_weights=np.full(5, 0.2)),
+         "dimension-mismatch"),
+        (OPEN, Interpolate(**REFERENCE, t=1.5), "option-t"),
+        (OPEN, Interpolate(**REFERENCE, t=0.5, p=3), "option-p"),
+    ],
+)  # fmt: skip
+def test_a_policy_decides(policy: Policy, question: Question, outcome: str) -> None:
+    assert ask(policy, question) == outcome
+
+
+def test_a_policy_without_distances_withholds_them_from_interpolants() -> None:
+    question = Interpolate(**REFERENCE, t=0.5)
+    told = Holder(Measure(X), OPEN).answer(question)
+    kept = Holder(Measure(X), Policy(level="record", distances=False)).answer(question)
+    assert isinstance(told, Answer) and isinstance(kept, Answer)
+    assert {"distance", "displacement"} <= set(told.scalars)
+    assert not {"distance", "displacement"} & set(kept.scalars)
+
+
+def test_a_policy_with_an_unknown_rule_or_question_is_refused() -> None:
+    with pytest.raises(ValueError, match="no question is called"):
+        Policy(questions=frozenset({"steal"}))
+    with pytest.raises(ValueError, match="Extra inputs"):
+        Policy(levels="record")  # type: ignore[call-arg]
+
+
+def test_the_same_question_gets_the_same_bytes_without_computing_again() -> None:
+    holder = Holder(Measure(X), OPEN)
+    message = encode_question(Interpolate(**REFERENCE, t=0.5))
+    assert holder.reply(message) is holder.reply(message)
+
+
+# Transcripts
+
+
+def test_a_transcript_can_be_saved_and_loaded(tmp_path: Path) -> None:
+    result = LocalFederation({"a": X, "b": Y}).run(fedwad("a", "b", rounds=2))
+    assert result.transcript is not None
+    path = tmp_path / "run.transcript"
+    result.transcript.save(path)
+    assert Transcript.load(path) == result.transcript
+    assert path.stat().st_mode & 0o077 == 0
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("keep", [0, 10, 500, -1])
+def test_a_broken_transcript_is_a_file_error(tmp_path: Path, keep: int) -> None:
+    result = LocalFederation({"a": X, "b": Y}).run(direct("a", "b"))
+    assert result.transcript is not None
+    path = tmp_path / "run.transcript"
+    result.transcript.save(path)
+    path.write_bytes(path.read_bytes()[:keep])
+    with pytest.raises(FileError) as caught:
+        Transcript.load(path)
+    assert caught.value.code == "file-unreadable"
+
+
+def test_a_transcript_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
+    result = LocalFederation({"a": X, "b": Y}).run(direct("a", "b"))
+    assert result.transcript is not None
+    with pytest.raises(FileError) as caught:
+        result.transcript.save(tmp_path / "absent" / "run.transcript")
+    assert caught.value.code == "file-unwritable"
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,245 @@
+import msgpack
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from silot.errors import WireError
+from silot.federation.answer import Answer, Failure, decode_reply, encode_reply
+from silot.federation.message import Message, decode, encode
+from silot.federation.question import (
+    QUESTIONS,
+    Describe,
+    DistanceTo,
+    InterpolantCosts,
+    InterpolantDistance,
+    Interpolate,
+    Moments,
+    Question,
+    Records,
+    decode_question,
+    encode_question,
+)
+
+CLOUD = np.array([[0.0, 1.0], [2.0, 3.0], [4.0, 5.5]])
+MASS = np.array([0.5, 0.25, 0.25])
+WITH_REFERENCE = {"reference": CLOUD, "reference_weights": MASS}
+WITH_TARGET = {**WITH_REFERENCE, "target": CLOUD, "target_weights": MASS, "t": 0.25}
+ALL: list[Question] = [
+    Describe(),
+    Records(embedding="full"),
+    Moments(),
+    DistanceTo(**WITH_REFERENCE, p=1),
+    Interpolate(**WITH_REFERENCE, t=0.5, interpolation="exact", on_reference=True),
+    InterpolantDistance(**WITH_TARGET),
+    InterpolantCosts(**WITH_TARGET, scalars=False),
+]
+
+
+def body(**changes: object) -> dict[str, object]:
+    plain: dict[str, object] = {
+        "version": 1,
+        "type": "answer",
+        "kind": "answer",
+        "scalars": {},
+        "arrays": {},
+    }
+    return {**plain, **changes}
+
+
+def packed(**changes: object) -> bytes:
+    return msgpack.packb(body(**changes))
+
+
+scalars = st.dictionaries(
+    st.from_regex(r"[a-z][a-z0-9_]{0,8}", fullmatch=True),
+    st.one_of(
+        st.none(),
+        st.booleans(),
+        st.integers(-(2**63), 2**63),
+        st.floats(allow_nan=False),
+        st.text(max_size=50),
+    ),
+    max_size=5,
+)
+arrays = st.dictionaries(
+    st.from_regex(r"[a-z][a-z0-9_]{0,8}", fullmatch=True),
+    hnp.arrays(
+        st.sampled_from([np.float64, np.float32, np.int64, np.int32, np.uint8, np.bool_]),
+        hnp.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=4),
+    ),
+    max_size=4,
+)
+
+
+@given(scalars, arrays)
+def test_a_message_survives_the_wire(
+    numbers: dict[str, object], clouds: dict[str, np.ndarray]
+) -> None:
+    back = decode(encode(Message("answer", "answer", numbers, clouds)))  # type: ignore[arg-type]
+    assert back.scalars == numbers
+    assert set(back.arrays) == set(clouds)
+    for name, array in clouds.items():
+        assert back.arrays[name].dtype == array.dtype
+        np.testing.assert_array_equal(back.arrays[name], array)
+
+
+def test_a_fortran_ordered_or_big_endian_array_arrives_the_same() -> None:
+    array = np.asfortranarray(np.arange(6.0).reshape(2, 3)).astype(">f8")
+    back = decode(encode(Message("answer", "answer", {}, {"a": array}))).arrays["a"]
+    np.testing.assert_array_equal(back, array)
+    assert back.dtype == np.float64
+
+
+@pytest.mark.parametrize("question", ALL, ids=lambda q: q.kind)
+def test_every_question_survives_the_wire(question: Question) -> None:
+    back = decode_question(encode_question(question))
+    assert type(back) is type(question)
+    for name, value in vars(question).items():
+        np.testing.assert_array_equal(getattr(back, name), value)
+
+
+def test_the_list_above_has_every_kind_of_question() -> None:
+    assert {question.kind for question in ALL} == set(QUESTIONS)
+
+
+@pytest.mark.parametrize("dtype", [object, "U4", "S4", complex, "M8[s]"])
+def test_an_array_of_another_dtype_is_not_sent(dtype: object) -> None:
+    array = np.zeros(2, dtype=dtype)  # type: ignore[call-overload]
+    with pytest.raises(WireError) as caught:
+        encode(Message("answer", "answer", {}, {"a": array}))
+    assert caught.value.code == "wire-dtype"
+
+
+@pytest.mark.parametrize(
+    ("data", "code"),
+    [
+        (b"", "wire-format"),
+        (b"\xc1", "wire-format"),
+        (b"\x93\x01\x02\x03", "wire-format"),
+        (msgpack.packb(7), "wire-format"),
+        (b"\x91" * 3000, "wire-format"),
+        (packed() + b"\x00", "wire-format"),
+        (packed()[:-1], "wire-format"),
+        (packed(version=2), "wire-version"),
+        (packed(type=3), "wire-format"),
+        (packed(scalars=[1]), "wire-format"),
+        (packed(scalars={"Bad Name": 1}), "wire-format"),
+        (packed(scalars={"a": [1]}), "wire-format"),
+        (packed(scalars={"a": "x" * 5000}), "wire-size"),
+        (packed(scalars={f"k{i}": 1 for i in range(65)}), "wire-format"),
+        (packed(arrays={"a": ["<f8", [2], b"\0" * 8]}), "wire-shape"),
+        (packed(arrays={"a": ["<f8", [1 << 40, 1 << 40], b""]}), "wire-shape"),
+        (packed(arrays={"a": ["<f8", [-1, -1], b"\0" * 8]}), "wire-shape"),
+        (packed(arrays={"a": ["<f8", [True], b"\0" * 8]}), "wire-shape"),
+        (packed(arrays={"a": ["<f8", [1] * 5, b"\0" * 8]}), "wire-shape"),
+        (packed(arrays={"a": ["<f8", 1, b"\0" * 8]}), "wire-shape"),
+        (packed(arrays={"a": ["|O", [1], b"\0" * 8]}), "wire-dtype"),
+        (packed(arrays={"a": ["<f8", [1], "text"]}), "wire-shape"),
+        (packed(arrays={"a": ["<f8", [1]]}), "wire-format"),
+        (packed(arrays={"a": "<f8"}), "wire-format"),
+    ],
+)
+def test_bytes_that_are_no_message_are_refused(data: bytes, code: str) -> None:
+    with pytest.raises(WireError) as caught:
+        decode(data)
+    assert caught.value.code == code
+
+
+@given(st.binary(max_size=200))
+def test_random_bytes_never_raise_anything_else(data: bytes) -> None:
+    with pytest.raises(WireError):
+        decode(data)
+
+
+@given(st.integers(0, 10_000), st.integers(0, 255))
+def test_a_flipped_byte_is_a_message_or_a_wire_error(place: int, value: int) -> None:
+    data = bytearray(encode_question(ALL[4]))
+    data[place % len(data)] = value
+    try:
+        decode_question(bytes(data))
+    except WireError:
+        pass
+
+
+def test_a_message_over_the_limit_is_refused_before_it_is_read() -> None:
+    data = encode(Message("answer", "answer", {}, {"a": np.zeros(1000)}))
+    with pytest.raises(WireError) as caught:
+        decode(data, largest=1000)
+    assert caught.value.code == "wire-size"
+
+
+def test_decoded_arrays_are_views_that_cannot_be_written() -> None:
+    back = decode(encode(Message("answer", "answer", {}, {"a": np.zeros(3)}))).arrays["a"]
+    assert not back.flags.writeable
+
+
+@pytest.mark.parametrize(
+    ("kind", "numbers", "clouds", "code"),
+    [
+        ("steal", {}, {}, "question-unknown"),
+        ("describe", {}, {}, "question-fields"),
+        ("describe", {"embedding": "none", "more": 1}, {}, "question-fields"),
+        ("describe", {"embedding": 3}, {}, "question-fields"),
+        (
+            "distance-to",
+            {"embedding": "none", "p": "2"},
+            {"reference": CLOUD, "reference_weights": MASS},
+            "question-fields",
+        ),
+        (
+            "distance-to",
+            {"embedding": "none", "p": 2},
+            {"reference": CLOUD.astype(np.float32), "reference_weights": MASS},
+            "question-fields",
+        ),
+    ],
+)
+def test_a_question_that_does_not_fit_is_refused(
+    kind: str, numbers: dict[str, object], clouds: dict[str, np.ndarray], code: str
+) -> None:
+    data = encode(Message("question", kind, numbers, clouds))  # type: ignore[arg-type]
+    with pytest.raises(WireError) as caught:
+        decode_question(data)
+    assert caught.value.code == code
+
+
+def test_replies_survive_the_wire() -> None:
+    failure = Failure("policy-level", "refused", "")
+    assert decode_reply(encode_reply(failure)) == failure
+    answer = decode_reply(encode_reply(Answer({"atoms": CLOUD}, {"distance": 1.5})))
+    assert isinstance(answer, Answer)
+    assert answer.number("distance") == 1.5
+    np.testing.assert_array_equal(answer.array("atoms", ndim=2, columns=2), CLOUD)
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda a: a.array("absent", ndim=2),
+        lambda a: a.array("atoms", ndim=1),
+        lambda a: a.array("atoms", ndim=2, columns=3),
+        lambda a: a.array("whole", ndim=1),
+        lambda a: a.array("broken", ndim=1),
+        lambda a: a.array("nothing", ndim=1),
+        lambda a: a.number("negative"),
+        lambda a: a.number("nan"),
+        lambda a: a.number("text"),
+        lambda a: a.number("flag"),
+        lambda a: a.flag("negative"),
+    ],
+)
+def test_an_answer_that_does_not_hold_what_it_should_is_malformed(read: object) -> None:
+    answer = Answer(
+        {
+            "atoms": CLOUD,
+            "whole": np.arange(3),
+            "broken": np.array([np.nan]),
+            "nothing": np.zeros(0),
+        },
+        {"negative": -1.0, "nan": float("nan"), "text": "1", "flag": True},
+    )
+    with pytest.raises(WireError) as caught:
+        read(answer)  # type: ignore[operator]
+    assert caught.value.code == "answer-malformed"
