@@ -1,3 +1,5 @@
+import contextlib
+
 import msgpack
 import numpy as np
 import pytest
@@ -157,10 +159,8 @@ def test_random_bytes_never_raise_anything_else(data: bytes) -> None:
 def test_a_flipped_byte_is_a_message_or_a_wire_error(place: int, value: int) -> None:
     data = bytearray(encode_question(ALL[4]))
     data[place % len(data)] = value
-    try:
+    with contextlib.suppress(WireError):
         decode_question(bytes(data))
-    except WireError:
-        pass
 
 
 def test_a_message_over_the_limit_is_refused_before_it_is_read() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -33,10 +33,12 @@ from ._sides import (
 When = Literal["every", "last", "never"]
 
 # Rounds without progress after which the method has settled.
-_PATIENCE = 4
+_PATIENCE = 5
 # Random parameters follow the arcsine law: near 0 and near 1 often, where the triangle sum
 # learns most; clipped, so that no interpolant is a copy of the records or of the reference.
-_ARCSINE = 0.5
+# Steps of the golden ratio from a random start spread them evenly, so that a few rounds are
+# enough to see both ends.
+_GOLDEN = 0.5 * (5.0**0.5 - 1.0)
 _T_RANGE = (0.01, 0.99)
 # Exact interpolation roughly doubles the support a round; beyond this many atoms the
 # coordinator's step falls back on the barycentric form.
@@ -83,7 +85,7 @@ def fedwad(
     rounds
         Most rounds.
     tol
-        Stop when the best triangle sum fell by less than this share over four rounds, or the
+        Stop when the best triangle sum fell by less than this share over five rounds, or the
         bounds are this close. Needs ``distances="every"``.
     seed
         Seed of the reference and of the random parameters.
@@ -91,7 +93,7 @@ def fedwad(
         1 or 2.
     t
         Interpolation parameter of every fit; ``None`` draws a new one for each fit. A fixed
-        ``t`` usually settles off the geodesic and overestimates (17 % on digits at .5).
+        ``t`` usually settles off the geodesic and overestimates.
     interpolation
         ``"barycentric"`` keeps the support at ``support`` atoms; ``"exact"`` lets it grow.
     distances
@@ -207,15 +209,14 @@ class _Plan:
     def start(self) -> Steps[Distance]:
         described = yield from describe(self.sides, self.embedding, self.own)
         state = _State(*self.reference.build(described))
-        # A second stream, so that the parameters do not depend on how the reference was made.
-        rng = np.random.default_rng([self.reference.seed, 1])
+        parameters = self._parameters()
         if self.moments:
             state.bounds.raise_lower(
                 (yield from moments_bound(self.sides, self.embedding, self.own))
             )
         settled = False
         for k in range(self.rounds):
-            yield from self._round(state, rng, k, described.dimension)
+            yield from self._round(state, parameters, k, described.dimension)
             if self.distances == "every" and state.has_settled(self.tol):
                 settled = True
                 break
@@ -224,9 +225,9 @@ class _Plan:
         return self._result(state, settled)
 
     def _round(
-        self, state: _State, rng: np.random.Generator, k: int, dimension: int
+        self, state: _State, parameters: Iterator[float], k: int, dimension: int
     ) -> Steps[None]:
-        t = self._parameter(rng)
+        t = next(parameters)
         question = Interpolate(
             reference=state.atoms,
             reference_weights=state.weights,
@@ -250,7 +251,7 @@ class _Plan:
             second.atoms,
             first.weights,
             second.weights,
-            t=self._parameter(rng),
+            t=next(parameters),
             p=self.p,
             interpolation="exact" if exact else "barycentric",
         )
@@ -279,13 +280,18 @@ class _Plan:
             state.learn_distances(found[0], found[1])
             state.note(len(state.history))
 
-    def _parameter(self, rng: np.random.Generator) -> float:
-        drawn = float(np.clip(rng.beta(_ARCSINE, _ARCSINE), *_T_RANGE))
-        return drawn if self.t is None else self.t
+    def _parameters(self) -> Iterator[float]:
+        """Interpolation parameters, one for each fit."""
+        # A second stream, so that they do not depend on how the reference was made.
+        place = np.random.default_rng([self.reference.seed, 1]).random()
+        while True:
+            place = (place + _GOLDEN) % 1.0
+            drawn = float(np.clip(np.sin(0.5 * np.pi * place) ** 2, *_T_RANGE))
+            yield drawn if self.t is None else self.t
 
     def _result(self, state: _State, settled: bool) -> Distance:
         told = np.isfinite(state.estimate)
-        estimate = state.estimate if told else state.estimate_untold(self.p)
+        estimate = state.bounds.upper if told else state.estimate_untold(self.p)
         value, lower, upper = state.bounds.settle(estimate)
         return Distance(
             value=value,

@@ -204,6 +204,8 @@ class _Plan:
         estimate = plan.distance / (1.0 - self.t)
         if certified:
             bounds.cut_upper(plan.upper / (1.0 - self.t))
+            # Rounding included, so that the value is never below the distance.
+            estimate = bounds.upper
         value, lower, upper = bounds.settle(estimate)
         return Distance(
             value=value,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from itertools import count
 from typing import Any, cast
 
 import numpy as np
@@ -15,9 +16,13 @@ from ._solution import Index, Solution, staircase
 
 # Below this many cells the dense simplex is faster than pricing.
 _DENSE_CELLS = 150_000
+_DENSE_FALLBACK_CELLS = 4_000_000
 _COARSE_SIZE = 400
 _COARSE_RATIO = 4
 _NEIGHBOURS = 8
+# A cell is added when its reduced cost is below this share of the worst in its row; when many
+# plans tie, picking cells so carefully goes on for ever, so the share falls from round to round.
+_SHARES = (0.7, 0.7, 0.7, 0.7, 0.5, 0.5, 0.3, 0.3, 0.1, 0.1)
 _BLOCK = 1 << 18
 _PIVOTS = 1_000_000_000
 
@@ -81,20 +86,22 @@ def _generate_columns(cost: Array, a: Array, b: Array, g: Array) -> Solution:
     start_rows, start_cols, _ = staircase(a, b)
     cells = _distinct(np.concatenate([_nearest(cost, g), start_rows * m + start_cols]))
     flat = cost.reshape(-1)
-    while True:
+    for round_ in count():
         problem = sparse.coo_matrix((flat[cells] / scale, (cells // m, cells % m)), shape=(n, m))
         plan, f, g, finished = _simplex(a, b, problem)
         f, g = f * scale, g * scale
-        lowest, found = _price(cost, f, g, tolerance)
+        share = _SHARES[round_] if round_ < len(_SHARES) else 0.0
+        lowest, found = _price(cost, f, g, tolerance, share)
         merged = _distinct(np.concatenate([cells, found]))
         if not finished or len(merged) == len(cells):
             # Lifting every row to its lowest reduced cost makes the pair feasible.
             rows, cols, mass = plan.row.astype(np.intp), plan.col.astype(np.intp), plan.data
-            used = mass > 0
-            return Solution(
-                rows[used], cols[used], mass[used], f + lowest, g, "network simplex", finished
-            )
+            return Solution(rows, cols, mass, f + lowest, g, "network simplex", finished)
+        if round_ > len(_SHARES) and cost.size <= _DENSE_FALLBACK_CELLS:
+            # So many tied plans that candidates never settle; all cells at once do.
+            return _solve_dense(cost, a, b)
         cells = merged
+    raise AssertionError("count() does not end")
 
 
 def _nearest(cost: Array, g: Array) -> Index:
@@ -119,7 +126,9 @@ def _nearest(cost: Array, g: Array) -> Index:
     return np.concatenate(found)
 
 
-def _price(cost: Array, f: Array, g: Array, tolerance: float) -> tuple[Array, Index]:
+def _price(
+    cost: Array, f: Array, g: Array, tolerance: float, share: float
+) -> tuple[Array, Index]:
     """Lowest reduced cost of every row, and the cells worth adding.
 
     Per row: the cells nearly as bad as its worst; per column: its worst. Adding every negative
@@ -140,7 +149,7 @@ def _price(cost: Array, f: Array, g: Array, tolerance: float) -> tuple[Array, In
         if len(bad) == 0:
             continue
         part = reduced[bad]
-        i, j = np.nonzero(part < np.minimum(0.7 * low[bad], -tolerance)[:, None])
+        i, j = np.nonzero(part < np.minimum(share * low[bad], -tolerance)[:, None])
         found.append((start + bad[i]) * m + j)
         worst = part.argmin(axis=0)
         value = part[worst, np.arange(m)]

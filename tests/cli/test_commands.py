@@ -1,0 +1,187 @@
+"""The command as a user runs it: a process, its two streams, its exit status."""
+
+import gzip
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+from silot import Transcript, distance
+from silot.protocols import METHODS
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(30, 3))
+Y = RNG.normal(size=(20, 3)) + 2.0
+LABELS = np.array(["sick", "well"])[RNG.integers(2, size=50)]
+
+
+def silot(*arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "COLUMNS": "80", "NO_COLOR": "1", "MPLBACKEND": "agg"}
+    return subprocess.run(
+        [sys.executable, "-c", "from silot.cli import main; main()", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        env=environment,
+        timeout=120,
+        check=False,
+    )
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("holders")
+    np.savez(folder / "north.npz", X=X, y=LABELS[:30])
+    np.savez(folder / "south.npz", X=Y, y=LABELS[30:])
+    np.savez(folder / "flat.npz", X=X[:, :2])
+    np.savez(folder / "nan.npz", X=np.where(X > 2.0, np.nan, X))
+    np.savez(folder / "bare.npz", X=X)
+    lines = ["a,b,c,state"] + [
+        f"{row[0]!r},{row[1]!r},{row[2]!r},{label}"
+        for row, label in zip(Y.tolist(), LABELS[30:], strict=True)
+    ]
+    (folder / "south.csv").write_text("\n".join(lines))
+    (folder / "south2.csv.gz").write_bytes(gzip.compress("\n".join(lines).encode()))
+    table = pa.table({"a": Y[:, 0], "b": Y[:, 1], "c": Y[:, 2], "state": LABELS[30:]})
+    pyarrow.parquet.write_table(table, folder / "south3.parquet")
+    (folder / "empty.csv").write_text("")
+    (folder / "header.csv").write_text("a,b,c\n")
+    return folder
+
+
+@pytest.mark.parametrize("method", list(METHODS))
+def test_distance_prints_json_and_nothing_else(files: Path, method: str) -> None:
+    done = silot("distance", files / "north.npz", files / "south.npz", "--method", method, "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    printed = json.loads(done.stdout)
+    expected = distance(X, Y, method=method).to_dict()
+    assert set(printed) == set(expected)
+    assert printed["holders"] == ["north", "south"]
+    for key in ("value", "lower", "upper"):
+        assert printed[key] == pytest.approx(expected[key], rel=1e-12)
+
+
+def test_distance_prints_value_bounds_bill_and_disclosure_within_80_columns(files: Path) -> None:
+    done = silot("distance", files / "north.npz", files / "south.npz", "-m", "fedwad", "--seed", 1)
+    assert done.returncode == 0
+    assert all(len(line) <= 80 for line in done.stdout.splitlines())
+    for word in ("W2", "bounds", "status", "bill", "disclosed", "computed back"):
+        assert word in done.stdout
+
+
+@pytest.mark.parametrize("name", ["south.csv", "south2.csv.gz", "south3.parquet"])
+def test_tables_give_the_same_distance_as_arrays(files: Path, name: str) -> None:
+    arguments = ("--label-column", "state", "--labels", "--json")
+    table = silot("distance", files / "north.npz", files / name, *arguments)
+    arrays = silot("distance", files / "north.npz", files / "south.npz", "--labels", "--json")
+    assert (table.returncode, arrays.returncode) == (0, 0), table.stderr + arrays.stderr
+    assert json.loads(table.stdout)["value"] == pytest.approx(json.loads(arrays.stdout)["value"])
+
+
+def test_matrix_draws_and_prints(files: Path, tmp_path: Path) -> None:
+    picture = tmp_path / "matrix.png"
+    holders = [files / name for name in ("north.npz", "south.npz", "bare.npz")]
+    done = silot("matrix", *holders, "--method", "trianglewad", "--plot", picture, "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    printed = json.loads(done.stdout)
+    assert printed["names"] == ["north", "south", "bare"]
+    assert np.array(printed["values"]).shape == (3, 3)
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    again = silot("matrix", *holders[::-1], "--method", "trianglewad", "--json")
+    values = np.array(json.loads(again.stdout)["values"])[::-1, ::-1]
+    np.testing.assert_allclose(values, printed["values"], rtol=1e-12)
+
+
+def test_matrix_prints_a_table_within_80_columns(files: Path) -> None:
+    done = silot("matrix", files / "north.npz", files / "south.npz", "--method", "direct")
+    assert done.returncode == 0
+    assert "north south" in done.stdout and "disclosed: record" in done.stdout
+    assert all(len(line) <= 80 for line in done.stdout.splitlines())
+
+
+def test_pooled_measures_a_union(files: Path) -> None:
+    sellers = (files / "north.npz", files / "bare.npz")
+    done = silot("pooled", *sellers, "--buyer", files / "south.npz", "--hidden", "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    printed = json.loads(done.stdout)
+    exact = distance(np.concatenate([X, X]), Y).value
+    assert printed["lower"] <= exact <= printed["upper"]
+
+
+def test_a_transcript_is_saved(files: Path, tmp_path: Path) -> None:
+    path = tmp_path / "run.transcript"
+    done = silot("distance", files / "north.npz", files / "south.npz", "-m", "trianglewad",
+                 "--transcript", path, "--json")  # fmt: skip
+    assert done.returncode == 0
+    assert Transcript.load(path).bytes_sent == json.loads(done.stdout)["bytes_sent"]
+
+
+def test_methods_says_what_each_discloses() -> None:
+    done = silot("methods", "--json")
+    assert [method["name"] for method in json.loads(done.stdout)] == list(METHODS)
+    text = silot("methods").stdout
+    assert "every record can be computed back" in " ".join(text.split())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "code"),
+    [
+        (["distance", "north.npz", "nan.npz"], 3, "measure-nan"),
+        (["distance", "north.npz", "absent.npz"], 4, "file-missing"),
+        (["distance", "north.npz", "empty.csv"], 4, "file-empty"),
+        (["distance", "north.npz", "header.csv"], 3, "measure-empty"),
+        (["distance", "north.npz", "south.csv"], 3, "measure-dtype"),
+        (["distance", "north.npz", "south.csv", "--label-column", "kind"], 4, "file-columns"),
+        (["distance", "north.npz", "bare.npz", "--labels"], 3, "labels-absent"),
+        (["distance", "north.npz", "flat.npz"], 5, "dimension-mismatch"),
+        (["matrix", "north.npz", "south.npz", "flat.npz"], 5, "dimension-mismatch"),
+        (["distance", "north.npz", "north.npz"], 3, "holder-names"),
+        (["matrix", "north.npz"], 3, "holder-names"),
+        (["distance", "north.npz", "south.npz", "--support", "9"], 3, "option-unknown"),
+        (["distance", "north.npz", "south.npz", "-m", "trianglewad", "--t", "1"], 3, "option-t"),
+        (["matrix", "north.npz", "south.npz", "--plot", "no/folder.png"], 4, "file-unwritable"),
+        (["matrix", "north.npz", "south.npz", "--plot", "matrix.doc"], 4, "file-kind"),
+        (["distance", "north.npz", "south.npz", "--transcript", "no/x"], 4, "file-unwritable"),
+        (["distance", "north.npz", "south.npz", "-m", "telepathy"], 2, None),
+        (["distance", "north.npz"], 2, None),
+        (["distance", "north.npz", "south.npz", "--p", "3"], 2, None),
+    ],
+)
+def test_every_mistake_has_its_exit_status_and_leaves_nothing_behind(
+    files: Path, arguments: list[str], status: int, code: str | None
+) -> None:
+    before = sorted(files.iterdir())
+    done = silot(*arguments, "--json", cwd=files)
+    assert done.returncode == status, done.stderr
+    assert done.stdout == ""
+    assert "Traceback" not in done.stderr
+    if code is not None:
+        assert f"[{code}]" in done.stderr
+    assert sorted(files.iterdir()) == before
+
+
+def test_an_error_does_not_quote_the_data(files: Path) -> None:
+    done = silot("distance", files / "north.npz", files / "nan.npz")
+    first = X[np.argwhere(X > 2.0)[0][0]]
+    assert not any(f"{value:.3f}"[:5] in done.stderr for value in first)
+
+
+def test_demo_prints_a_table_and_writes_two_files(tmp_path: Path) -> None:
+    done = silot("demo", "--out", tmp_path / "demo")
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
+    assert all(len(line) <= 80 for line in lines[:-2])
+    assert sum("direct" in line for line in lines) == 10
+    results = json.loads((tmp_path / "demo" / "distances.json").read_text())
+    assert [result["method"] for result in results] == list(METHODS)
+    assert (tmp_path / "demo" / "distances.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_version_is_printed() -> None:
+    assert silot("--version").stdout.startswith("silot ")

@@ -1,0 +1,199 @@
+import importlib
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+
+import silot
+from silot import Holder, LocalFederation, Measure, Policy
+from silot.errors import InputError, WireError
+from silot.federation import Answer, Failure
+from silot.federation.question import Question
+from silot.protocols import fedwad
+
+DIGITS = load_digits(return_X_y=True)[0] / 16.0
+
+
+def gaussians(seed: int, n: int = 100) -> tuple[np.ndarray, np.ndarray]:
+    """Two 2-D normal clouds of one covariance (the toy of the paper)."""
+    rng = np.random.default_rng(seed)
+    root = np.array([[1.0, 0.0], [0.8, 0.6]])
+    return (
+        rng.normal(size=(n, 2)) @ root,
+        rng.normal(size=(n, 2)) @ root + rng.uniform(2, 8, size=2),
+    )
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_toy_gaussians_are_within_a_thousandth(seed: int) -> None:
+    x, y = gaussians(seed)
+    exact = silot.distance(x, y).value
+    result = silot.distance(x, y, method="fedwad", support=100, rounds=20, seed=seed)
+    assert exact <= result.value * (1 + 1e-12)
+    assert result.value <= exact * (1 + 1e-3)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_digits_are_within_three_percent_in_twenty_rounds(seed: int) -> None:
+    order = np.random.default_rng(seed).permutation(len(DIGITS))
+    x, y = DIGITS[order[:300]], DIGITS[order[300:600]]
+    exact = silot.distance(x, y).value
+    result = silot.distance(x, y, method="fedwad", support=300, rounds=20, seed=seed)
+    assert exact <= result.value <= 1.03 * exact
+    assert 0.85 * exact <= result.lower <= exact
+
+
+def test_a_fixed_half_settles_above_the_distance_and_says_so() -> None:
+    x, y = DIGITS[:200], DIGITS[200:400]
+    exact = silot.distance(x, y).value
+    result = silot.distance(x, y, method="fedwad", support=200, rounds=40, t=0.5)
+    assert result.converged
+    assert result.value > 1.05 * exact
+    assert "perhaps above" in result.status
+
+
+def test_the_upper_bound_never_rises_and_the_lower_never_falls() -> None:
+    result = silot.distance(*gaussians(1), method="fedwad", rounds=15, tol=0.0)
+    lower = [entry["lower"] for entry in result.history]
+    upper = [entry["upper"] for entry in result.history]
+    assert lower == sorted(lower)
+    assert upper == sorted(upper, reverse=True)
+
+
+def test_exact_interpolation_grows_and_is_right_too() -> None:
+    x, y = gaussians(2, n=30)
+    exact = silot.distance(x, y[:20]).value
+    result = silot.distance(
+        x, y[:20], method="fedwad", support=25, rounds=5, interpolation="exact", t=0.5
+    )
+    assert exact <= result.value <= 1.02 * exact
+
+
+def test_the_support_of_exact_interpolation_is_capped_and_said(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(40, 2)), rng.normal(size=(30, 2)) + 3
+    monkeypatch.setattr(importlib.import_module("silot.protocols.fedwad"), "_LARGEST_SUPPORT", 300)
+    result = silot.distance(
+        x, y, method="fedwad", support=35, rounds=8, interpolation="exact", tol=0.0
+    )
+    assert "passed 300 atoms" in result.status
+    assert result.transcript is not None
+    sizes = [
+        len(entry.open().array("atoms", ndim=2))
+        for entry in result.transcript.entries
+        if entry.direction == "received" and "atoms" in getattr(entry.open(), "arrays", {})
+    ]
+    assert 300 < max(sizes) < 1000
+
+
+@pytest.mark.parametrize(
+    ("distances", "finite", "told"), [("every", True, 20), ("last", True, 2), ("never", False, 0)]
+)
+def test_distances_are_told_when_asked_for_only(distances: str, finite: bool, told: int) -> None:
+    x, y = gaussians(3)
+    result = silot.distance(x, y, method="fedwad", rounds=9, tol=0.0, distances=distances)
+    assert result.transcript is not None
+    replies = [entry.open() for entry in result.transcript.entries if entry.direction == "received"]
+    numbers = [
+        reply for reply in replies if isinstance(reply, Answer) and "distance" in reply.scalars
+    ]
+    assert len(numbers) == told
+    assert np.isfinite(result.upper) == finite
+    exact = silot.distance(x, y).value
+    assert result.value == pytest.approx(exact, rel=0.05)
+    if not finite:
+        assert "no upper bound" in result.status
+
+
+def test_a_policy_that_withholds_distances_leaves_an_estimate() -> None:
+    x, y = gaussians(4)
+    quiet = Holder(Measure(x), Policy(level="record", distances=False))
+    result = LocalFederation({"a": quiet, "b": y}).run(fedwad("a", "b", rounds=5))
+    assert result.upper == np.inf
+    assert "does not allow telling distances" in result.status
+    assert result.value == pytest.approx(silot.distance(x, y).value, rel=0.1)
+
+
+def test_weights_are_kept() -> None:
+    """The published code resets them, and so falls below the distance."""
+    rng = np.random.default_rng(5)
+    x, y = rng.normal(size=(60, 2)), rng.normal(size=(60, 2)) + 3
+    a = np.where(x[:, 0] > 0.5, 20.0, 1.0)
+    mu, nu = Measure(x, a), Measure(y)
+    exact = silot.distance(mu, nu).value
+    result = silot.distance(mu, nu, method="fedwad", support=300, rounds=20)
+    assert exact <= result.value <= 1.15 * exact
+    assert abs(silot.distance(x, y).value / exact - 1) > 0.05
+
+
+def test_a_given_reference_is_used() -> None:
+    x, y = gaussians(6)
+    result = silot.distance(x, y, method="fedwad", reference=x[:50], rounds=1, support=50)
+    assert result.transcript is not None
+    questions = [entry.open() for entry in result.transcript.entries if entry.direction == "sent"]
+    asked = [question for question in questions if question.kind == "interpolate"]
+    np.testing.assert_array_equal(asked[0].reference, x[:50])
+
+
+def test_labelled_records_are_compared_with_their_labels() -> None:
+    rng = np.random.default_rng(7)
+    x = rng.normal(size=(60, 2)) + np.repeat([[0.0, 0.0], [6.0, 0.0]], 30, axis=0)
+    y = x + 0.01
+    labels = np.repeat(["a", "b"], 30)
+    same = silot.distance(
+        Measure(x, labels=labels), Measure(y, labels=labels), method="fedwad", labels=True,
+        support=60,
+    )  # fmt: skip
+    other = silot.distance(
+        Measure(x, labels=labels), Measure(y, labels=rng.permutation(labels)), method="fedwad",
+        labels=True, support=60,
+    )  # fmt: skip
+    assert same.upper < 0.1
+    assert other.lower > 1.0
+
+
+class Malformed(Holder):
+    """A holder that sends another number of features than it has."""
+
+    def answer(self, question: Question) -> Answer | Failure:
+        answer = super().answer(question)
+        if isinstance(answer, Answer) and "atoms" in answer.arrays:
+            return Answer({**answer.arrays, "atoms": answer.arrays["atoms"][:, :1]}, answer.scalars)
+        return answer
+
+
+def test_a_malformed_interpolant_is_a_coded_error() -> None:
+    x, y = gaussians(8)
+    federation = LocalFederation({"a": Malformed(Measure(x), Policy.open()), "b": y})
+    with pytest.raises(WireError) as caught:
+        federation.run(fedwad("a", "b"))
+    assert caught.value.code == "answer-malformed"
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "code"),
+    [
+        ("support", 0, "option-support"),
+        ("rounds", 0, "option-rounds"),
+        ("tol", -1.0, "option-tol"),
+        ("tol", float("nan"), "option-tol"),
+        ("seed", -1, "option-seed"),
+        ("seed", 1.5, "option-seed"),
+        ("p", 3, "option-p"),
+        ("t", 1.0, "option-t"),
+        ("t", float("nan"), "option-t"),
+        ("interpolation", "linear", "option-interpolation"),
+        ("distances", "often", "option-distances"),
+        ("reference_scale", -1.0, "option-reference"),
+        ("reference_mean", float("inf"), "option-reference"),
+        ("reference", [[np.nan, 0.0]], "measure-nan"),
+        ("reference", [[0.0]], "dimension-mismatch"),
+        ("colour", "red", "option-unknown"),
+    ],
+)
+def test_options_out_of_range_are_coded_errors(option: str, value: object, code: str) -> None:
+    with pytest.raises(InputError) as caught:
+        silot.distance(*gaussians(9), method="fedwad", **{option: value})
+    assert caught.value.code == code
