@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from sklearn.datasets import load_digits
-
 from .measure import Measure
 
 
@@ -31,6 +29,9 @@ def demo_holders(seed: int = 0) -> dict[str, Measure]:
     [200, 200, 160, 240, 200]
     """
     rng = np.random.default_rng(seed)
+    # Slow to import, and needed for the demonstration only.
+    from sklearn.datasets import load_digits
+
     pixels, labels = load_digits(return_X_y=True)
     images = pixels / 16.0
     order = rng.permutation(len(images))

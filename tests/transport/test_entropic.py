@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -282,9 +283,11 @@ def test_a_solve_stopped_while_annealing_gives_the_true_reason() -> None:
         {"max_iterations": 0},
     ],
 )
-def test_options_that_are_not_positive_are_refused(options: dict[str, Any]) -> None:
-    for function in (sinkhorn, sinkhorn_divergence):
-        assert_refused(lambda: function([[0.0]], [[1.0]], **options), InputError, "option-epsilon")
+@pytest.mark.parametrize("function", [sinkhorn, sinkhorn_divergence])
+def test_options_that_are_not_positive_are_refused(
+    function: Callable[..., object], options: dict[str, Any]
+) -> None:
+    assert_refused(lambda: function([[0.0]], [[1.0]], **options), InputError, "option-epsilon")
 
 
 @pytest.mark.xfail(

@@ -164,7 +164,9 @@ def test_gaussians_on_the_line_differ_in_mean_and_deviation(
 def test_diagonal_gaussians_differ_coordinate_by_coordinate(d: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     means, deviations = rng.standard_normal((2, d)), rng.random((2, d)) + 0.1
-    found = gaussian_distance(*(gaussian(m, np.diag(s**2)) for m, s in zip(means, deviations, strict=False)))
+    found = gaussian_distance(
+        *(gaussian(m, np.diag(s**2)) for m, s in zip(means, deviations, strict=False))
+    )
     known = np.sum((means[0] - means[1]) ** 2) + np.sum((deviations[0] - deviations[1]) ** 2)
     assert found**2 == pytest.approx(known, rel=1e-9)
 

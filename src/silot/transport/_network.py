@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from functools import cache
 from itertools import count
 from typing import Any, cast
 
 import numpy as np
-import ot  # pyright: ignore[reportMissingTypeStubs]
 from scipy import sparse
 
 from ._check import Array
@@ -26,9 +26,6 @@ _SHARES = (0.7, 0.7, 0.7, 0.7, 0.5, 0.5, 0.3, 0.3, 0.1, 0.1)
 _BLOCK = 1 << 18
 _PIVOTS = 1_000_000_000
 
-# POT has no type stubs; this is the one place that calls it.
-_EMD = cast("Callable[..., tuple[Any, dict[str, Any]]]", getattr(ot, "emd"))  # noqa: B009
-
 
 def solve_network(cost: Array, a: Array, b: Array) -> Solution:
     """Network simplex: dense when small, by column generation otherwise."""
@@ -44,11 +41,20 @@ def _solve_dense(cost: Array, a: Array, b: Array) -> Solution:
     return Solution(rows, cols, plan[rows, cols], f * scale, g * scale, "network simplex", finished)
 
 
+@cache
+def _emd() -> Callable[..., tuple[Any, dict[str, Any]]]:
+    # POT takes most of a second to import, which commands that solve nothing need not wait for.
+    # It has no type stubs; this is the one place that calls it.
+    import ot  # pyright: ignore[reportMissingTypeStubs]
+
+    return cast("Callable[..., tuple[Any, dict[str, Any]]]", getattr(ot, "emd"))  # noqa: B009
+
+
 def _simplex(a: Array, b: Array, cost: Any) -> tuple[Any, Array, Array, bool]:
     with warnings.catch_warnings():
         # The result code is read below; the warning would say the same on stderr.
         warnings.simplefilter("ignore")
-        plan, log = _EMD(a, b, cost, numItermax=_PIVOTS, log=True, check_marginals=False)
+        plan, log = _emd()(a, b, cost, numItermax=_PIVOTS, log=True, check_marginals=False)
     optimal = 1
     return plan, np.asarray(log["u"]), np.asarray(log["v"]), int(log["result_code"]) == optimal
 
