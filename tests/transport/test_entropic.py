@@ -62,7 +62,7 @@ def reference_plan(matrix: Array, a: Array, b: Array, epsilon: float) -> Array:
     plan = np.zeros(matrix.shape)
     plan[np.ix_(rows, cols)] = ot.sinkhorn(
         a[rows], b[cols], matrix[np.ix_(rows, cols)], epsilon, method="sinkhorn_log",
-        stopThr=1e-13, numItermax=200_000,
+        stopThr=1e-11, numItermax=20_000,
     )  # fmt: skip
     return plan
 
@@ -147,9 +147,10 @@ def test_the_value_is_a_lower_bound_even_before_convergence(
 
 
 @orders
-@settings(max_examples=25)
-@given(pair=pairs(**SMALL))
-def test_the_value_tends_to_the_exact_cost_within_its_entropy(pair: Pair, p: int) -> None:
+@pytest.mark.parametrize("kind", ["uniform", "random", "zeros"])
+@pytest.mark.parametrize("d", [1, 2, 7])
+def test_the_value_tends_to_the_exact_cost_within_its_entropy(d: int, kind: str, p: int) -> None:
+    pair = drawn(9, 12, d, kind, seed=d)
     # W <= OT_epsilon <= W + epsilon min(H(a), H(b)).
     exact, (a, b) = exact_cost(pair, p), pair.masses
     entropies = [float(-np.sum(w[w > 0] * np.log(w[w > 0]))) for w in (a, b)]
@@ -157,7 +158,7 @@ def test_the_value_tends_to_the_exact_cost_within_its_entropy(pair: Pair, p: int
     gaps = []
     for share in (1.0, 0.1, 0.01):
         epsilon = epsilon_of(pair, share, p)
-        result = entropic(pair, p=p, epsilon=epsilon, tolerance=1e-9, max_iterations=100_000)
+        result = entropic(pair, p=p, epsilon=epsilon, tolerance=1e-9, max_iterations=20_000)
         assert result.converged, result.status
         assert result.value >= exact - 1e-8 * (size + epsilon)
         assert result.value <= exact + epsilon * min(entropies) + 1e-8 * (size + epsilon)

