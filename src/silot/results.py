@@ -310,16 +310,16 @@ class DistanceMatrix:
         caption = html.escape(f"{self.method}, p = {self.p}; {self.status}")
         return f"<table><caption>{caption}</caption><tr><th></th>{head}</tr>{body}</table>"
 
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the values as a heat map."""
+    def plot(self, ax: Axes | None = None, *, vmax: float | None = None) -> Axes:
+        """Draw the values as a heat map, of colours up to ``vmax`` (default: the largest)."""
         axes = _axes(ax)
         values = self.values
-        image = axes.imshow(values, cmap="viridis")
+        image = axes.imshow(values, cmap="viridis", vmin=0.0, vmax=vmax)
         ticks = range(len(self.names))
         axes.set_xticks(ticks, self.names, rotation=45, ha="right")
         axes.set_yticks(ticks, self.names)
         if len(self.names) <= 12:
-            middle = 0.5 * (values.min() + values.max())
+            middle = 0.5 * (values.max() if vmax is None else vmax)
             for i in ticks:
                 for j in ticks:
                     shade = "white" if values[i, j] < middle else "black"

@@ -197,3 +197,14 @@ def test_options_out_of_range_are_coded_errors(option: str, value: object, code:
     with pytest.raises(InputError) as caught:
         silot.distance(*gaussians(9), method="fedwad", **{option: value})
     assert caught.value.code == code
+
+
+def test_numpy_numbers_are_options_like_any_other() -> None:
+    x, y = gaussians(10)
+    plain = silot.distance(x, y, method="fedwad", support=40, rounds=3, seed=5, p=2, tol=0.5)
+    counted = silot.distance(
+        x, y, method="fedwad", support=np.int64(40), rounds=np.int32(3), seed=np.uint8(5),
+        p=np.int64(2), tol=np.float64(0.5),
+    )  # fmt: skip
+    assert counted.to_dict() | {"seconds": 0} == plain.to_dict() | {"seconds": 0}
+    assert counted.transcript is not None

@@ -106,6 +106,8 @@ def _draw(results: list[DistanceMatrix]) -> Any:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(5 * len(results), 4.5), layout="constrained")
+    # One scale of colours, so that the panels can be compared.
+    largest = max(float(result.values.max()) for result in results)
     for place, result in enumerate(results):
-        result.plot(figure.add_subplot(1, len(results), place + 1))
+        result.plot(figure.add_subplot(1, len(results), place + 1), vmax=largest)
     return figure

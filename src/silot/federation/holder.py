@@ -55,8 +55,8 @@ class Holder:
                 return self._replies[key]
         try:
             encoded = encode_reply(self.answer(decode_question(message)))
-        except SilotError as error:
-            return encode_reply(Failure(error.code, "failed", type(error).__name__))
+        except Exception as error:  # noqa: BLE001 - see _failure
+            return encode_reply(_failure(error))
         with self._lock:
             self._replies[key] = encoded
             while len(self._replies) > _CACHED_REPLIES:
@@ -79,12 +79,18 @@ class Holder:
             question = replace(question, scalars=False)
         try:
             return question.compute(*self._arrays(question.embedding))
-        except SilotError as error:
-            return Failure(error.code, "failed", type(error).__name__)
-        except Exception as error:  # noqa: BLE001
-            # The boundary of the holder: whatever went wrong, its text may quote records and
-            # stays here. Only the type leaves.
-            return Failure("holder-raised", "failed", type(error).__name__)
+        except Exception as error:  # noqa: BLE001 - see _failure
+            return _failure(error)
+
+
+def _failure(error: Exception) -> Failure:
+    """Turn an exception into what may leave the holder.
+
+    This is the holder's boundary: whatever went wrong, the text of the exception may quote
+    records and stays here. Only our code and the type leave.
+    """
+    code = error.code if isinstance(error, SilotError) else "holder-raised"
+    return Failure(code, "failed", type(error).__name__)
 
 
 class Own:

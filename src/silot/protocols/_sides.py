@@ -15,7 +15,7 @@ from ..federation.protocol import COORDINATOR, Answers, Steps, ask, required
 from ..federation.question import Answerer, Describe, Question
 from ..federation.question import Moments as AskMoments
 from ..measure import Embedding
-from ..transport._check import as_points, as_weights
+from ..transport._check import as_points, as_weights, whole
 from ..transport.moments import Moments, gelbrich_of_moments
 
 # Numbers that went over the wire were rounded once more than the proofs assume.
@@ -101,8 +101,7 @@ def reference_options(
 ) -> Reference:
     """Check the options every protocol with a reference takes."""
     seed = check_seed(seed)
-    if support is not None and (isinstance(support, bool) or support < 1):
-        raise InputError(f"support is {support!r}; 1 or more is needed.", code="option-support")
+    size = None if support is None else whole(support, "support", "option-support")
     if not (math.isfinite(mean) and math.isfinite(scale) and scale >= 0):
         raise InputError(
             f"reference_mean is {mean!r} and reference_scale {scale!r}; finite numbers, and a "
@@ -110,11 +109,11 @@ def reference_options(
             code="option-reference",
         )
     if reference is None:
-        return Reference(seed, support, float(mean), float(scale))
+        return Reference(seed, size, float(mean), float(scale))
     points = as_points(reference, "reference")
-    if support is not None and support != len(points):
+    if size is not None and size != len(points):
         raise InputError(
-            f"the reference has {len(points)} atoms and support is {support}. Give one of them.",
+            f"the reference has {len(points)} atoms and support is {size}. Give one of them.",
             code="option-support",
         )
     return Reference(seed, len(points), mean, scale, points, as_weights(None, len(points)))
@@ -122,11 +121,7 @@ def reference_options(
 
 def check_seed(seed: int) -> int:
     """Return a seed numpy takes."""
-    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
-        raise InputError(
-            f"seed is {seed!r}; a whole number of zero or more is needed.", code="option-seed"
-        )
-    return seed
+    return whole(seed, "seed", "option-seed", least=0)
 
 
 def sides_of(a: str, b: str | None, own: Answerer | None) -> tuple[str, str]:

@@ -82,5 +82,5 @@ def direct(
         holders,
         Disclosure.RECORD,
         start,
-        {"p": order, "seed": seed, "embedding": embedding},
+        {"p": order, "seed": checked_seed, "embedding": embedding},
     )

@@ -17,7 +17,7 @@ from ..federation.question import Answerer, DistanceTo, Interpolate
 from ..measure import Embedding
 from ..results import Distance
 from ..transport import Interpolant, exact_plan, interpolate
-from ..transport._check import as_order, interval
+from ..transport._check import as_order, interval, whole
 from ..transport.geodesic import Interpolation
 from ._sides import (
     Bounds,
@@ -141,8 +141,7 @@ def fedwad(
     >>> abs(result.value - 5.0) < 0.01
     True
     """
-    if rounds < 1 or isinstance(rounds, bool):
-        raise InputError(f"rounds is {rounds!r}; 1 or more is needed.", code="option-rounds")
+    rounds = whole(rounds, "rounds", "option-rounds")
     if not tol >= 0:
         raise InputError(f"tol is {tol!r}; zero or more is needed.", code="option-tol")
     if distances not in ("every", "last", "never"):
@@ -159,7 +158,7 @@ def fedwad(
         sides=sides_of(a, b, own),
         own=own,
         rounds=rounds,
-        tol=tol,
+        tol=float(tol),
         p=as_order(p),
         t=None if t is None else interval(t, "t", "option-t"),
         interpolation=interpolation,
@@ -176,12 +175,12 @@ def fedwad(
         Disclosure.RECORD,
         plan.start,
         {
-            "support": support,
+            "support": plan.reference.support,
             "rounds": rounds,
-            "tol": tol,
-            "seed": seed,
+            "tol": plan.tol,
+            "seed": plan.reference.seed,
             "p": plan.p,
-            "t": t,
+            "t": plan.t,
             "interpolation": interpolation,
             "distances": distances,
             "embedding": embedding,

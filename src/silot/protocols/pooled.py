@@ -32,7 +32,7 @@ from ..federation.question import (
 from ..measure import Embedding
 from ..results import Distance
 from ..transport import plan_from_cost
-from ..transport._check import as_order, as_weights, interval
+from ..transport._check import as_order, as_weights, interval, whole
 from ..transport.geodesic import Interpolation
 from ._sides import (
     Bounds,
@@ -136,8 +136,8 @@ def pooled(
     names = tuple(sellers)
     if not names:
         raise InputError("no seller is named; one or more are needed.", code="holder-names")
-    needed = len(names) if quorum is None else quorum
-    if not 1 <= needed <= len(names):
+    needed = len(names) if quorum is None else whole(quorum, "quorum", "option-quorum")
+    if needed > len(names):
         raise InputError(f"quorum is {quorum!r} for {len(names)} sellers.", code="option-quorum")
     if interpolation not in ("exact", "barycentric"):
         raise InputError(
@@ -177,12 +177,12 @@ def pooled(
         Disclosure.RECORD,
         plan.start,
         {
-            "support": support,
-            "seed": seed,
+            "support": plan.reference.support,
+            "seed": plan.reference.seed,
             "p": plan.p,
             "hidden": hidden,
             "interpolation": interpolation,
-            "distances": distances,
+            "distances": bool(distances),
             "embedding": embedding,
         },
         expected_rounds=1 + len(plan.samples),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
@@ -117,6 +118,19 @@ def same_dimension(x: Array, y: Array) -> None:
             "features in the same order.",
             code="dimension-mismatch",
         )
+
+
+def whole(value: object, name: str, code: str, *, least: int = 1) -> int:
+    """Return a whole number of at least ``least``; numpy integers count, truth values do not."""
+    try:
+        number = operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        number = least - 1
+    if isinstance(value, bool) or number < least:
+        raise InputError(
+            f"{name} is {value!r}; a whole number of {least} or more is needed.", code=code
+        )
+    return number
 
 
 def interval(value: float, name: str, code: str) -> float:

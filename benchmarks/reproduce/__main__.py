@@ -1,0 +1,67 @@
+"""Run reproductions: ``python -m benchmarks.reproduce [NAME ...] [--data DIR] [--full]``."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from . import (
+    fedwad_digits,
+    fedwad_rounds,
+    fedwad_samples,
+    triangle_hidden,
+    triangle_images,
+    triangle_shift,
+    triangle_unbalanced,
+)
+from .common import DATA_VARIABLE, DEFAULT_DATA, RESULTS, Context, DataMissingError, Report
+
+REPRODUCTIONS: dict[str, Callable[[Context], Report]] = {
+    "fedwad-figure-2": fedwad_samples.run,
+    "fedwad-figure-3": fedwad_rounds.run,
+    "fedwad-figure-6": fedwad_digits.run,
+    "trianglewad-table-1": triangle_images.run,
+    "trianglewad-table-3": triangle_shift.run,
+    "trianglewad-table-4": triangle_unbalanced.run,
+    "trianglewad-figure-8": triangle_hidden.run,
+}
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the named reproductions, or all, and write their reports."""
+    options = _parser().parse_args(arguments)
+    data = Path(options.data or os.environ.get(DATA_VARIABLE) or DEFAULT_DATA)
+    start = time.monotonic()
+    for name in options.names or REPRODUCTIONS:
+        context = Context(name, data, options.full)
+        begun = time.monotonic()
+        try:
+            report = REPRODUCTIONS[name](context)
+        except DataMissingError as missing:
+            print(f"{name}: skipped, {missing}")
+            continue
+        text = report.markdown(context, time.monotonic() - begun)
+        RESULTS.mkdir(parents=True, exist_ok=True)
+        (RESULTS / f"{name}.md").write_text(text, encoding="utf-8")
+        print(text, flush=True)
+        context.say(f"done in {time.monotonic() - begun:.0f} s")
+    print(f"all done in {time.monotonic() - start:.0f} s", file=sys.stderr)
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.reproduce", description=__doc__)
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", choices=[[], *REPRODUCTIONS], help="all when none given"
+    )
+    parser.add_argument("--data", help=f"data folder (else ${DATA_VARIABLE}, else {DEFAULT_DATA})")
+    parser.add_argument("--full", action="store_true", help="the paper's sizes; takes hours")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())
