@@ -33,7 +33,11 @@ REPRODUCTIONS: dict[str, Callable[[Context], Report]] = {
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the named reproductions, or all, and write their reports."""
-    options = _parser().parse_args(arguments)
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    for name in options.names:
+        if name not in REPRODUCTIONS:
+            parser.error(f"no reproduction is called {name!r}; known: {', '.join(REPRODUCTIONS)}")
     data = Path(options.data or os.environ.get(DATA_VARIABLE) or DEFAULT_DATA)
     start = time.monotonic()
     for name in options.names or REPRODUCTIONS:
@@ -55,9 +59,8 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.reproduce", description=__doc__)
-    parser.add_argument(
-        "names", nargs="*", metavar="NAME", choices=[[], *REPRODUCTIONS], help="all when none given"
-    )
+    known = ", ".join(REPRODUCTIONS)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"all when none given: {known}")
     parser.add_argument("--data", help=f"data folder (else ${DATA_VARIABLE}, else {DEFAULT_DATA})")
     parser.add_argument("--full", action="store_true", help="the paper's sizes; takes hours")
     return parser

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,14 +10,14 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.csv
-import pyarrow.parquet
+import polars as pl
 
 from .errors import FileError, InputError, SilotError
 from .measure import Measure
 
 _TABLES = (".csv", ".csv.gz", ".parquet")
+# Fields of a table that mean "missing".
+_MISSING = ("", "NA", "N/A", "NaN", "nan", "NULL", "null")
 
 
 def load_measure(
@@ -111,27 +112,28 @@ def _from_npz(file: Path) -> Measure:
     return Measure(points, arrays.get("w"), arrays.get("y"))
 
 
-def _read_table(file: Path, kind: str) -> pa.Table:
+def _read_table(file: Path, kind: str) -> pl.DataFrame:
     try:
         if kind == ".parquet":
-            return pyarrow.parquet.read_table(file)
-        return pyarrow.csv.read_csv(file)
-    except (pa.ArrowInvalid, OSError) as error:
+            return pl.read_parquet(file)
+        # Types are inferred from every row, not from the first hundred.
+        return pl.read_csv(file, infer_schema_length=None, null_values=list(_MISSING))
+    except (pl.exceptions.PolarsError, OSError) as error:
         raise FileError(
             f"{file.name} cannot be read as {kind} ({type(error).__name__}). It needs a header "
-            "line and the same number of fields in every line.",
+            "line and no line with more fields than that.",
             code="file-unreadable",
         ) from None
 
 
 def _from_table(
     file: Path,
-    table: pa.Table,
+    table: pl.DataFrame,
     label_column: str | None,
     weight_column: str | None,
     columns: Sequence[str] | None,
 ) -> Measure:
-    names: list[str] = list(table.column_names)
+    names = table.columns
     wanted = [*(columns or ()), *(name for name in (label_column, weight_column) if name)]
     absent = [name for name in wanted if name not in names]
     if absent:
@@ -139,10 +141,11 @@ def _from_table(
             f"{file.name} has no column {absent[0]!r}; it has {_listing(names)}.",
             code="file-columns",
         )
-    doubled = sorted({name for name in names if names.count(name) > 1})
+    doubled = [name for name in names if re.search(r"_duplicated_\d+$", name)]
     if doubled:
         raise FileError(
-            f"{file.name} has more than one column {doubled[0]!r}. Rename them.",
+            f"{file.name} has more than one column {doubled[0].rsplit('_duplicated_')[0]!r}. "
+            "Rename them.",
             code="file-columns",
         )
     features = (
@@ -152,41 +155,48 @@ def _from_table(
     )
     if not features:
         raise InputError("no feature column is left.", code="measure-empty")
-    text = [name for name in features if not _is_number(table.schema.field(name).type)]
+    if table.height == 0:
+        raise InputError("the table has a header and no record.", code="measure-empty")
+    text = [name for name in features if not _is_number(table.schema[name])]
     if text:
         raise InputError(
-            f"column {text[0]!r} is not numeric ({table.schema.field(text[0]).type}). Encode it "
-            f"as numbers, name it as the label column, or select other columns; not numeric: "
+            f"column {text[0]!r} is not numeric ({table.schema[text[0]]}). Encode it as numbers, "
+            "name it as the label column, or select other columns; not numeric: "
             f"{_listing(text)}.",
             code="measure-dtype",
         )
     points = np.column_stack([_numbers(table[name]) for name in features])
-    weights = None if weight_column is None else _numbers(table[weight_column])
+    weights = None if weight_column is None else _weights(table[weight_column])
     labels = None
     if label_column is not None:
         column = table[label_column]
-        if column.null_count:
+        if column.null_count():
             raise InputError(
-                f"{column.null_count} label(s) are missing. Drop those records or give them a "
+                f"{column.null_count()} label(s) are missing. Drop those records or give them a "
                 "class of their own.",
                 code="labels-missing",
             )
-        labels = np.asarray(column.to_pylist())
+        labels = np.asarray(column.to_list())
     return Measure(points, weights, labels)
 
 
-def _is_number(kind: pa.DataType) -> bool:
-    return bool(
-        pa.types.is_integer(kind)
-        or pa.types.is_floating(kind)
-        or pa.types.is_boolean(kind)
-        or pa.types.is_null(kind)
-    )
+def _is_number(kind: pl.DataType) -> bool:
+    # A column of missing values only has no type of its own; its NaN are reported as such.
+    return kind.is_numeric() or kind in (pl.Boolean, pl.Null)
 
 
-def _numbers(column: pa.ChunkedArray) -> npt.NDArray[np.float64]:
+def _numbers(column: pl.Series) -> npt.NDArray[np.float64]:
     # Missing fields become NaN, which Measure reports with their place.
-    return column.cast(pa.float64()).to_numpy().astype(np.float64)
+    return column.cast(pl.Float64).fill_null(float("nan")).to_numpy()
+
+
+def _weights(column: pl.Series) -> npt.NDArray[np.float64]:
+    if not _is_number(column.dtype):
+        raise InputError(
+            f"weight column {column.name!r} is not numeric ({column.dtype}).",
+            code="weights-dtype",
+        )
+    return _numbers(column)
 
 
 def _listing(names: Sequence[str]) -> str:

@@ -8,8 +8,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet
+import polars as pl
 import pytest
 
 from silot import Transcript, distance
@@ -48,8 +47,8 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ]
     (folder / "south.csv").write_text("\n".join(lines))
     (folder / "south2.csv.gz").write_bytes(gzip.compress("\n".join(lines).encode()))
-    table = pa.table({"a": Y[:, 0], "b": Y[:, 1], "c": Y[:, 2], "state": LABELS[30:]})
-    pyarrow.parquet.write_table(table, folder / "south3.parquet")
+    table = pl.DataFrame({"a": Y[:, 0], "b": Y[:, 1], "c": Y[:, 2], "state": LABELS[30:]})
+    table.write_parquet(folder / "south3.parquet")
     (folder / "empty.csv").write_text("")
     (folder / "header.csv").write_text("a,b,c\n")
     return folder
