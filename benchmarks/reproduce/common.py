@@ -16,6 +16,7 @@ import numpy.typing as npt
 import silot
 
 Array = npt.NDArray[np.float64]
+Images = npt.NDArray[np.uint8]
 Labels = npt.NDArray[np.int64]
 Verdict = Literal["matched", "partly", "not matched"]
 
@@ -51,7 +52,7 @@ class Context:
         """Print progress; not to stdout, which carries the report."""
         print(f"[{self.name}] {message}", file=sys.stderr, flush=True)
 
-    def images(self, folder: str) -> tuple[npt.NDArray[np.uint8], Labels]:
+    def images(self, folder: str) -> tuple[Images, Labels]:
         """Training images and labels of a dataset, as stored; ``DataMissingError`` if absent."""
         path = self.data / folder / f"{folder}.npz"
         if not path.is_file():
@@ -73,7 +74,7 @@ def stream(*key: int) -> np.random.Generator:
     return np.random.default_rng(list(key))
 
 
-def signed_pixels(images: npt.NDArray[np.uint8]) -> Array:
+def signed_pixels(images: Images) -> Array:
     """Images as rows, pixels from -1 to 1."""
     return images.reshape(len(images), -1) / 127.5 - 1.0
 

@@ -43,8 +43,7 @@ def run(context: Context) -> Report:
     cells: list[Cell] = []
     for dimension in (2, 50):
         for ratio in (1, 3):
-            for size in sizes:
-                cells.append(_cell(dimension, ratio, size, draws))
+            cells.extend(_cell(dimension, ratio, size, draws) for size in sizes)
             context.say(f"dimension {dimension}, ratio 1:{ratio} done")
     return Report(
         title="FedWaD, figures 2, 8 and 9: time and error against sample size",

@@ -56,9 +56,17 @@ def fedwad(
 
 
 def triangle(
-    x: Data, y: Data, *, support: int, t: float, form: Form, scale: float = 1.0, seed: int = 0
+    x: Data,
+    y: Data,
+    *,
+    support: int,
+    t: float,
+    form: Form,
+    scale: float = 1.0,
+    mean: float = 0.0,
+    seed: int = 0,
 ) -> Distance:
-    """TriangleWad with a normal reference of the given standard deviation."""
+    """TriangleWad with a normal reference of the given standard deviation and mean."""
     return silot.distance(
         x,
         y,
@@ -67,6 +75,7 @@ def triangle(
         t=t,
         interpolation=form,
         reference_scale=scale,
+        reference_mean=mean,
         seed=seed,
         moments=False,
         distances=False,

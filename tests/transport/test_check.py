@@ -26,7 +26,7 @@ from silot.transport import (
     sliced_distance,
 )
 from silot.transport._check import LARGEST_COORDINATE, as_order, as_points, as_weights, interval
-from tests.problems import SECRET, assert_refused, draw_weights, seeds
+from tests.problems import SECRET, SECRET_TEXT, assert_refused, draw_weights, seeds
 
 GOOD = np.array([[0.0, SECRET], [1.0, 2.0]])
 
@@ -169,15 +169,17 @@ def test_the_first_bad_value_is_located_by_row_and_column() -> None:
     strict=True, reason="bug: as_weights lets numpy's own ValueError through, without a code"
 )
 def test_ragged_weights_are_refused_with_their_code() -> None:
-    assert_refused(lambda: as_weights([[SECRET, 1.0], [2.0]], 2), InputError, "weights-shape")
+    with pytest.raises(InputError) as caught:
+        as_weights([[SECRET, 1.0], [2.0]], 2)
+    assert SECRET_TEXT not in str(caught.value)
 
 
 @pytest.mark.xfail(
     strict=True, reason="bug: casting a long double beyond float64 warns before it is refused"
 )
 def test_long_doubles_beyond_float64_are_refused_as_too_large() -> None:
-    huge = np.longdouble("1e4000")
-    assert_refused(lambda: as_points(np.array([[huge, SECRET]])), InputError, "measure-infinite")
+    with pytest.raises(InputError):
+        as_points(np.array([[np.longdouble("1e4000"), SECRET]]))
 
 
 @pytest.mark.parametrize("dtype", [bool, np.uint8, np.int64, np.float16, np.float32, np.longdouble])

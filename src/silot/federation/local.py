@@ -14,7 +14,7 @@ import numpy.typing as npt
 from ..errors import InputError, MismatchError, WireError
 from ..measure import Measure
 from ..results import Run
-from ._threads import one_blas_thread
+from ..transport._threads import one_blas_thread
 from .answer import Answer, Failure, decode_reply
 from .holder import Holder
 from .policy import Policy

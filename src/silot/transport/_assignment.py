@@ -11,7 +11,7 @@ from ._check import Array
 from ._solution import Index, Solution
 
 # Masses count as multiples of 1/units when they are closer than this to one.
-_UNIT_TOLERANCE = 1e-9
+_UNIT_TOLERANCE = 1e-13
 
 
 def common_units(a: Array, b: Array, largest: int) -> tuple[Index, Index] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
 from itertools import count
 from typing import Any, cast
@@ -23,6 +24,9 @@ _NEIGHBOURS = 16
 # A cell is added when its reduced cost is below this share of the worst in its row; when many
 # plans tie, picking cells so carefully goes on for ever, so the share falls from round to round.
 _SHARES = (0.7, 0.7, 0.7, 0.7, 0.5, 0.5, 0.3, 0.3, 0.1, 0.1)
+# Where between the potentials of the small problem (0) and of the best proof (1) the next proof
+# is looked for.
+_TRUST = 0.7
 _BLOCK = 1 << 18
 _PIVOTS = 1_000_000_000
 
@@ -35,10 +39,16 @@ def solve_network(cost: Array, a: Array, b: Array) -> Solution:
 
 
 def _solve_dense(cost: Array, a: Array, b: Array) -> Solution:
-    scale = float(cost.max()) or 1.0
-    plan, f, g, finished = _simplex(a, b, cost / scale)
+    start = _feasible(cost, a, b, cost.min(axis=0))
+    reduced = cost - start.g
+    reduced -= start.f[:, None]
+    scale = float(reduced.max()) or 1.0
+    reduced /= scale
+    plan, _, g, finished = _simplex(a, b, reduced)
     rows, cols = np.nonzero(plan)
-    return Solution(rows, cols, plan[rows, cols], f * scale, g * scale, "network simplex", finished)
+    # The potentials of the simplex are feasible up to its own tolerance; these are exactly so.
+    duals = max(start, _feasible(cost, a, b, start.g + g * scale), key=_value)
+    return Solution(rows, cols, plan[rows, cols], duals.f, duals.g, "network simplex", finished)
 
 
 @cache
@@ -83,26 +93,43 @@ def _coarse_potential(cost: Array, a: Array, b: Array) -> Array:
 def _generate_columns(cost: Array, a: Array, b: Array, g: Array) -> Solution:
     """Solve on few cells, find the cells whose reduced cost is negative, add them, repeat.
 
-    At the end no cell of the whole matrix has a negative reduced cost, which proves that the
-    plan is optimal for the whole matrix.
+    Ends when a feasible dual pair proves the plan optimal for the whole matrix. The potentials
+    of a small problem swing widely, those of the best proof do not; a proof is therefore also
+    looked for between the two.
     """
     n, m = cost.shape
-    scale = float(cost.max()) or 1.0
-    tolerance = 1e-13 * scale
+    # The simplex works on reduced costs: what all cells of a row or a column have in common
+    # (two clouds far apart, an outlier) would cost it digits.
+    start = best = _feasible(cost, a, b, g)
     start_rows, start_cols, _ = staircase(a, b)
-    cells = _distinct(np.concatenate([_nearest(cost, g), start_rows * m + start_cols]))
+    cells = _distinct(np.concatenate([_nearest(cost, best.f, best.g), start_rows * m + start_cols]))
     flat = cost.reshape(-1)
+    scale = tolerance = 0.0
     for round_ in count():
-        problem = sparse.coo_matrix((flat[cells] / scale, (cells // m, cells % m)), shape=(n, m))
+        values = flat[cells] - start.f[cells // m] - start.g[cells % m]
+        if round_ == 0:
+            scale = float(values.max()) or 1.0
+            tolerance = 1e-13 * scale
+        problem = sparse.coo_matrix((values / scale, (cells // m, cells % m)), shape=(n, m))
         plan, f, g, finished = _simplex(a, b, problem)
-        f, g = f * scale, g * scale
-        share = _SHARES[round_] if round_ < len(_SHARES) else 0.0
-        lowest, found = _price(cost, f, g, tolerance, share)
-        merged = _distinct(np.concatenate([cells, found]))
-        if not finished or len(merged) == len(cells):
+        f, g = start.f + f * scale, start.g + g * scale
+        rows, cols, mass = plan.row.astype(np.intp), plan.col.astype(np.intp), plan.data
+        primal = float(mass @ cost[rows, cols])
+        merged = cells
+        if primal - best.value > tolerance:
+            share = _SHARES[round_] if round_ < len(_SHARES) else 0.0
+            lowest, found = _price(cost, f, g, tolerance, share)
+            merged = _distinct(np.concatenate([cells, found]))
             # Lifting every row to its lowest reduced cost makes the pair feasible.
-            rows, cols, mass = plan.row.astype(np.intp), plan.col.astype(np.intp), plan.data
-            return Solution(rows, cols, mass, f + lowest, g, "network simplex", finished)
+            best = max(best, _Duals.of(f + lowest, g, a, b), key=_value)
+            shift = float(b @ (best.g - g))
+            best = max(
+                best,
+                _feasible(cost, a, b, _TRUST * best.g + (1.0 - _TRUST) * (g + shift)),
+                key=_value,
+            )
+        if not finished or len(merged) == len(cells) or primal - best.value <= tolerance:
+            return Solution(rows, cols, mass, best.f, best.g, "network simplex", finished)
         if round_ > len(_SHARES) and cost.size <= _DENSE_FALLBACK_CELLS:
             # So many tied plans that candidates never settle; all cells at once do.
             return _solve_dense(cost, a, b)
@@ -110,16 +137,46 @@ def _generate_columns(cost: Array, a: Array, b: Array, g: Array) -> Solution:
     raise AssertionError("count() does not end")
 
 
-def _nearest(cost: Array, g: Array) -> Index:
+@dataclass(frozen=True)
+class _Duals:
+    """A feasible pair of potentials and the bound it proves."""
+
+    f: Array
+    g: Array
+    value: float
+
+    @classmethod
+    def of(cls, f: Array, g: Array, a: Array, b: Array) -> _Duals:
+        return cls(f, g, float(a @ f + b @ g))
+
+
+def _value(duals: _Duals) -> float:
+    return duals.value
+
+
+def _feasible(cost: Array, a: Array, b: Array, g: Array) -> _Duals:
+    """Make a feasible pair from ``g``: the largest ``f``, and then the largest ``g``, it allows."""
+    n, m = cost.shape
+    f = np.empty(n)
+    room = np.full(m, np.inf)
+    step = max(1, _BLOCK // m)
+    for start in range(0, n, step):
+        reduced = cost[start : start + step] - g
+        low = reduced.min(axis=1)
+        f[start : start + step] = low
+        reduced -= low[:, None]
+        np.minimum(room, reduced.min(axis=0), out=room)
+    return _Duals.of(f, g + room, a, b)
+
+
+def _nearest(cost: Array, f: Array, g: Array) -> Index:
     """The cells of least reduced cost in every row and in every column."""
     n, m = cost.shape
     k = min(_NEIGHBOURS, n, m)
     found: list[Index] = []
-    f = np.empty(n)
     step = max(1, _BLOCK // m)
     for start in range(0, n, step):
         reduced = cost[start : start + step] - g
-        f[start : start + step] = reduced.min(axis=1)
         nearest = np.argpartition(reduced, k - 1, axis=1)[:, :k]
         rows = np.arange(start, start + len(reduced))
         found.append((rows[:, None] * m + nearest).ravel())

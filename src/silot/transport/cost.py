@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy.typing as npt
 from scipy.spatial.distance import cdist
 
 from ._check import Array, as_order, as_points, same_dimension
+from ._threads import one_blas_thread
 
 # A squared distance this far below the squared size of the clouds is computed again from
 # coordinate differences: the product form leaves it too few correct digits.
@@ -83,6 +85,17 @@ def build_cost(x: Array, y: Array, p: int) -> Cost:
     left = np.concatenate([-2.0 * x, x_squared[:, None], np.ones((n, 1))], axis=1)
     right = np.concatenate([y, np.ones((m, 1)), y_squared[:, None]], axis=1).T
     matrix = np.empty((n, m))
+    # Below this many operations a second BLAS thread gains nothing.
+    few = 2.0 * n * m * d < 1e9
+    with one_blas_thread() if few else nullcontext():
+        return _fill(matrix, left, right, x, y, p, scale)
+
+
+def _fill(
+    matrix: Array, left: Array, right: Array, x: Array, y: Array, p: int, scale: float
+) -> Cost:
+    """Multiply block by block, and compute the entries of close pairs again."""
+    (n, m), d = matrix.shape, x.shape[1]
     close_limit = _CLOSE * scale
     rows_per_block = max(1, _BLOCK // m)
     refined = 0

@@ -1,6 +1,6 @@
 from threadpoolctl import threadpool_info
 
-from silot.federation._threads import one_blas_thread
+from silot.transport._threads import one_blas_thread
 
 
 def blas_threads() -> list[int]:
