@@ -334,12 +334,7 @@ BROKEN: list[tuple[str, Callable[[Path], Path], dict[str, Any], str]] = [
 
 @pytest.mark.parametrize(
     ("build", "options"),
-    [
-        pytest.param(
-            build, options, marks=pytest.mark.xfail(strict=True, reason=f"bug: {why}"), id=name
-        )
-        for name, build, options, why in BROKEN
-    ],
+    [pytest.param(build, options, id=name) for name, build, options, why in BROKEN],
 )
 def test_a_file_that_ought_to_be_refused_is(
     build: Callable[[Path], Path], options: dict[str, Any], tmp_path: Path
@@ -350,15 +345,11 @@ def test_a_file_that_ought_to_be_refused_is(
     assert SECRET_TEXT not in str(caught.value)
 
 
-@pytest.mark.xfail(
-    strict=True, reason="bug: a csv column of missing values only is called a text column"
-)
 def test_a_column_of_missing_values_is_not_called_text(tmp_path: Path) -> None:
     path = write(tmp_path / "site.csv", f"a,b\n{S},\n")
     assert_refused(lambda: load_measure(path), InputError, "measure-nan", quoting="column 1")
 
 
-@pytest.mark.xfail(strict=True, reason="bug: zlib.error passes through uncoded")
 def test_an_npz_whose_compressed_data_are_damaged_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "site.npz"
     np.savez_compressed(path, X=np.random.default_rng(0).standard_normal((100, 3)))
@@ -368,10 +359,6 @@ def test_an_npz_whose_compressed_data_are_damaged_is_refused(tmp_path: Path) -> 
     assert_refused(lambda: load_measure(path), FileError, "file-unreadable")
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="bug: numpy leaves the file open when it is no whole zip, and so does load_measure",
-)
 def test_a_truncated_npz_is_refused_and_closed(tmp_path: Path) -> None:
     path = truncated(npz(X=np.full((9, 9), SECRET)), 0.5)(tmp_path)
     assert_refused(lambda: load_measure(path), FileError, "file-unreadable")
@@ -379,10 +366,6 @@ def test_a_truncated_npz_is_refused_and_closed(tmp_path: Path) -> None:
     gc.collect()
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="bug: polars takes *, ? and [ ] in a path for a pattern and reads all files it fits",
-)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_path_is_one_file_and_no_pattern(tmp_path: Path, kind: str) -> None:
     write_table(tmp_path / f"site1.{kind}", {"a": [5.0]})

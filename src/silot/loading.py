@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import zipfile
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -92,9 +93,12 @@ def load_measure(
 
 def _from_npz(file: Path) -> Measure:
     try:
-        with np.load(file, allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in archive.files}
-    except (OSError, ValueError, zipfile.BadZipFile, EOFError) as error:
+        # Opened here, for numpy leaves a file open that turns out to be no archive.
+        with file.open("rb") as handle:
+            archive = np.load(handle, allow_pickle=False)
+            # A single array saved under this name is no archive: it has no X.
+            arrays = dict(archive.items()) if isinstance(archive, np.lib.npyio.NpzFile) else {}
+    except (OSError, ValueError, zipfile.BadZipFile, EOFError, zlib.error) as error:
         raise FileError(
             f"{file.name} cannot be read as .npz ({type(error).__name__}). Write it with "
             "numpy.savez(path, X=..., y=..., w=...), without object arrays.",
@@ -115,9 +119,9 @@ def _from_npz(file: Path) -> Measure:
 def _read_table(file: Path, kind: str) -> pl.DataFrame:
     try:
         if kind == ".parquet":
-            return pl.read_parquet(file)
+            return pl.read_parquet(file, glob=False)
         # Types are inferred from every row, not from the first hundred.
-        return pl.read_csv(file, infer_schema_length=None, null_values=list(_MISSING))
+        return pl.read_csv(file, infer_schema_length=None, null_values=list(_MISSING), glob=False)
     except (pl.exceptions.PolarsError, OSError) as error:
         raise FileError(
             f"{file.name} cannot be read as {kind} ({type(error).__name__}). It needs a header "
@@ -141,6 +145,14 @@ def _from_table(
             f"{file.name} has no column {absent[0]!r}; it has {_listing(names)}.",
             code="file-columns",
         )
+    if columns is not None and len(set(columns)) < len(columns):
+        raise InputError("a feature column is named twice.", code="option-columns")
+    mixed = sorted(set(columns or ()) & {label_column, weight_column})
+    if mixed:
+        raise InputError(
+            f"column {mixed[0]!r} is named as a feature and as labels or weights.",
+            code="option-columns",
+        )
     doubled = [name for name in names if re.search(r"_duplicated_\d+$", name)]
     if doubled:
         raise FileError(
@@ -157,7 +169,7 @@ def _from_table(
         raise InputError("no feature column is left.", code="measure-empty")
     if table.height == 0:
         raise InputError("the table has a header and no record.", code="measure-empty")
-    text = [name for name in features if not _is_number(table.schema[name])]
+    text = [name for name in features if not _is_number(table[name])]
     if text:
         raise InputError(
             f"column {text[0]!r} is not numeric ({table.schema[text[0]]}). Encode it as numbers, "
@@ -180,9 +192,10 @@ def _from_table(
     return Measure(points, weights, labels)
 
 
-def _is_number(kind: pl.DataType) -> bool:
+def _is_number(column: pl.Series) -> bool:
     # A column of missing values only has no type of its own; its NaN are reported as such.
-    return kind.is_numeric() or kind in (pl.Boolean, pl.Null)
+    kind = column.dtype
+    return kind.is_numeric() or kind == pl.Boolean or column.null_count() == len(column)
 
 
 def _numbers(column: pl.Series) -> npt.NDArray[np.float64]:
@@ -191,7 +204,7 @@ def _numbers(column: pl.Series) -> npt.NDArray[np.float64]:
 
 
 def _weights(column: pl.Series) -> npt.NDArray[np.float64]:
-    if not _is_number(column.dtype):
+    if not _is_number(column):
         raise InputError(
             f"weight column {column.name!r} is not numeric ({column.dtype}).",
             code="weights-dtype",

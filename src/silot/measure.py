@@ -104,7 +104,15 @@ class Measure:
 
 
 def _as_labels(labels: npt.ArrayLike, size: int) -> npt.NDArray[Any]:
-    raw: npt.NDArray[Any] = np.array(labels)
+    try:
+        # As objects first: numpy would turn the NaN of a list of texts into a text.
+        raw: npt.NDArray[Any] = (
+            labels.copy() if isinstance(labels, np.ndarray) else np.array(labels, dtype=object)
+        )
+    except ValueError:
+        raw = np.empty((0, 0))
+    if raw.dtype == object and any(np.ndim(value) > 0 for value in raw.ravel()):
+        raise InputError("labels are ragged; one label a record is needed.", code="labels-shape")
     if raw.shape != (size,):
         raise MismatchError(
             f"labels have shape {raw.shape} for {size} records; ({size},) is needed.",
@@ -112,9 +120,10 @@ def _as_labels(labels: npt.ArrayLike, size: int) -> npt.NDArray[Any]:
         )
     if raw.dtype.kind == "f":
         missing = np.isnan(raw)
+    elif raw.dtype.kind in "mM":
+        missing = np.isnat(raw)
     elif raw.dtype.kind == "O":
         missing = np.array([value is None or value != value for value in raw])
-        raw = raw.astype(str)
     else:
         missing = np.zeros(size, dtype=bool)
     if missing.any():
@@ -123,7 +132,8 @@ def _as_labels(labels: npt.ArrayLike, size: int) -> npt.NDArray[Any]:
             f"{int(np.argmax(missing))}. Drop those records or give them a class of their own.",
             code="labels-missing",
         )
-    return raw
+    # Classes of mixed types have no order; their texts do.
+    return np.array([str(value) for value in raw]) if raw.dtype.kind == "O" else raw
 
 
 def label_vectors(measure: Measure, *, covariance: Covariance = "diagonal") -> Array:

@@ -64,7 +64,7 @@ def test_every_bound_is_below_the_distance(pair: Pair, seed: int, p: int) -> Non
 
 
 @orders
-@settings(max_examples=10)
+@settings(max_examples=5)
 @given(pair=pairs(dimensions=(200,), layouts=SPREAD_OUT), seed=seeds)
 def test_every_bound_is_below_the_distance_in_many_dimensions(
     pair: Pair, seed: int, p: int

@@ -165,18 +165,12 @@ def test_the_first_bad_value_is_located_by_row_and_column() -> None:
     assert_refused(lambda: as_weights(weights, 4), InputError, "weights-negative", quoting="row 2")
 
 
-@pytest.mark.xfail(
-    strict=True, reason="bug: as_weights lets numpy's own ValueError through, without a code"
-)
 def test_ragged_weights_are_refused_with_their_code() -> None:
     with pytest.raises(InputError) as caught:
         as_weights([[SECRET, 1.0], [2.0]], 2)
     assert SECRET_TEXT not in str(caught.value)
 
 
-@pytest.mark.xfail(
-    strict=True, reason="bug: casting a long double beyond float64 warns before it is refused"
-)
 def test_long_doubles_beyond_float64_are_refused_as_too_large() -> None:
     with pytest.raises(InputError):
         as_points(np.array([[np.longdouble("1e4000"), SECRET]]))

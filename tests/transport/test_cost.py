@@ -55,11 +55,6 @@ def test_costs_of_near_coincident_points_equal_direct_differences(distance: floa
     assert_same_costs(x, x + steps, p)
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="bug: near pairs are recomputed from centred coordinates, which rounds away digits "
-    "that the original coordinates have (1e-4 of the cost at 1e-12 from the origin)",
-)
 @orders
 @pytest.mark.parametrize("distance", [1e-11, 1e-12])
 def test_costs_of_nearly_equal_points_equal_direct_differences(distance: float, p: int) -> None:

@@ -35,6 +35,8 @@ from tests.problems import (
 )
 
 dimensions = st.sampled_from((1, 2, 3, 8, 40))
+# Roots of 200 x 200 matrices are slow; test_bounds.py has such.
+FEW = (1, 2, 3, 7, 20)
 
 
 def gaussian(mean: object, covariance: object) -> Moments:
@@ -271,22 +273,12 @@ def test_means_of_other_dimensions_are_refused() -> None:
     )
 
 
-@pytest.mark.xfail(
-    strict=True,
-    raises=ValueError,
-    reason="bug: covariances of another dimension than the other side's meet numpy's own error",
-)
 def test_covariances_of_other_dimensions_are_refused() -> None:
     one, other = gaussian([SECRET, 1.0], np.eye(3)), gaussian([1.0, 2.0], np.eye(2))
     with pytest.raises(InputError):
         gaussian_distance(one, other)
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="bug: documented to raise InputError, but a covariance that is not symmetric is "
-    "silently replaced by its symmetric part",
-)
 def test_covariances_that_are_not_symmetric_are_refused() -> None:
     skew = gaussian([0.0, 0.0], [[1.0, 0.5], [0.0, 1.0]])
     unit = gaussian([0.0, 0.0], np.eye(2))
@@ -294,9 +286,6 @@ def test_covariances_that_are_not_symmetric_are_refused() -> None:
         gaussian_distance(skew, unit)
 
 
-@pytest.mark.xfail(
-    strict=True, reason="bug: the means are not checked, so a NaN there becomes the distance"
-)
 def test_means_with_nan_are_refused() -> None:
     bad, unit = gaussian([np.nan, SECRET], np.eye(2)), gaussian([0.0, 0.0], np.eye(2))
     with pytest.raises(InputError):
@@ -306,28 +295,18 @@ def test_means_with_nan_are_refused() -> None:
 # The Gelbrich bound.
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="bug: the rounding of the means is not subtracted; for clouds 1e-6 apart the bound "
-    "exceeds the distance by 3e-12 of it",
-)
 @given(pair=pairs(layouts=("near", "offset")))
 def test_the_gelbrich_bound_is_below_the_distance_of_near_clouds(pair: Pair) -> None:
     assert 0.0 <= gelbrich_bound(*pair.arrays) <= exact_plan(*pair.arrays).upper
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="bug: the rounding of the means is not subtracted, so that a point away from the "
-    "origin and its copies are 1e-15 apart by the bound and 0 by every plan",
-)
 def test_the_gelbrich_bound_of_one_point_and_its_copies_is_zero() -> None:
     for copies in range(2, 12):
         for value in (7.0, 0.1, 1e6 / 3):
             assert gelbrich_bound([[value]], np.full((copies, 1), value)) == 0.0
 
 
-@given(pair=pairs(layouts=("normal", "clusters", "outlier", "uneven")))
+@given(pair=pairs(dimensions=FEW, layouts=("normal", "clusters", "outlier", "uneven")))
 def test_the_gelbrich_bound_is_below_the_distance(pair: Pair) -> None:
     known = exact_cost(pair, 2)
     bound = gelbrich_bound(*pair.arrays)
@@ -358,7 +337,7 @@ def test_the_gelbrich_bound_is_the_distance_for_translations(problem: Problem) -
     assert bound**2 == pytest.approx(known, rel=1e-9, abs=1e-11 * spread)
 
 
-@given(pair=pairs(layouts=("normal", "clusters", "uneven")))
+@given(pair=pairs(dimensions=FEW, layouts=("normal", "clusters", "uneven")))
 def test_the_gelbrich_bound_is_the_gaussian_distance_of_the_moments(pair: Pair) -> None:
     one, other = moments(pair.x, pair.a), moments(pair.y, pair.b)
     spread = float(np.trace(one.covariance) + np.trace(other.covariance))
@@ -366,11 +345,6 @@ def test_the_gelbrich_bound_is_the_gaussian_distance_of_the_moments(pair: Pair) 
     assert gelbrich_bound(*pair.arrays) ** 2 == pytest.approx(known, rel=1e-6, abs=1e-6 * spread)
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="bug: the rounding of the means at a large common offset is not subtracted, so the "
-    "bound of a cloud and its permutation is 1e-3 while their distance is 0",
-)
 def test_the_gelbrich_bound_holds_at_a_large_common_offset() -> None:
     rng = np.random.default_rng(0)
     x = 1e12 + rng.integers(0, 10, (1000, 3))

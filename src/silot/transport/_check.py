@@ -20,11 +20,11 @@ def as_points(points: npt.ArrayLike, name: str = "points") -> Array:
     """Return ``points`` as a finite C-ordered float64 array of shape (n, d)."""
     try:
         raw: npt.NDArray[Any] = np.asarray(points)
-    except ValueError as error:
+    except ValueError:
         raise InputError(
             f"{name} is a ragged sequence. Give one array with one row per record.",
             code="measure-shape",
-        ) from error
+        ) from None
     if raw.dtype.kind not in "buif":
         raise InputError(
             f"{name} has dtype {raw.dtype}; numbers are needed. Encode text and dates as "
@@ -43,7 +43,8 @@ def as_points(points: npt.ArrayLike, name: str = "points") -> Array:
             "and one feature.",
             code="measure-empty",
         )
-    array = np.ascontiguousarray(raw, dtype=np.float64)
+    with np.errstate(over="ignore"):  # a long double beyond float64 becomes infinite: see below
+        array = np.ascontiguousarray(raw, dtype=np.float64)
     finite = np.isfinite(array)
     if not finite.all():
         bad = np.argwhere(~finite)
@@ -68,7 +69,12 @@ def as_weights(weights: npt.ArrayLike | None, size: int, name: str = "weights") 
     """Return ``weights`` normalised to sum 1; ``None`` means uniform weights."""
     if weights is None:
         return np.full(size, 1.0 / size)
-    raw: npt.NDArray[Any] = np.asarray(weights)
+    try:
+        raw: npt.NDArray[Any] = np.asarray(weights)
+    except ValueError:
+        raise InputError(
+            f"{name} are ragged; one number a record is needed.", code="weights-shape"
+        ) from None
     if raw.dtype.kind not in "buif":
         raise InputError(
             f"{name} has dtype {raw.dtype}; non-negative numbers are needed.",

@@ -104,18 +104,19 @@ def _generate_columns(cost: Array, a: Array, b: Array, g: Array) -> Solution:
     start_rows, start_cols, _ = staircase(a, b)
     cells = _distinct(np.concatenate([_nearest(cost, best.f, best.g), start_rows * m + start_cols]))
     flat = cost.reshape(-1)
-    scale = tolerance = 0.0
+    scale = 0.0
     for round_ in count():
         values = flat[cells] - start.f[cells // m] - start.g[cells % m]
         if round_ == 0:
             scale = float(values.max()) or 1.0
-            tolerance = 1e-13 * scale
         problem = sparse.coo_matrix((values / scale, (cells // m, cells % m)), shape=(n, m))
         plan, f, g, finished = _simplex(a, b, problem)
         f, g = start.f + f * scale, start.g + g * scale
         rows, cols, mass = plan.row.astype(np.intp), plan.col.astype(np.intp), plan.data
         primal = float(mass @ cost[rows, cols])
         merged = cells
+        # A distance that is small compared with the costs needs its own digits.
+        tolerance = min(1e-13 * scale, 1e-10 * primal)
         if primal - best.value > tolerance:
             share = _SHARES[round_] if round_ < len(_SHARES) else 0.0
             lowest, found = _price(cost, f, g, tolerance, share)

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ._check import as_order, as_points, as_weights, same_dimension
-from .moments import gelbrich_bound, shave
+from .moments import gelbrich_bound, mean_gap
 from .sliced import sliced_bound
 
 
@@ -41,13 +41,8 @@ def mean_bound(
     """
     x, y = as_points(x, "x"), as_points(y, "y")
     same_dimension(x, y)
-    x_mean = as_weights(a, len(x), "a") @ x
-    y_mean = as_weights(b, len(y), "b") @ y
-    squared = float(np.sum((x_mean - y_mean) ** 2))
-    coordinates = max(float(np.abs(x).max()), float(np.abs(y).max()))
-    # A mean is known to the rounding of its summands, however large their common offset.
-    rounding = len(x_mean) ** 0.5 * coordinates * 1e-14
-    return max(shave(squared, squared) ** 0.5 - rounding, 0.0)
+    centre = 0.5 * (x.mean(axis=0) + y.mean(axis=0))
+    return mean_gap(x - centre, y - centre, as_weights(a, len(x), "a"), as_weights(b, len(y), "b"))
 
 
 def lower_bounds(

@@ -72,6 +72,7 @@ def cost_matrix(x: npt.ArrayLike, y: npt.ArrayLike, *, p: int = 2) -> Array:
 def build_cost(x: Array, y: Array, p: int) -> Cost:
     """``cost_matrix`` on checked points, with a bound on its rounding."""
     centre = 0.5 * (x.mean(axis=0) + y.mean(axis=0))
+    raw_x, raw_y = x, y
     x, y = x - centre, y - centre
     x_squared = np.einsum("ij,ij->i", x, x)
     y_squared = np.einsum("ij,ij->i", y, y)
@@ -88,7 +89,7 @@ def build_cost(x: Array, y: Array, p: int) -> Cost:
     # Below this many operations a second BLAS thread gains nothing.
     few = 2.0 * n * m * d < 1e9
     with one_blas_thread() if few else nullcontext():
-        return _fill(matrix, left, right, x, y, p, scale)
+        return _fill(matrix, left, right, raw_x, raw_y, p, scale)
 
 
 def _fill(

@@ -23,7 +23,7 @@ _LOW_DIMENSION = 8
 # Relative room for the rounding of sums in the bounds of an exact solve.
 _SUM_ROUNDING = 1e-12
 _GAP_ALLOWED = 1e-9
-_NEGLIGIBLE = 1e-13
+_NEGLIGIBLE = 8.0 * float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True)
@@ -40,8 +40,9 @@ class ExactPlan:
         moves, and ``sum(a f) = sum(b g)``.
     cost
         ``sum_k mass[k] |x_rows[k] - y_cols[k]|^p``, the optimal cost.
-    lower_cost
-        A bound no coupling can go below: the dual value less the rounding of the cost matrix.
+    lower_cost, upper_cost
+        Bounds of the optimal cost, rounding included: the dual value less the rounding of the
+        cost matrix, and the cost with the cells that were left out as rounding of masses.
     status
         ``"optimal"``, or words that say how far the solver got and what to do.
     solver
@@ -54,6 +55,7 @@ class ExactPlan:
     potentials: tuple[Array, Array] = field(repr=False)
     cost: float
     lower_cost: float
+    upper_cost: float
     p: int
     status: str
     solver: str
@@ -82,7 +84,7 @@ class ExactPlan:
     @property
     def upper(self) -> float:
         """Certified upper bound of the distance: the cost of a coupling, rounding included."""
-        return (self.cost * (1.0 + _SUM_ROUNDING)) ** (1.0 / self.p)
+        return self.upper_cost ** (1.0 / self.p)
 
 
 def exact_plan(
@@ -232,8 +234,10 @@ def _certify(
 ) -> ExactPlan:
     """Check marginals and gap; centre the potentials."""
     rows, cols, mass = solution.rows, solution.cols, solution.mass
-    # Sums of masses leave cells of some 1e-17 behind, negligible in their row and their column.
-    real = (mass > _NEGLIGIBLE * a[rows]) | (mass > _NEGLIGIBLE * b[cols])
+    # Sums of masses leave cells of some 1e-17 behind. They are left out where their row and
+    # their column do not miss them, and stay in the upper bound.
+    whole = float(mass @ moved)
+    real = (mass > _NEGLIGIBLE) | (mass > 1e-6 * a[rows]) | (mass > 1e-6 * b[cols])
     rows, cols, mass, moved = rows[real], cols[real], mass[real], moved[real]
     residual = float(
         np.abs(np.bincount(rows, mass, len(a)) - a).sum()
@@ -274,7 +278,8 @@ def _certify(
         mass=mass,
         potentials=(solution.f + shift, solution.g - shift),
         cost=cost,
-        lower_cost=float(np.clip(lower, 0.0, cost)) if cost >= 0 else lower,
+        lower_cost=min(lower if moved.min(initial=0.0) < 0 else max(lower, 0.0), cost),
+        upper_cost=max(whole, cost) + _SUM_ROUNDING * float(mass @ np.abs(moved)),
         p=p,
         status=status,
         solver=solution.solver,

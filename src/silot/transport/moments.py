@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import InputError, MismatchError
-from ._check import Array, as_points, as_weights
+from ._check import Array, as_points, as_weights, same_dimension
 
 
 @dataclass(frozen=True)
@@ -87,6 +87,11 @@ def covariance_root(covariance: npt.ArrayLike) -> Array:
             f"covariance has shape {matrix.shape}; a square matrix is needed.",
             code="covariance-shape",
         )
+    if np.abs(matrix - matrix.T).max() > 1e-8 * np.abs(matrix).max():
+        raise InputError(
+            "covariance is not symmetric: it is not the covariance of any data.",
+            code="covariance-shape",
+        )
     values, vectors = np.linalg.eigh(0.5 * (matrix + matrix.T))
     largest = max(float(values[-1]), 0.0)
     if values[0] < -1e-8 * largest or largest == 0.0 > values[0]:
@@ -134,7 +139,15 @@ def gaussian_distance(x: Moments, y: Moments) -> float:
             "features.",
             code="dimension-mismatch",
         )
-    shift = float(np.sum((x.mean - y.mean) ** 2))
+    x_mean, y_mean = (as_points(k.mean[None], "mean")[0] for k in (x, y))
+    for side in (x, y):
+        if side.covariance.shape != (len(x_mean), len(x_mean)):
+            raise MismatchError(
+                f"a covariance of shape {side.covariance.shape} does not fit a mean of "
+                f"{len(x_mean)} features.",
+                code="dimension-mismatch",
+            )
+    shift = float(np.sum((x_mean - y_mean) ** 2))
     return (shift + bures_squared(x.covariance, y.covariance)) ** 0.5
 
 
@@ -185,16 +198,23 @@ def gelbrich_bound(
     5.0
     """
     x, y = as_points(x, "x"), as_points(y, "y")
-    x_mean, x_root = centred_root(x, as_weights(a, len(x), "a"))
-    y_mean, y_root = centred_root(y, as_weights(b, len(y), "b"))
-    if x_mean.shape != y_mean.shape:
-        raise MismatchError(
-            f"the measures have {x_mean.size} and {y_mean.size} features.",
-            code="dimension-mismatch",
-        )
-    x_root, y_root = _thin(x_root), _thin(y_root)
-    squared = float(np.sum((x_mean - y_mean) ** 2)) + _bures_of_roots(x_root, y_root)
-    return shave(squared, float(np.sum(x_root**2) + np.sum(y_root**2)) + squared) ** 0.5
+    same_dimension(x, y)
+    a, b = as_weights(a, len(x), "a"), as_weights(b, len(y), "b")
+    centre = 0.5 * (x.mean(axis=0) + y.mean(axis=0))
+    near_x, near_y = x - centre, y - centre
+    x_root, y_root = _thin(centred_root(near_x, a)[1]), _thin(centred_root(near_y, b)[1])
+    bures = _bures_of_roots(x_root, y_root)
+    spread = float(np.sum(x_root**2) + np.sum(y_root**2))
+    return (shave(bures, spread + bures) + mean_gap(near_x, near_y, a, b) ** 2) ** 0.5 * (
+        1.0 - 1e-12
+    )
+
+
+def mean_gap(x: Array, y: Array, a: Array, b: Array) -> float:
+    """``|mean x - mean y|`` of clouds around the origin, less its rounding."""
+    gap = float(np.linalg.norm(a @ x - b @ y))
+    largest = max(float(np.abs(x).max()), float(np.abs(y).max()))
+    return max(gap * (1.0 - 1e-12) - 1e-14 * x.shape[1] ** 0.5 * largest, 0.0)
 
 
 def gelbrich_of_moments(x: Moments, y: Moments) -> float:
