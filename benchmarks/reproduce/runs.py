@@ -126,9 +126,9 @@ def relative(value: float, truth: float) -> float:
 def _answers(result: Distance) -> list[tuple[int, str, Answer]]:
     if result.transcript is None:
         raise ValueError("the result has no transcript")
-    opened = [
-        (entry.round, entry.holder, entry.open())
-        for entry in result.transcript.entries
-        if entry.direction == "received"
-    ]
-    return [item for item in opened if isinstance(item[2], Answer)]
+    found: list[tuple[int, str, Answer]] = []
+    for entry in result.transcript.entries:
+        message = entry.open() if entry.direction == "received" else None
+        if isinstance(message, Answer):
+            found.append((entry.round, entry.holder, message))
+    return found

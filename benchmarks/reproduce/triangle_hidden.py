@@ -34,9 +34,8 @@ class Case:
     def union(self) -> Measure:
         """Records of both sellers."""
         points = np.concatenate([seller.points for seller in self.sellers])
-        if not self.labels:
-            return Measure(points)
-        return Measure(points, labels=np.concatenate([seller.labels for seller in self.sellers]))
+        kinds = [seller.labels for seller in self.sellers if seller.labels is not None]
+        return Measure(points, labels=np.concatenate(kinds) if self.labels else None)
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,9 @@ def write_whole(path: Path, data: bytes, *, private: bool = False) -> None:
     FileError
         The folder is missing or not writable, or the disk is full.
     """
+    path = path.resolve()
+    if path.exists() and not path.is_file():
+        raise FileError(f"{path} is there and is no ordinary file.", code="file-unwritable")
     partial: Path | None = None
     try:
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import zipfile
 import zlib
@@ -17,6 +18,20 @@ from .errors import FileError, InputError, SilotError
 from .measure import Measure
 
 _TABLES = (".csv", ".csv.gz", ".parquet")
+# What numpy's reader raises on files that are damaged, encrypted, or claim absurd sizes.
+_DAMAGED = (
+    OSError,
+    ValueError,
+    EOFError,
+    zipfile.BadZipFile,
+    zlib.error,
+    NotImplementedError,
+    RuntimeError,
+    AttributeError,
+    TypeError,
+    KeyError,
+    MemoryError,
+)
 # Fields of a table that mean "missing".
 _MISSING = ("", "NA", "N/A", "NaN", "nan", "NULL", "null")
 
@@ -61,10 +76,10 @@ def load_measure(
     Measure(3 records, 3 features, 2 classes)
     """
     file = Path(path)
-    if not file.exists():
-        raise FileError(f"{file} does not exist. Check the path.", code="file-missing")
-    if not file.is_file():
-        raise FileError(f"{file} is not a file.", code="file-missing")
+    if not os.path.isfile(file):  # noqa: PTH113 - unlike Path, no error for an overlong name
+        raise FileError(
+            f"{file} does not exist or is no file. Check the path.", code="file-missing"
+        )
     kind = next((end for end in (".npz", *_TABLES) if file.name.lower().endswith(end)), None)
     if kind is None:
         raise FileError(
@@ -98,7 +113,7 @@ def _from_npz(file: Path) -> Measure:
             archive = np.load(handle, allow_pickle=False)
             # A single array saved under this name is no archive: it has no X.
             arrays = dict(archive.items()) if isinstance(archive, np.lib.npyio.NpzFile) else {}
-    except (OSError, ValueError, zipfile.BadZipFile, EOFError, zlib.error) as error:
+    except _DAMAGED as error:
         raise FileError(
             f"{file.name} cannot be read as .npz ({type(error).__name__}). Write it with "
             "numpy.savez(path, X=..., y=..., w=...), without object arrays.",
@@ -172,7 +187,7 @@ def _from_table(
     text = [name for name in features if not _is_number(table[name])]
     if text:
         raise InputError(
-            f"column {text[0]!r} is not numeric ({table.schema[text[0]]}). Encode it as numbers, "
+            f"column {text[0]!r} is not numeric ({_kind(table[text[0]])}). Encode it as numbers, "
             "name it as the label column, or select other columns; not numeric: "
             f"{_listing(text)}.",
             code="measure-dtype",
@@ -198,6 +213,11 @@ def _is_number(column: pl.Series) -> bool:
     return kind.is_numeric() or kind == pl.Boolean or column.null_count() == len(column)
 
 
+def _kind(column: pl.Series) -> str:
+    # Without what stands in brackets: the categories of a column are values of the data.
+    return str(column.dtype).split("(")[0]
+
+
 def _numbers(column: pl.Series) -> npt.NDArray[np.float64]:
     # Missing fields become NaN, which Measure reports with their place.
     return column.cast(pl.Float64).fill_null(float("nan")).to_numpy()
@@ -206,7 +226,7 @@ def _numbers(column: pl.Series) -> npt.NDArray[np.float64]:
 def _weights(column: pl.Series) -> npt.NDArray[np.float64]:
     if not _is_number(column):
         raise InputError(
-            f"weight column {column.name!r} is not numeric ({column.dtype}).",
+            f"weight column {column.name!r} is not numeric ({_kind(column)}).",
             code="weights-dtype",
         )
     return _numbers(column)

@@ -316,8 +316,8 @@ class DistanceMatrix:
         values = self.values
         image = axes.imshow(values, cmap="viridis", vmin=0.0, vmax=vmax)
         ticks = range(len(self.names))
-        axes.set_xticks(ticks, self.names, rotation=45, ha="right")
-        axes.set_yticks(ticks, self.names)
+        axes.set_xticks(ticks, self.names, rotation=45, ha="right", parse_math=False)
+        axes.set_yticks(ticks, self.names, parse_math=False)
         if len(self.names) <= 12:
             middle = 0.5 * (values.max() if vmax is None else vmax)
             for i in ticks:

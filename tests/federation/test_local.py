@@ -5,8 +5,26 @@ import numpy as np
 import pytest
 
 from silot import Holder, LocalFederation, Measure, Own, Policy, Transcript
-from silot.errors import FileError, HolderError, InputError, MismatchError, RefusedError
-from silot.federation import Answer, Describe, DistanceTo, Failure, Interpolate, Moments, Records
+from silot.errors import (
+    FileError,
+    HolderError,
+    InputError,
+    MismatchError,
+    RefusedError,
+    WireError,
+)
+from silot.federation import (
+    Answer,
+    Describe,
+    DistanceTo,
+    Failure,
+    InterpolantCosts,
+    InterpolantDistance,
+    Interpolate,
+    Moments,
+    Records,
+)
+from silot.federation.answer import decode_reply
 from silot.federation.question import Question, encode_question
 from silot.protocols import direct, fedwad, trianglewad
 
@@ -185,7 +203,7 @@ def ask(policy: Policy, question: Question, data: np.ndarray = X) -> str:
     return answer.code if isinstance(answer, Failure) else "answered"
 
 
-REFERENCE = {"reference": X[:5], "reference_weights": np.full(5, 0.2)}
+REFERENCE = {"reference": X[:12], "reference_weights": np.full(12, 1 / 12)}
 
 
 @pytest.mark.parametrize(
@@ -198,11 +216,11 @@ REFERENCE = {"reference": X[:5], "reference_weights": np.full(5, 0.2)}
         (Policy(level="scalar"), Moments(), "policy-level"),
         (Policy(level="record"), Records(), "answered"),
         (Policy(level="record", questions=frozenset({"describe"})), Records(), "policy-question"),
-        (Policy(minimum_support=6), DistanceTo(**REFERENCE), "policy-support"),
+        (Policy(minimum_support=13), DistanceTo(**REFERENCE), "policy-support"),
         (Policy(minimum_records=31), Describe(), "policy-records"),
         (Policy(distances=False), DistanceTo(**REFERENCE), "policy-distances"),
         (OPEN, Records(embedding="diagonal"), "labels-absent"),
-        (OPEN, DistanceTo(reference=X[:5, :2], reference_weights=np.full(5, 0.2)),
+        (OPEN, DistanceTo(reference=X[:12, :2], reference_weights=np.full(12, 1 / 12)),
          "dimension-mismatch"),
         (OPEN, Interpolate(**REFERENCE, t=1.5), "option-t"),
         (OPEN, Interpolate(**REFERENCE, t=0.5, p=3), "option-p"),
@@ -232,6 +250,76 @@ def test_the_same_question_gets_the_same_bytes_without_computing_again() -> None
     holder = Holder(Measure(X), OPEN)
     message = encode_question(Interpolate(**REFERENCE, t=0.5))
     assert holder.reply(message) is holder.reply(message)
+
+
+def test_a_new_policy_holds_for_questions_that_were_answered_before() -> None:
+    holder = Holder(Measure(X), OPEN)
+    message = encode_question(Records())
+    assert isinstance(decode_reply(holder.reply(message)), Answer)
+    holder.policy = Policy(level="scalar")
+    assert decode_reply(holder.reply(message)) == Failure("policy-level", "refused")
+    holder.policy = OPEN
+    assert isinstance(decode_reply(holder.reply(message)), Answer)
+
+
+TARGET = {"target": X[:12], "target_weights": np.full(12, 1 / 12), "t": 0.5}
+
+
+@pytest.mark.parametrize("kind", [InterpolantDistance, InterpolantCosts])
+def test_every_question_that_tells_distances_is_one_for_the_policy(kind: type[Question]) -> None:
+    question = kind(**REFERENCE, **TARGET)
+    assert ask(Policy(level="record", distances=False), question) == "policy-distances"
+    few = kind(**REFERENCE, **{**TARGET, "target": X[:1], "target_weights": np.ones(1)})
+    assert ask(Policy(level="record"), few) == "policy-support"
+
+
+@pytest.mark.parametrize("weights", [np.ones(50) / 50, np.eye(50)[0]])
+def test_copies_and_massless_atoms_do_not_count_as_support(weights: np.ndarray) -> None:
+    same = np.repeat(X[:1], 50, axis=0) if weights[1] > 0 else np.tile(X, (2, 1))[:50]
+    question = DistanceTo(reference=same, reference_weights=weights)
+    assert ask(Policy(), question) == "policy-support"
+
+
+def test_records_without_mass_do_not_count() -> None:
+    holder = Holder(Measure(X, np.eye(30)[0]), Policy(minimum_records=2))
+    answer = holder.answer(Moments())
+    assert isinstance(answer, Failure) and answer.code == "policy-records"
+
+
+class Lying(Holder):
+    """A holder that says what it likes about its size."""
+
+    claim: float = 0.0
+
+    def answer(self, question: Question) -> Answer | Failure:
+        if isinstance(question, Describe):
+            return Answer(scalars={"records": self.claim, "dimension": 3, "uniform": True})
+        return super().answer(question)
+
+
+@pytest.mark.parametrize("claim", [0, 0.5, 1e13])
+def test_a_size_that_is_no_count_is_malformed(claim: float) -> None:
+    liar = Lying(Measure(X), OPEN)
+    liar.claim = claim
+    with pytest.raises(WireError) as caught:
+        LocalFederation({"a": liar, "b": Y}).run(trianglewad("a", "b"))
+    assert caught.value.code == "answer-malformed"
+
+
+class Exploding(Holder):
+    """A holder whose very reply raises, quoting a record."""
+
+    def reply(self, message: bytes) -> bytes:
+        raise KeyError(f"patient {SECRET}")
+
+
+def test_what_a_reply_raises_does_not_reach_any_stream(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(HolderError) as caught:
+        LocalFederation({"a": Exploding(Measure(X), OPEN), "b": Y}).run(direct("a", "b"))
+    assert caught.value.code == "holder-raised"
+    assert str(SECRET) not in "".join(capfd.readouterr())
 
 
 # Transcripts

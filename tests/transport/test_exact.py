@@ -128,7 +128,6 @@ def test_every_regime_is_certified_and_equals_the_oracle(pair: Pair, solver: str
 
 
 @orders
-@pytest.mark.slow
 @pytest.mark.parametrize("d", [3, 10])
 def test_large_uniform_clouds_are_certified_and_equal_the_oracle(d: int, p: int) -> None:
     pair = drawn(1600, 1600, d)

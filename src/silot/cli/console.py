@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 OUT = Console()
 ERRORS = Console(stderr=True)
+_FIGURES = (".png", ".svg", ".pdf")
 
 
 @contextmanager
@@ -70,14 +71,18 @@ def check_writable(path: Path) -> None:
         )
 
 
-def save_figure(figure: Figure, path: Path) -> None:
-    """Write a figure whole or not at all; the file's ending names its format."""
-    kind = path.suffix.lstrip(".").lower() or "png"
-    if kind not in figure.canvas.get_supported_filetypes():
+def check_figure(path: Path) -> None:
+    """Raise before a long computation whose figure could not be saved."""
+    check_writable(path)
+    if path.suffix.lower() not in _FIGURES:
         raise FileError(
-            f"{path.name} is of no kind a figure can be saved as. Use .png, .svg or .pdf.",
+            f"{path.name} is of no kind a figure can be saved as. Use {', '.join(_FIGURES)}.",
             code="file-kind",
         )
+
+
+def save_figure(figure: Figure, path: Path) -> None:
+    """Write a figure whole or not at all; the file's ending names its format."""
     buffer = io.BytesIO()
-    figure.savefig(buffer, format=kind, dpi=150)
+    figure.savefig(buffer, format=path.suffix.lstrip(".").lower(), dpi=150)
     write_whole(path, buffer.getvalue())

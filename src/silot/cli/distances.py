@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.markup import escape
 from rich.table import Table
 
 from ..api import distance_matrix, pooled_distance
@@ -19,6 +20,7 @@ from ..protocols.registry import method_named
 from ..results import Distance, DistanceMatrix
 from .console import (
     OUT,
+    check_figure,
     check_writable,
     interval,
     number,
@@ -150,7 +152,7 @@ def matrix_command(
 ) -> None:
     """Distances between all pairs of holders."""
     if plot is not None:
-        check_writable(plot)
+        check_figure(plot)
     loaded = _load(holders, label_column, weight_column, columns, labels)
     options = _options(support, rounds, t, interpolation, reference_mean, reference_scale)
     with progress_bar(f"{method}") as bar:
@@ -230,6 +232,13 @@ def _load(
     if len(set(names)) < len(names):
         raise InputError(
             "the same file is given twice. Give each holder once.", code="holder-names"
+        )
+    if all(path.name.lower().endswith(".npz") for path in paths) and (
+        label_column or weight_column or columns
+    ):
+        raise InputError(
+            "column options are for tables; an .npz names its arrays X, y and w.",
+            code="option-unknown",
         )
     chosen = None if columns is None else [name.strip() for name in columns.split(",")]
     loaded: dict[str, Measure] = {}
@@ -319,7 +328,7 @@ def _show_matrix(result: DistanceMatrix) -> None:
     table.add_column("status")
     for (a, b), pair in result.pairs.items():
         table.add_row(
-            f"{a} {b}",
+            escape(f"{a} {b}"),
             number(pair.value),
             interval(pair),
             str(pair.rounds),

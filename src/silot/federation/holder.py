@@ -7,6 +7,8 @@ import threading
 from collections import OrderedDict
 from dataclasses import replace
 
+import numpy.typing as npt
+
 from ..errors import SilotError
 from ..measure import Embedding, Measure
 from .answer import Answer, Array, Failure, encode_reply
@@ -24,17 +26,18 @@ class Holder:
     measure
         The holder's data.
     policy
-        Its rules; the default ``Policy()`` allows nothing that gives records back.
+        Its rules; the default ``Policy()`` refuses record-level questions.
 
     Examples
     --------
     >>> from silot.federation import Describe
-    >>> Holder(Measure([[0.0, 1.0]])).answer(Describe()).scalars["dimension"]
+    >>> Holder(Measure([[0.0, 1.0]] * 5)).answer(Describe()).scalars["dimension"]
     2
     """
 
-    def __init__(self, measure: Measure, policy: Policy | None = None) -> None:
-        self._measure = measure
+    def __init__(self, measure: Measure | npt.ArrayLike, policy: Policy | None = None) -> None:
+        self._measure = Measure.of(measure)
+        self._records = int((self._measure.weights > 0).sum())
         self.policy = policy if policy is not None else Policy()
         self._replies: OrderedDict[bytes, bytes] = OrderedDict()
         self._embedded: dict[Embedding, tuple[Array, Array]] = {}
@@ -46,22 +49,33 @@ class Holder:
     def reply(self, message: bytes) -> bytes:
         """Answer a question given as bytes, as bytes. Never raises.
 
-        The same question gets the same bytes again without computing anything.
+        A question that was allowed before, and still is, gets the same bytes again without
+        computing anything.
         """
-        key = hashlib.sha256(message).digest()
-        with self._lock:
-            if key in self._replies:
-                self._replies.move_to_end(key)
-                return self._replies[key]
         try:
-            encoded = encode_reply(self.answer(decode_question(message)))
+            question = decode_question(message)
+            refused = self._refusal(question)
+            if refused is not None:
+                return encode_reply(refused)
+            key = hashlib.sha256(message + self.policy.model_dump_json().encode()).digest()
+            with self._lock:
+                if key in self._replies:
+                    self._replies.move_to_end(key)
+                    return self._replies[key]
+            answer = self.answer(question)
+            encoded = encode_reply(answer)
         except Exception as error:  # noqa: BLE001 - see _failure
             return encode_reply(_failure(error))
-        with self._lock:
-            self._replies[key] = encoded
-            while len(self._replies) > _CACHED_REPLIES:
-                self._replies.popitem(last=False)
+        if isinstance(answer, Answer):
+            with self._lock:
+                self._replies[key] = encoded
+                while len(self._replies) > _CACHED_REPLIES:
+                    self._replies.popitem(last=False)
         return encoded
+
+    def _refusal(self, question: Question) -> Failure | None:
+        code = self.policy.refusal(question, self._records)
+        return None if code is None else Failure(code, "refused")
 
     def _arrays(self, embedding: Embedding) -> tuple[Array, Array]:
         # Label coordinates are the same in every round: computed once.
@@ -72,9 +86,9 @@ class Holder:
 
     def answer(self, question: Question) -> Answer | Failure:
         """Answer a question, or say why not. Never raises."""
-        code = self.policy.refusal(question, self._measure.size)
-        if code is not None:
-            return Failure(code, "refused")
+        refused = self._refusal(question)
+        if refused is not None:
+            return refused
         if not self.policy.distances and isinstance(question, Interpolate):
             question = replace(question, scalars=False)
         try:
@@ -102,8 +116,8 @@ class Own:
         Data of whoever runs the protocol.
     """
 
-    def __init__(self, measure: Measure) -> None:
-        self._measure = measure
+    def __init__(self, measure: Measure | npt.ArrayLike) -> None:
+        self._measure = Measure.of(measure)
 
     def answer(self, question: Question) -> Answer | Failure:
         """Compute the answer; errors are raised, for they are the caller's own."""

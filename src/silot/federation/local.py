@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol as TypingProtocol
 from typing import Self, TypeVar
@@ -14,6 +15,7 @@ import numpy.typing as npt
 from ..errors import InputError, MismatchError, WireError
 from ..measure import Measure
 from ..results import Run
+from ..transport._check import real
 from ..transport._threads import one_blas_thread
 from .answer import Answer, Failure, decode_reply
 from .holder import Holder
@@ -80,13 +82,13 @@ class LocalFederation:
         if not holders:
             raise InputError("a federation needs at least one holder.", code="holder-names")
         for name in holders:
-            if not name or name == COORDINATOR:
+            if type(name) is not str or not name or name == COORDINATOR:
                 raise InputError(
                     f"{name!r} cannot name a holder: a non-empty text other than "
                     f"{COORDINATOR!r} is needed.",
                     code="holder-names",
                 )
-        if timeout is not None and not timeout > 0:
+        if timeout is not None and not real(timeout, "timeout", "option-timeout") > 0:
             raise InputError(f"timeout is {timeout!r}; seconds are needed.", code="option-timeout")
         self._timeout = timeout
         self._holders = {
@@ -165,8 +167,10 @@ class LocalFederation:
             entries.append(Entry(round_, name, "sent", time.perf_counter() - began, message))
 
             def work(name: str = name, message: bytes = message) -> None:
-                reply = self._holders[name].reply(message)
-                replies[name] = (time.perf_counter() - began, reply)
+                # Whatever a holder's code raises is a missing reply; its text stays here.
+                with suppress(Exception):
+                    reply = self._holders[name].reply(message)
+                    replies[name] = (time.perf_counter() - began, reply)
 
             # Daemons: a holder that never answers must not keep the interpreter alive.
             threads[name] = threading.Thread(target=work, daemon=True)

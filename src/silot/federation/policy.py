@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from typing import Literal
 
+import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from .answer import Array
 from .disclosure import Disclosure
-from .question import QUESTIONS, DistanceTo, Question
+from .question import QUESTIONS, Question
 
 Level = Literal["scalar", "sketch", "aggregate", "record"]
 
 
 class Policy(BaseModel):
-    """Rules a holder answers under. The default keeps records in: no ``record`` answers.
+    """Rules a holder answers under. The default refuses every ``record`` question.
+
+    That is a fence, not a guarantee: a coordinator free to ask many distances or means with
+    references of its own choice can work records out from the answers. Only what a single answer
+    of the refused kinds gives away is kept in.
 
     Attributes
     ----------
@@ -23,9 +29,10 @@ class Policy(BaseModel):
     questions
         Kinds of questions allowed; ``None`` allows every kind the level allows.
     minimum_support
-        Fewest atoms of a reference. A single atom turns a distance into a coordinate.
+        Fewest distinct atoms of positive weight in every measure a question brings along. A
+        single atom turns a distance into a coordinate.
     minimum_records
-        Fewest records the holder answers about.
+        Fewest records of positive weight the holder answers about.
     distances
         Whether distances to a reference may be told, alone or with an interpolant. Without them
         a result has weaker bounds, or none.
@@ -40,8 +47,8 @@ class Policy(BaseModel):
 
     level: Level = "aggregate"
     questions: frozenset[str] | None = None
-    minimum_support: int = Field(default=2, ge=1)
-    minimum_records: int = Field(default=1, ge=1)
+    minimum_support: int = Field(default=10, ge=1)
+    minimum_records: int = Field(default=5, ge=1)
     distances: bool = True
 
     @field_validator("questions")
@@ -57,7 +64,7 @@ class Policy(BaseModel):
     @classmethod
     def open(cls) -> Policy:
         """Rules for data the caller owns anyway: everything is allowed."""
-        return cls(level="record", minimum_support=1)
+        return cls(level="record", minimum_support=1, minimum_records=1)
 
     def refusal(self, question: Question, records: int) -> str | None:
         """Return the code of the rule that forbids the question, ``None`` if none does."""
@@ -65,10 +72,17 @@ class Policy(BaseModel):
             return "policy-level"
         if self.questions is not None and question.kind not in self.questions:
             return "policy-question"
-        if isinstance(question, DistanceTo) and not self.distances:
+        if question.tells_distance and not self.distances:
             return "policy-distances"
-        if question.support is not None and question.support < self.minimum_support:
+        if any(_atoms(*cloud) < self.minimum_support for cloud in question.clouds):
             return "policy-support"
         if records < self.minimum_records:
             return "policy-records"
         return None
+
+
+def _atoms(atoms: Array, weights: Array) -> int:
+    """Distinct atoms of positive weight."""
+    if atoms.ndim != 2 or weights.shape != (len(atoms),):
+        return 0
+    return len(np.unique(atoms[weights > 0], axis=0))

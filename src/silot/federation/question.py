@@ -44,10 +44,12 @@ class Question:
         """Answer from a holder's (embedded) points and weights."""
         raise InputError(f"{type(self).__name__} is not a question.", code="question-unknown")
 
+    tells_distance: ClassVar[bool] = False
+
     @property
-    def support(self) -> int | None:
-        """Number of reference atoms it brings along, if any."""
-        return None
+    def clouds(self) -> tuple[tuple[Array, Array], ...]:
+        """Atoms and weights of every measure it brings along."""
+        return ()
 
 
 class Answerer(Protocol):
@@ -109,8 +111,8 @@ class _WithReference(Question):
     p: int = 2
 
     @property
-    def support(self) -> int | None:
-        return len(self.reference)
+    def clouds(self) -> tuple[tuple[Array, Array], ...]:
+        return ((self.reference, self.reference_weights),)
 
     def _check(self, points: Array) -> None:
         if self.reference.ndim != 2 or self.reference.shape[1] != points.shape[1]:
@@ -126,11 +128,14 @@ class DistanceTo(_WithReference):
 
     kind: ClassVar[str] = "distance-to"
     level: ClassVar[Disclosure] = Disclosure.SCALAR
+    tells_distance: ClassVar[bool] = True
 
     def compute(self, points: Array, weights: Array) -> Answer:
         self._check(points)
         plan = exact_plan(points, self.reference, weights, self.reference_weights, p=self.p)
-        return Answer(scalars={"distance": plan.distance, "optimal": plan.optimal})
+        return Answer(
+            scalars={"distance": plan.upper, "distance_lower": plan.lower, "optimal": plan.optimal}
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,9 +157,17 @@ class Interpolate(_WithReference):
 
     def compute(self, points: Array, weights: Array) -> Answer:
         found = self._interpolate(points, weights)
-        sent: dict[str, Scalar] = {"geodesic": found.geodesic, "optimal": found.optimal}
+        sent: dict[str, Scalar] = {
+            "geodesic": found.geodesic,
+            "optimal": found.optimal,
+            "gap": found.gap,
+        }
         if self.scalars:
-            sent |= {"distance": found.distance, "displacement": found.displacement}
+            sent |= {
+                "distance": found.distance,
+                "distance_lower": found.lower,
+                "displacement": found.displacement,
+            }
         return Answer({"atoms": found.atoms, "weights": found.weights}, sent)
 
     def _interpolate(self, points: Array, weights: Array) -> Interpolant:
@@ -175,8 +188,14 @@ class Interpolate(_WithReference):
 class _WithTarget(Interpolate):
     """An interpolant that stays with the holder, compared with a target it is sent."""
 
+    tells_distance: ClassVar[bool] = True
+
     target: Array
     target_weights: Array
+
+    @property
+    def clouds(self) -> tuple[tuple[Array, Array], ...]:
+        return (*super().clouds, (self.target, self.target_weights))
 
     def _common(self, found: Interpolant) -> dict[str, Scalar]:
         sent: dict[str, Scalar] = {"geodesic": found.geodesic, "optimal": found.optimal}
@@ -196,7 +215,8 @@ class InterpolantDistance(_WithTarget):
         found = self._interpolate(points, weights)
         plan = exact_plan(found.atoms, self.target, found.weights, self.target_weights, p=self.p)
         sent = self._common(found)
-        sent["target_distance"] = plan.distance
+        sent["target_distance"] = plan.upper
+        sent["target_lower"] = plan.lower
         sent["optimal"] = found.optimal and plan.optimal
         return Answer(scalars=sent)
 
@@ -214,9 +234,7 @@ class InterpolantCosts(_WithTarget):
     def compute(self, points: Array, weights: Array) -> Answer:
         found = self._interpolate(points, weights)
         costs = cost_matrix(found.atoms, self.target, p=self.p)
-        sent = self._common(found)
-        sent["records"] = int((weights > 0).sum())
-        return Answer({"costs": costs, "weights": found.weights}, sent)
+        return Answer({"costs": costs, "weights": found.weights}, self._common(found))
 
 
 QUESTIONS: dict[str, type[Question]] = {

@@ -109,13 +109,13 @@ class Transcript:
                 )
             entries: list[Entry] = []
             for round_, holder, direction, seconds, payload in body["entries"]:
-                if direction not in ("sent", "received"):
-                    raise ValueError(direction)
-                entry = Entry(int(round_), str(holder), direction, float(seconds), bytes(payload))
+                if direction not in ("sent", "received") or not isinstance(payload, bytes):
+                    raise ValueError("not an entry")
+                entry = Entry(int(round_), str(holder), direction, float(seconds), payload)
                 entry.open()
                 entries.append(entry)
             return cls(str(body["protocol"]), dict(body["parameters"]), tuple(entries))
-        except (KeyError, TypeError, ValueError, WireError) as error:
+        except (KeyError, TypeError, ValueError, OverflowError, WireError) as error:
             raise FileError(
                 f"{path} is not a transcript of silot ({type(error).__name__}).",
                 code="file-unreadable",

@@ -9,17 +9,19 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import InputError, MismatchError
+from ..errors import InputError, MismatchError, WireError
 from ..federation.answer import Answer, Array, Failure
 from ..federation.protocol import COORDINATOR, Answers, Steps, ask, required
 from ..federation.question import Answerer, Describe, Question
 from ..federation.question import Moments as AskMoments
 from ..measure import Embedding
-from ..transport._check import as_points, as_weights, whole
+from ..transport._check import as_points, as_weights, real, whole
 from ..transport.moments import Moments, gelbrich_of_moments
 
 # Numbers that went over the wire were rounded once more than the proofs assume.
 _ROUNDING = 1e-12
+_EPSILON = float(np.finfo(np.float64).eps)
+_LARGEST_COUNT = 1 << 31
 
 
 @dataclass(frozen=True)
@@ -46,10 +48,21 @@ def read_descriptions(answers: Answers, sides: Sequence[str]) -> Description:
     dimensions: dict[str, int] = {}
     for side in sides:
         answer = required(answers, side)
-        records[side] = int(answer.number("records"))
-        dimensions[side] = int(answer.number("dimension"))
+        records[side] = _count(answer, "records")
+        dimensions[side] = _count(answer, "dimension")
         uniform[side] = answer.flag("uniform")
     return Description(records, uniform, agreed_dimension(dimensions))
+
+
+def _count(answer: Answer, name: str) -> int:
+    value = answer.number(name)
+    if value != int(value) or not 1 <= value <= _LARGEST_COUNT:
+        raise WireError(
+            f"the answer has {name!r} that is not a count. The holder runs other code, or a "
+            "broken one.",
+            code="answer-malformed",
+        )
+    return int(value)
 
 
 def agreed_dimension(dimensions: Mapping[str, int]) -> int:
@@ -102,10 +115,12 @@ def reference_options(
     """Check the options every protocol with a reference takes."""
     seed = check_seed(seed)
     size = None if support is None else whole(support, "support", "option-support")
-    if not (math.isfinite(mean) and math.isfinite(scale) and scale >= 0):
+    mean = real(mean, "reference_mean", "option-reference")
+    scale = real(scale, "reference_scale", "option-reference")
+    if scale < 0 or max(abs(mean), scale) > 1e100:
         raise InputError(
-            f"reference_mean is {mean!r} and reference_scale {scale!r}; finite numbers, and a "
-            "scale of zero or more, are needed.",
+            f"reference_mean is {mean!r} and reference_scale {scale!r}; a scale of zero or more, "
+            "and numbers whose squares do not overflow, are needed.",
             code="option-reference",
         )
     if reference is None:
@@ -121,7 +136,7 @@ def reference_options(
 
 def check_seed(seed: int) -> int:
     """Return a seed numpy takes."""
-    return whole(seed, "seed", "option-seed", least=0)
+    return whole(seed, "seed", "option-seed", least=0, most=2**63 - 1)
 
 
 def sides_of(a: str, b: str | None, own: Answerer | None) -> tuple[str, str]:
@@ -135,18 +150,26 @@ def sides_of(a: str, b: str | None, own: Answerer | None) -> tuple[str, str]:
 
 
 def moments_bound(sides: Sequence[str], embedding: Embedding, own: Answerer | None) -> Steps[float]:
-    """Gelbrich lower bound from the moments of two sides; 0 when one keeps them to itself."""
+    """Gelbrich lower bound from the moments of two sides; 0 when one refuses to tell them."""
     asked: dict[str, Question] = {side: AskMoments(embedding=embedding) for side in sides}
     answers = yield from ask(asked, own)
     found: list[Moments] = []
     for side in sides:
         answer = answers.get(side, Failure("holder-silent"))
-        if isinstance(answer, Failure):
+        if isinstance(answer, Failure) and answer.kind == "refused":
             return 0.0
+        answer = required(answers, side)
         mean = answer.array("mean", ndim=1)
         covariance = answer.array("covariance", ndim=2, columns=len(mean))
         found.append(Moments(mean, covariance))
-    return gelbrich_of_moments(*found)
+    # Means are known to the rounding of the coordinates behind them.
+    largest = max(float(np.abs(side.mean).max() + _spread(side)) for side in found)
+    rounding = 1e-14 * len(found[0].mean) ** 0.5 * largest
+    return max(gelbrich_of_moments(*found) - rounding, 0.0)
+
+
+def _spread(side: Moments) -> float:
+    return float(np.sqrt(max(np.trace(side.covariance), 0.0)))
 
 
 @dataclass(frozen=True)
@@ -158,21 +181,30 @@ class Received:
     geodesic: bool
     optimal: bool
     distance: float | None
+    distance_lower: float | None
     displacement: float | None
+    gap: float
 
     @classmethod
     def of(cls, answer: Answer, dimension: int) -> Received:
         """Read an interpolant, checking what can be checked."""
         atoms = answer.array("atoms", ndim=2, columns=dimension)
-        weights = as_weights(answer.array("weights", ndim=1), len(atoms))
+        weights = received_weights(answer, len(atoms))
         return cls(
             atoms,
             weights,
             answer.flag("geodesic"),
             answer.flag("optimal"),
             answer.optional_number("distance"),
+            answer.optional_number("distance_lower"),
             answer.optional_number("displacement"),
+            answer.number("gap"),
         )
+
+    @property
+    def rounding(self) -> float:
+        """How far rounding can have moved the interpolant, in the units of a distance."""
+        return cloud_rounding(self.atoms)
 
     def mean_of_records(self, t: float, reference_mean: Array) -> Array:
         """Mean of the records behind it: interpolation is linear in the mean."""
@@ -185,8 +217,35 @@ def mean_difference(first: Received, second: Received, t: float, reference_mean:
         t, reference_mean
     )
     size = max(float(np.abs(first.atoms).max()), float(np.abs(second.atoms).max()))
+    size = max(size, float(np.abs(reference_mean).max()))
     rounding = 1e-14 * len(difference) ** 0.5 * size / (1.0 - t)
     return max(float(np.linalg.norm(difference)) * (1.0 - _ROUNDING) - rounding, 0.0)
+
+
+def cloud_rounding(atoms: Array) -> float:
+    """How far a few roundings of its coordinates can move a cloud."""
+    return 4.0 * _EPSILON * atoms.shape[1] ** 0.5 * float(np.abs(atoms).max())
+
+
+def received_weights(answer: Answer, size: int) -> Array:
+    """Weights of an answer, normalised; whatever is wrong with them is the holder's."""
+    try:
+        return as_weights(answer.array("weights", ndim=1), size)
+    except InputError:
+        raise WireError(
+            "the answer has weights that are not masses of its atoms. The holder runs other "
+            "code, or a broken one.",
+            code="answer-malformed",
+        ) from None
+
+
+def distance_difference(first: Received, second: Received) -> float:
+    """Lower bound of W from what two sides told of their distances to one reference."""
+    ends = [(side.distance, side.distance_lower) for side in (first, second)]
+    (high_1, low_1), (high_2, low_2) = ends
+    if high_1 is None or high_2 is None or low_1 is None or low_2 is None:
+        return 0.0
+    return max(low_1 - high_2, low_2 - high_1) - 1e-12 * (high_1 + high_2)
 
 
 @dataclass

@@ -2,38 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import HolderError, InputError
-from ..federation.answer import Answer, Array, Failure
+from ..errors import InputError
+from ..federation.answer import Answer, Failure
 from ..federation.disclosure import Disclosure
 from ..federation.protocol import Protocol, Steps, ask, failure_error, required
 from ..federation.question import Answerer, DistanceTo, Interpolate
 from ..measure import Embedding
 from ..results import Distance
-from ..transport import Interpolant, exact_plan, interpolate
-from ..transport._check import as_order, interval, whole
+from ..transport import interpolate
+from ..transport._check import as_order, interval, real, whole
 from ..transport.geodesic import Interpolation
 from ._sides import (
-    Bounds,
     Received,
     Reference,
     describe,
-    mean_difference,
     moments_bound,
     reference_options,
     sides_of,
 )
+from ._walk import PATIENCE, Walk
 
 When = Literal["every", "last", "never"]
 
-# Rounds without progress after which the method has settled.
-_PATIENCE = 5
 # Random parameters follow the arcsine law: near 0 and near 1 often, where the triangle sum
 # learns most; clipped, so that no interpolant is a copy of the records or of the reference.
 # Steps of the golden ratio from a random start spread them evenly, so that a few rounds are
@@ -100,7 +97,7 @@ def fedwad(
         When holders tell their distance to the reference: ``"every"`` round, only after the
         ``"last"``, or ``"never"``. Less often means weaker bounds.
     reference
-        Atoms (S, d) to start from, instead of a draw.
+        Atoms (S, d) to start from, instead of a draw of ``support`` atoms.
     reference_mean, reference_scale
         Mean and standard deviation of the drawn reference, in units of the features.
     moments
@@ -142,14 +139,14 @@ def fedwad(
     True
     """
     rounds = whole(rounds, "rounds", "option-rounds")
-    if not tol >= 0:
+    if real(tol, "tol", "option-tol") < 0:
         raise InputError(f"tol is {tol!r}; zero or more is needed.", code="option-tol")
-    if distances not in ("every", "last", "never"):
+    if not isinstance(distances, str) or distances not in ("every", "last", "never"):
         raise InputError(
             f"distances is {distances!r}; give 'every', 'last' or 'never'.",
             code="option-distances",
         )
-    if interpolation not in ("exact", "barycentric"):
+    if not isinstance(interpolation, str) or interpolation not in ("exact", "barycentric"):
         raise InputError(
             f"interpolation is {interpolation!r}; give 'exact' or 'barycentric'.",
             code="option-interpolation",
@@ -207,7 +204,9 @@ class _Plan:
 
     def start(self) -> Steps[Distance]:
         described = yield from describe(self.sides, self.embedding, self.own)
-        state = _State(*self.reference.build(described))
+        state = Walk(*self.reference.build(described))
+        most = max(described.records.values())
+        state.short = most if most > len(state.weights) else None
         parameters = self._parameters()
         if self.moments:
             state.bounds.raise_lower(
@@ -224,7 +223,7 @@ class _Plan:
         return self._result(state, settled)
 
     def _round(
-        self, state: _State, parameters: Iterator[float], k: int, dimension: int
+        self, state: Walk, parameters: Iterator[float], k: int, dimension: int
     ) -> Steps[None]:
         t = next(parameters)
         question = Interpolate(
@@ -257,7 +256,7 @@ class _Plan:
         state.learn(first, second, t, merged, k)
         state.atoms, state.weights = merged.atoms, merged.weights
 
-    def _measure(self, state: _State) -> Steps[None]:
+    def _measure(self, state: Walk) -> Steps[None]:
         """Distances of both sides to the last iterate."""
         question = DistanceTo(
             reference=state.atoms,
@@ -276,7 +275,7 @@ class _Plan:
             else:
                 raise failure_error(side, answer)
         if len(found) == 2:
-            state.learn_distances(found[0], found[1])
+            state.learn_sum(found[0] + found[1])
             state.note(len(state.history))
 
     def _parameters(self) -> Iterator[float]:
@@ -288,7 +287,7 @@ class _Plan:
             drawn = float(np.clip(np.sin(0.5 * np.pi * place) ** 2, *_T_RANGE))
             yield drawn if self.t is None else self.t
 
-    def _result(self, state: _State, settled: bool) -> Distance:
+    def _result(self, state: Walk, settled: bool) -> Distance:
         told = np.isfinite(state.estimate)
         estimate = state.bounds.upper if told else state.estimate_untold(self.p)
         value, lower, upper = state.bounds.settle(estimate)
@@ -305,21 +304,28 @@ class _Plan:
             history=tuple(state.history),
         )
 
-    def _status(self, state: _State, settled: bool, lower: float, upper: float) -> str:
+    def _status(self, state: Walk, settled: bool, lower: float, upper: float) -> str:
         if np.isinf(upper):
             why = f" ({state.refused.message})" if state.refused is not None else ""
             return (
                 f"estimate: no distances were told{why}, so there is no upper bound. Use "
                 "distances='last' or 'every'"
             )
-        if settled:
+        if settled and upper - lower <= self.tol * upper:
+            text = f"converged: the bounds are within {self.tol:g} of one another"
+        elif settled:
             text = (
-                f"converged: the triangle sum fell by less than {self.tol:g} in {_PATIENCE} rounds"
+                f"converged: the triangle sum fell by less than {self.tol:g} in {PATIENCE} rounds"
             )
             if upper - lower > 0.1 * upper:
                 text += ", perhaps above W: a random t, more support or another seed may lower it"
         else:
             text = f"stopped: {self.rounds} rounds done, raise rounds to tighten the upper bound"
+        if state.short is not None:
+            text += (
+                f"; the reference has {len(state.weights)} atoms and a side {state.short} records: "
+                "raise support"
+            )
         if state.truncated:
             text += (
                 f"; the support passed {_LARGEST_SUPPORT} atoms and was kept there by the "
@@ -330,68 +336,10 @@ class _Plan:
         return text
 
 
-@dataclass
-class _State:
-    """The walking measure and what is known of the distance."""
-
-    atoms: Array
-    weights: Array
-    bounds: Bounds = field(default_factory=Bounds)
-    estimate: float = np.inf
-    history: list[Mapping[str, float]] = field(default_factory=list[Mapping[str, float]])
-    optimal: bool = True
-    truncated: bool = False
-    refused: HolderError | None = None
-    last: tuple[Received, Received, float, Array, Array] | None = None
-
-    def learn(
-        self, first: Received, second: Received, t: float, between: Interpolant, k: int
-    ) -> None:
-        self.optimal &= first.optimal and second.optimal and between.optimal
-        self.last = (first, second, t, self.atoms, self.weights)
-        reference_mean = self.weights @ self.atoms
-        self.bounds.raise_lower(mean_difference(first, second, t, reference_mean))
-        if first.displacement is not None and second.displacement is not None:
-            self.bounds.raise_lower(between.lower - first.displacement - second.displacement)
-        if first.distance is not None and second.distance is not None:
-            self.learn_distances(first.distance, second.distance)
-        self.note(k)
-
-    def learn_distances(self, first: float, second: float) -> None:
-        total = first + second
-        self.bounds.raise_lower(abs(first - second) - 1e-12 * total)
-        self.bounds.cut_upper(total)
-        self.estimate = min(self.estimate, total)
-
-    def estimate_untold(self, p: int) -> float:
-        """The triangle sum as interpolants suggest it, when no holder told a distance."""
-        if self.last is None:
-            return np.inf
-        first, second, t, atoms, weights = self.last
-        # On a geodesic the interpolant at t is (1 - t) W(records, reference) from the reference.
-        parts = [
-            exact_plan(side.atoms, atoms, side.weights, weights, p=p).distance / (1.0 - t)
-            for side in (first, second)
-        ]
-        return sum(parts)
-
-    def note(self, k: int) -> None:
-        self.history.append(
-            {"round": float(k), "lower": self.bounds.lower, "upper": self.bounds.upper}
-        )
-
-    def has_settled(self, tol: float) -> bool:
-        upper = self.bounds.upper
-        if np.isinf(upper):
-            return False
-        if upper - self.bounds.lower <= tol * upper:
-            return True
-        if len(self.history) <= _PATIENCE:
-            return False
-        return self.history[-1 - _PATIENCE]["upper"] - upper <= tol * upper
-
-
 def _precedes(first: Received, second: Received) -> bool:
     """An order of interpolants that depends on their content only."""
-    keys = [(len(k.atoms), *(k.weights @ k.atoms).tolist()) for k in (first, second)]
+    keys = [
+        (len(k.atoms), (k.weights @ k.atoms).tolist(), k.atoms.tobytes(), k.weights.tobytes())
+        for k in (first, second)
+    ]
     return keys[0] < keys[1]

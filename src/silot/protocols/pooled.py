@@ -32,14 +32,16 @@ from ..federation.question import (
 from ..measure import Embedding
 from ..results import Distance
 from ..transport import plan_from_cost
-from ..transport._check import as_order, as_weights, interval, whole
+from ..transport._check import as_order, flag, interval, real, whole
 from ..transport.geodesic import Interpolation
 from ._sides import (
     Bounds,
     Description,
     Received,
     Reference,
+    cloud_rounding,
     read_descriptions,
+    received_weights,
     reference_options,
 )
 from .trianglewad import reference_spread
@@ -139,7 +141,7 @@ def pooled(
     needed = len(names) if quorum is None else whole(quorum, "quorum", "option-quorum")
     if needed > len(names):
         raise InputError(f"quorum is {quorum!r} for {len(names)} sellers.", code="option-quorum")
-    if interpolation not in ("exact", "barycentric"):
+    if not isinstance(interpolation, str) or interpolation not in ("exact", "barycentric"):
         raise InputError(
             f"interpolation is {interpolation!r}; give 'exact' or 'barycentric'.",
             code="option-interpolation",
@@ -165,7 +167,7 @@ def pooled(
         quorum=needed,
         p=as_order(p),
         interpolation=interpolation,
-        distances=distances,
+        distances=flag(distances, "distances", "option-distances"),
         reference=checked,
         embedding=embedding,
     )
@@ -182,7 +184,7 @@ def pooled(
             "p": plan.p,
             "hidden": hidden,
             "interpolation": interpolation,
-            "distances": bool(distances),
+            "distances": plan.distances,
             "embedding": embedding,
         },
         expected_rounds=1 + len(plan.samples),
@@ -199,7 +201,7 @@ def _check_shares(
             f"shares name {sorted(shares)} and the sellers are {sorted(names)}.",
             code="option-shares",
         )
-    if not all(math.isfinite(share) and share > 0 for share in shares.values()):
+    if not all(real(share, "share", "option-shares") > 0 for share in shares.values()):
         raise InputError("shares must be positive numbers.", code="option-shares")
     return dict(shares)
 
@@ -237,21 +239,22 @@ class _Plan:
             answers = yield from ask(dict.fromkeys(present, question))
             present = self._present(answers, present, missing)
             rounds.append(answers)
-        bounds = Bounds()
+        bounds, optimal = Bounds(), buyer.optimal
         squares: list[float] = []
         for answers in rounds:
             union = self._union(
                 buyer, {name: required(answers, name) for name in present}, described
             )
             squares.append(union.distance**2)
-            self._learn(bounds, union, buyer, reference_spread(atoms, weights, self.p))
+            self._learn(bounds, union, buyer, atoms, weights)
+            optimal = optimal and union.optimal
         value, lower, upper = bounds.settle(self._estimate(squares))
         return Distance(
             value=value,
             lower=lower,
             upper=upper,
             method="pooled-trianglewad",
-            status=self._status(missing, upper),
+            status=self._status(missing, upper, optimal),
             converged=False,
             holders=("+".join(present), COORDINATOR),
             p=self.p,
@@ -324,28 +327,33 @@ class _Plan:
         optimal = all(answer.flag("optimal") for answer in answers.values())
         if len(self.sellers) == 1:
             distance = next(iter(answers.values())).number("target_distance")
-            return _Union(distance, moved, optimal)
+            lower = next(iter(answers.values())).number("target_lower")
+            return _Union(distance, lower, moved, optimal)
         costs = [
             answer.array("costs", ndim=2, columns=len(buyer.atoms)) for answer in answers.values()
         ]
         weights = [
-            masses[name] / total * as_weights(answer.array("weights", ndim=1), len(matrix))
+            masses[name] / total * received_weights(answer, len(matrix))
             for (name, answer), matrix in zip(answers.items(), costs, strict=True)
         ]
         plan = plan_from_cost(np.concatenate(costs), np.concatenate(weights), buyer.weights)
-        return _Union(max(plan.cost, 0.0) ** (1.0 / self.p), moved, optimal and plan.optimal)
+        lower = max(plan.lower_cost, 0.0) ** (1.0 / self.p)
+        distance = max(plan.cost, 0.0) ** (1.0 / self.p)
+        return _Union(distance, lower, moved, optimal and plan.optimal)
 
-    def _learn(self, bounds: Bounds, union: _Union, buyer: Received, spread: float) -> None:
+    def _learn(
+        self, bounds: Bounds, union: _Union, buyer: Received, atoms: Array, weights: Array
+    ) -> None:
         # The wire carries costs, not points: their rounding is a hundred times that of a sum.
-        slack = 1e-9 * union.distance
+        slack = 1e-9 * union.distance + 2.0 * (buyer.rounding + cloud_rounding(atoms))
         if union.displacement is not None and buyer.displacement is not None:
             moved = union.displacement + buyer.displacement
             bounds.cut_upper(union.distance + slack + moved)
-            bounds.raise_lower(union.distance - slack - moved)
+            bounds.raise_lower(union.lower - slack - moved)
         if not self.hidden:
-            room = 2.0 * self.t * spread + slack
+            room = 2.0 * self.t * reference_spread(atoms, weights, self.p) + slack
             bounds.cut_upper((union.distance + room) / (1.0 - self.t))
-            bounds.raise_lower((union.distance - room) / (1.0 - self.t))
+            bounds.raise_lower((union.lower - room) / (1.0 - self.t))
 
     def _estimate(self, squares: Sequence[float]) -> float:
         if not self.hidden:
@@ -354,7 +362,7 @@ class _Plan:
         fitted = float(np.polynomial.polynomial.polyval(self.t, coefficients))
         return max(fitted, 0.0) ** 0.5 / (1.0 - self.t)
 
-    def _status(self, missing: Mapping[str, Failure], upper: float) -> str:
+    def _status(self, missing: Mapping[str, Failure], upper: float, optimal: bool) -> str:
         text = "estimate: from " + (
             "a quadratic fit at a hidden t" if self.hidden else "similar triangles over a union"
         )
@@ -362,6 +370,8 @@ class _Plan:
             text += "; no displacements were told, so there is no upper bound. Use distances=True"
         else:
             text += ", which certifies nothing: only the bounds hold"
+        if not optimal:
+            text += "; a plan was not proven optimal, rescale the features"
         if missing:
             text += f"; without {', '.join(sorted(missing))}, which failed or refused"
         return text
@@ -372,5 +382,6 @@ class _Union:
     """Distance of the buyer's interpolant to the sellers' union, and how far that was moved."""
 
     distance: float
+    lower: float
     displacement: float | None
     optimal: bool

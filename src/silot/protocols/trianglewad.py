@@ -16,14 +16,16 @@ from ..federation.question import Answerer, Interpolate
 from ..measure import Embedding
 from ..results import Distance
 from ..transport import ExactPlan, exact_plan
-from ..transport._check import as_order, interval
+from ..transport._check import as_order, flag, interval
 from ..transport.geodesic import Interpolation
 from ._sides import (
     Bounds,
     Description,
     Received,
     Reference,
+    cloud_rounding,
     describe,
+    distance_difference,
     mean_difference,
     moments_bound,
     reference_options,
@@ -120,7 +122,7 @@ def trianglewad(
     >>> 5.0 - 1e-9 <= result.value < 5.5
     True
     """
-    if interpolation not in ("auto", "exact", "barycentric"):
+    if not isinstance(interpolation, str) or interpolation not in ("auto", "exact", "barycentric"):
         raise InputError(
             f"interpolation is {interpolation!r}; give 'auto', 'exact' or 'barycentric'.",
             code="option-interpolation",
@@ -131,7 +133,7 @@ def trianglewad(
         t=interval(t, "t", "option-t"),
         p=as_order(p),
         interpolation=interpolation,
-        distances=distances,
+        distances=flag(distances, "distances", "option-distances"),
         reference=reference_options(reference, support, reference_mean, reference_scale, seed),
         moments=moments and p == 2,
         embedding=embedding,
@@ -147,7 +149,7 @@ def trianglewad(
             "seed": plan.reference.seed,
             "p": plan.p,
             "interpolation": interpolation,
-            "distances": bool(distances),
+            "distances": plan.distances,
             "embedding": embedding,
         },
         expected_rounds=2 + plan.moments,
@@ -191,10 +193,13 @@ class _Plan:
         plan = exact_plan(first.atoms, second.atoms, first.weights, second.weights, p=self.p)
         reference_mean = weights @ atoms
         bounds.raise_lower(mean_difference(first, second, self.t, reference_mean))
-        learn_from_displacements(bounds, plan, [first, second])
+        learn_from_displacements(bounds, plan, (first, second))
         spread = reference_spread(atoms, weights, self.p)
-        bounds.raise_lower((plan.lower - 2.0 * self.t * spread) / (1.0 - self.t))
-        bounds.cut_upper((plan.upper + 2.0 * self.t * spread) / (1.0 - self.t))
+        # Rounding of the atoms, the reference included, grows by 1 / (1 - t) like all else.
+        rounding = first.rounding + second.rounding + 2.0 * cloud_rounding(atoms)
+        room = 2.0 * self.t * spread + rounding
+        bounds.raise_lower((plan.lower - room) / (1.0 - self.t))
+        bounds.cut_upper((plan.upper + room) / (1.0 - self.t))
         optimal = plan.optimal and first.optimal and second.optimal
         certified = (
             self.p == 2
@@ -203,7 +208,9 @@ class _Plan:
         )
         estimate = plan.distance / (1.0 - self.t)
         if certified:
-            bounds.cut_upper(plan.upper / (1.0 - self.t))
+            # A plan whose cost is off by a gap is monotone up to that gap.
+            slack = 2.0 * self.t * (1.0 - self.t) * (first.gap + second.gap)
+            bounds.cut_upper(((plan.upper**2 + slack) ** 0.5 + rounding) / (1.0 - self.t))
             # Rounding included, so that the value is never below the distance.
             estimate = bounds.upper
         value, lower, upper = bounds.settle(estimate)
@@ -254,17 +261,17 @@ def reference_spread(atoms: Array, weights: Array, p: int) -> float:
     return float(weights @ distances**p) ** (1.0 / p)
 
 
-def learn_from_displacements(bounds: Bounds, plan: ExactPlan, received: list[Received]) -> None:
+def learn_from_displacements(
+    bounds: Bounds, plan: ExactPlan, received: tuple[Received, Received]
+) -> None:
     """Bounds from how far interpolants are from their records, when holders told it."""
     displacements = [side.displacement for side in received]
-    distances = [side.distance for side in received]
     known = [value for value in displacements if value is not None]
     if len(known) == len(displacements):
-        bounds.cut_upper(plan.upper + sum(known))
-        bounds.raise_lower(plan.lower - sum(known))
-    told = [value for value in distances if value is not None]
-    if len(told) == 2:
-        bounds.raise_lower(abs(told[0] - told[1]) - 1e-12 * sum(told))
+        moved = sum(known) + sum(side.rounding for side in received)
+        bounds.cut_upper(plan.upper + moved)
+        bounds.raise_lower(plan.lower - moved)
+    bounds.raise_lower(distance_difference(*received))
 
 
 def _equal_and_uniform(first: Received, second: Received) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,11 @@ LARGEST_COORDINATE = 1e150
 
 def as_points(points: npt.ArrayLike, name: str = "points") -> Array:
     """Return ``points`` as a finite C-ordered float64 array of shape (n, d)."""
+    if np.ma.is_masked(points):
+        raise InputError(
+            f"{name} is a masked array with masked entries. Drop or fill them.",
+            code="measure-masked",
+        )
     try:
         raw: npt.NDArray[Any] = np.asarray(points)
     except ValueError:
@@ -111,7 +116,7 @@ def as_weights(weights: npt.ArrayLike | None, size: int, name: str = "weights") 
 
 def as_order(p: float) -> int:
     """Return the order of the distance, 1 or 2."""
-    if isinstance(p, bool) or p not in (1, 2):
+    if isinstance(p, bool) or np.ndim(p) > 0 or p not in (1, 2):
         raise InputError(f"p is {p!r}; silot computes p = 1 and p = 2.", code="option-p")
     return int(p)
 
@@ -126,21 +131,38 @@ def same_dimension(x: Array, y: Array) -> None:
         )
 
 
-def whole(value: object, name: str, code: str, *, least: int = 1) -> int:
-    """Return a whole number of at least ``least``; numpy integers count, truth values do not."""
+def whole(value: object, name: str, code: str, *, least: int = 1, most: int = 10_000_000) -> int:
+    """Return a whole number between bounds; numpy integers count, truth values do not."""
     try:
         number = operator.index(value)  # type: ignore[arg-type]
     except TypeError:
         number = least - 1
-    if isinstance(value, bool) or number < least:
+    if isinstance(value, bool) or not least <= number <= most:
         raise InputError(
-            f"{name} is {value!r}; a whole number of {least} or more is needed.", code=code
+            f"{name} is {value!r}; a whole number from {least} to {most} is needed.", code=code
         )
     return number
 
 
+def real(value: object, name: str, code: str) -> float:
+    """Return a finite number; texts, truth values and arrays are not."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+        raise InputError(f"{name} is {value!r}; a number is needed.", code=code)
+    number = float(cast("float", value))
+    if not np.isfinite(number):
+        raise InputError(f"{name} is {value!r}; a finite number is needed.", code=code)
+    return number
+
+
+def flag(value: object, name: str, code: str) -> bool:
+    """Return a truth value; nothing else counts as one."""
+    if not isinstance(value, bool) and type(value) is not np.bool_:
+        raise InputError(f"{name} is {value!r}; True or False is needed.", code=code)
+    return bool(value)
+
+
 def interval(value: float, name: str, code: str) -> float:
     """Return an interpolation parameter, strictly between 0 and 1."""
-    if not 0.0 < value < 1.0:
+    if not 0.0 < real(value, name, code) < 1.0:
         raise InputError(f"{name} is {value!r}; 0 < {name} < 1 is needed.", code=code)
     return float(value)

@@ -201,6 +201,28 @@ def plan_from_cost(
 
 
 def _solve_points(x: Array, y: Array, a: Array, b: Array, p: int) -> ExactPlan:
+    if p == 1:
+        return _solve_clouds(x, y, a, b, p)
+    # Moving a cloud changes every plan's squared cost alike: solve around both means, where no
+    # common offset costs digits, and add what the means contribute.
+    x_mean, y_mean = a @ x, b @ y
+    near_x, near_y = x - x_mean, y - y_mean
+    shift = x_mean - y_mean
+    # Means are rounded; what that leaves of the centred means belongs to the constant too.
+    rest = a @ near_x - b @ near_y
+    constant = float(shift @ shift + 2.0 * (rest @ shift))
+    result = _solve_clouds(near_x, near_y, a, b, p, constant)
+    f, g = result.potentials
+    f = f + 2.0 * (near_x @ shift)
+    g = g - 2.0 * (near_y @ shift)
+    g = g + float(shift @ shift)
+    balance = 0.5 * (float(b @ g) - float(a @ f))
+    return replace(result, potentials=(f + balance, g - balance))
+
+
+def _solve_clouds(
+    x: Array, y: Array, a: Array, b: Array, p: int, constant: float = 0.0
+) -> ExactPlan:
     if x.shape[1] == 1:
         solution = solve_line(x[:, 0], y[:, 0], a, b, p)
         span = max(float(np.ptp(x)), float(np.ptp(y)), float(np.abs(x.mean() - y.mean())))
@@ -211,7 +233,7 @@ def _solve_points(x: Array, y: Array, a: Array, b: Array, p: int) -> ExactPlan:
         rounding = cost.rounding
         solution = _solve(cost.matrix, a, b, dimension=x.shape[1])
     moved = paired_cost(x[solution.rows], y[solution.cols], p)
-    return _certify(solution, moved, a, b, p=p, rounding=rounding)
+    return _certify(solution, moved, a, b, p=p, rounding=rounding, constant=constant)
 
 
 def _solve(cost: Array, a: Array, b: Array, *, dimension: int | None) -> Solution:
@@ -230,9 +252,19 @@ def _solve(cost: Array, a: Array, b: Array, *, dimension: int | None) -> Solutio
 
 
 def _certify(
-    solution: Solution, moved: Array, a: Array, b: Array, *, p: int, rounding: float
+    solution: Solution,
+    moved: Array,
+    a: Array,
+    b: Array,
+    *,
+    p: int,
+    rounding: float,
+    constant: float = 0.0,
 ) -> ExactPlan:
-    """Check marginals and gap; centre the potentials."""
+    """Check marginals and gap; centre the potentials.
+
+    ``constant`` is a cost that every plan has on top of what was solved.
+    """
     rows, cols, mass = solution.rows, solution.cols, solution.mass
     # Sums of masses leave cells of some 1e-17 behind. They are left out where their row and
     # their column do not miss them, and stay in the upper bound.
@@ -253,7 +285,9 @@ def _certify(
     dual = float(a @ solution.f + b @ solution.g)
     # No cost is negative, so zero bounds every optimum from below.
     gap = cost - (dual if moved.min(initial=0.0) < 0 else max(dual, 0.0))
-    scale = max(abs(cost), float(moved.max(initial=0.0)) * float(mass.max(initial=0.0)))
+    scale = max(
+        abs(cost) + abs(constant), float(moved.max(initial=0.0)) * float(mass.max(initial=0.0))
+    )
     if solution.finished and gap <= _GAP_ALLOWED * scale:
         status = "optimal"
     elif solution.finished and gap <= _GAP_ALLOWED * scale + 2.0 * rounding:
@@ -266,6 +300,7 @@ def _certify(
             f"not proven optimal: the cost {cost:.6g} exceeds the dual bound by {gap:.1e}. "
             "Remove outliers, rescale the features or merge points of tiny weight."
         )
+    base = max(cost + constant, 0.0) if constant else cost
     shift = 0.5 * (float(b @ solution.g) - float(a @ solution.f))
     lower = (
         dual
@@ -277,13 +312,22 @@ def _certify(
         cols=cols,
         mass=mass,
         potentials=(solution.f + shift, solution.g - shift),
-        cost=cost,
-        lower_cost=min(lower if moved.min(initial=0.0) < 0 else max(lower, 0.0), cost),
-        upper_cost=max(whole, cost) + _SUM_ROUNDING * float(mass @ np.abs(moved)),
+        cost=base,
+        lower_cost=_between(lower, moved, constant, base),
+        upper_cost=base
+        + max(whole - cost, 0.0)
+        + _SUM_ROUNDING * (float(mass @ np.abs(moved)) + abs(constant)),
         p=p,
         status=status,
         solver=solution.solver,
     )
+
+
+def _between(lower: float, moved: Array, constant: float, cost: float) -> float:
+    """Lower bound of the whole cost: no single cost is negative unless one given is."""
+    own = lower if moved.min(initial=0.0) < 0 else max(lower, 0.0)
+    total = own + constant - _SUM_ROUNDING * abs(constant)
+    return min(total if moved.min(initial=0.0) < 0 else max(total, 0.0), cost)
 
 
 def _extend_potentials(

@@ -33,6 +33,8 @@ class Interpolant:
     displacement
         Cost of the coupling of ``x`` with the interpolant that the plan induces: an upper bound
         of ``W_p(x, interpolant)``, equal to ``t * distance`` on a geodesic.
+    gap
+        Cost of the plan less its certified lower bound.
     optimal
         Whether the plan was proven optimal.
     """
@@ -43,6 +45,7 @@ class Interpolant:
     distance: float
     lower: float
     displacement: float
+    gap: float
     optimal: bool
 
 
@@ -130,6 +133,7 @@ def _exact(plan: ExactPlan, x: Array, y: Array, t: float) -> Interpolant:
         distance=distance,
         lower=plan.lower,
         displacement=t * distance,
+        gap=plan.upper_cost - plan.lower_cost,
         optimal=plan.optimal,
     )
 
@@ -147,6 +151,7 @@ def _on_x(plan: ExactPlan, x: Array, y: Array, a: Array, t: float) -> Interpolan
         distance=plan.distance,
         lower=plan.lower,
         displacement=moved ** (1.0 / plan.p),
+        gap=plan.upper_cost - plan.lower_cost,
         optimal=plan.optimal,
     )
 
@@ -166,5 +171,6 @@ def _on_y(plan: ExactPlan, x: Array, y: Array, b: Array, t: float) -> Interpolan
         distance=plan.distance,
         lower=plan.lower,
         displacement=moved ** (1.0 / plan.p),
+        gap=plan.upper_cost - plan.lower_cost,
         optimal=plan.optimal,
     )

@@ -202,7 +202,7 @@ def gelbrich_bound(
     a, b = as_weights(a, len(x), "a"), as_weights(b, len(y), "b")
     centre = 0.5 * (x.mean(axis=0) + y.mean(axis=0))
     near_x, near_y = x - centre, y - centre
-    x_root, y_root = _thin(centred_root(near_x, a)[1]), _thin(centred_root(near_y, b)[1])
+    x_root, y_root = thin_root(centred_root(near_x, a)[1]), thin_root(centred_root(near_y, b)[1])
     bures = _bures_of_roots(x_root, y_root)
     spread = float(np.sum(x_root**2) + np.sum(y_root**2))
     return (shave(bures, spread + bures) + mean_gap(near_x, near_y, a, b) ** 2) ** 0.5 * (
@@ -230,7 +230,8 @@ def shave(squared: float, scale: float) -> float:
     return max(squared - 1e-12 * scale, 0.0)
 
 
-def _thin(root: Array) -> Array:
+def thin_root(root: Array) -> Array:
+    """Return a factor of the same covariance with no more rows than columns."""
     n, d = root.shape
     # Only R is needed: R.T @ R is the covariance still.
     return np.asarray(np.linalg.qr(root)[1]) if n > d else root
