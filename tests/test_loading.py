@@ -190,7 +190,7 @@ OBJECTS = np.array([[SECRET, None]], dtype=object)
 
 FAILING: list[Case] = [
     ("missing", lambda folder: folder / "site.csv", {}, FileError, "file-missing", "not exist"),
-    ("folder", lambda folder: folder, {}, FileError, "file-missing", "not a file"),
+    ("folder", lambda folder: folder, {}, FileError, "file-missing", "no file"),
     ("no ending", text("site", f"a\n{S}\n"), {}, FileError, "file-kind", ".parquet"),
     ("other ending", text("site.xlsx", S), {}, FileError, "file-kind", "site.xlsx"),
     ("gz of no csv", text("site.gz", S), {}, FileError, "file-kind", ".csv.gz"),

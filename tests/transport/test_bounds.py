@@ -137,8 +137,8 @@ def test_the_gelbrich_bound_is_at_least_the_mean_bound(pair: Pair) -> None:
 def test_mean_and_sliced_bounds_hold_at_a_large_common_offset(offset: float, p: int) -> None:
     generator = rng()
     x = offset + generator.integers(0, 10, (1000, 3))
+    # The same measure, its records in another order: the distance is zero.
     y = x[generator.permutation(1000)]
-    assert exact_plan(x[:300], x[:300][::-1], p=p).upper == 0.0
     assert mean_bound(x, y) == 0.0
     assert sliced_bound(x, y, p=p, rng=rng()) == 0.0
 

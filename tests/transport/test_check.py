@@ -25,7 +25,14 @@ from silot.transport import (
     sliced_bound,
     sliced_distance,
 )
-from silot.transport._check import LARGEST_COORDINATE, as_order, as_points, as_weights, interval
+from silot.transport._check import (
+    LARGEST_COORDINATE,
+    as_order,
+    as_points,
+    as_weights,
+    interval,
+    whole,
+)
 from tests.problems import SECRET, SECRET_TEXT, assert_refused, draw_weights, seeds
 
 GOOD = np.array([[0.0, SECRET], [1.0, 2.0]])
@@ -124,7 +131,7 @@ def test_every_function_refuses_clouds_of_different_dimensions(
     )
 
 
-@pytest.mark.parametrize("p", [0, 3, -1, 1.5, np.inf, np.nan, True, "2", None])
+@pytest.mark.parametrize("p", [0, 3, -1, 1.5, np.inf, np.nan, True, "2", None, [2], np.ones(2)])
 @pytest.mark.parametrize(
     "call",
     [
@@ -148,9 +155,31 @@ def test_orders_one_and_two_are_taken_in_any_numeric_type(p: Any) -> None:
     assert type(as_order(p)) is int
 
 
-@pytest.mark.parametrize("value", [0.0, 1.0, -0.1, 1.1, np.nan, np.inf])
-def test_an_interpolation_parameter_outside_the_open_interval_is_refused(value: float) -> None:
+@pytest.mark.parametrize(
+    "value", [0.0, 1.0, -0.1, 1.1, np.nan, np.inf, "0.5", None, True, np.array([0.5])]
+)
+def test_an_interpolation_parameter_outside_the_open_interval_is_refused(value: Any) -> None:
     assert_refused(lambda: interval(value, "t", "option-t"), InputError, "option-t", quoting="t is")
+
+
+def test_masked_points_are_refused() -> None:
+    masked = np.ma.array([[SECRET, 1.0]], mask=[[True, False]])
+    assert_refused(lambda: as_points(masked), InputError, "measure-masked")
+    # Nothing is hidden under this mask.
+    assert as_points(np.ma.array([[1.0, 2.0]], mask=False)).tolist() == [[1.0, 2.0]]
+
+
+@pytest.mark.parametrize("value", [1, 4, np.int64(4), np.uint8(4)])
+def test_whole_numbers_of_any_integer_type_are_taken(value: Any) -> None:
+    assert whole(value, "count", "option-count") == int(value)
+    assert type(whole(value, "count", "option-count")) is int
+
+
+@pytest.mark.parametrize("value", [0, -1, 1.0, 2.5, True, "3", None, [3], np.nan, 10**12])
+def test_counts_that_are_not_whole_numbers_in_range_are_refused(value: Any) -> None:
+    assert_refused(
+        lambda: whole(value, "count", "option-count"), InputError, "option-count", quoting="count"
+    )
 
 
 def test_the_first_bad_value_is_located_by_row_and_column() -> None:

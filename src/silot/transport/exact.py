@@ -201,39 +201,49 @@ def plan_from_cost(
 
 
 def _solve_points(x: Array, y: Array, a: Array, b: Array, p: int) -> ExactPlan:
+    same = _coincide(x, y, a, b)
+    if same is not None:
+        solution = Solution(*same, a[same[0]], np.zeros(len(a)), np.zeros(len(b)), "identity")
+        return _certify(solution, np.zeros(len(a)), a, b, p=p, rounding=0.0)
     if p == 1:
-        return _solve_clouds(x, y, a, b, p)
-    # Moving a cloud changes every plan's squared cost alike: solve around both means, where no
-    # common offset costs digits, and add what the means contribute.
+        solution, rounding = _solve_clouds(x, y, a, b, p)
+        moved = paired_cost(x[solution.rows], y[solution.cols], p)
+        return _certify(solution, moved, a, b, p=p, rounding=rounding)
+    # Moving a cloud changes the squared cost of every plan alike: solve around both means,
+    # where no common offset costs digits, and add what the means contribute.
     x_mean, y_mean = a @ x, b @ y
-    near_x, near_y = x - x_mean, y - y_mean
-    shift = x_mean - y_mean
-    # Means are rounded; what that leaves of the centred means belongs to the constant too.
+    near_x, near_y, shift = x - x_mean, y - y_mean, x_mean - y_mean
+    solution, rounding = _solve_clouds(near_x, near_y, a, b, p)
+    squared = float(shift @ shift)
+    f = solution.f + 2.0 * (near_x @ shift) + squared
+    g = solution.g - 2.0 * (near_y @ shift)
+    moved = paired_cost(x[solution.rows], y[solution.cols], p)
+    # The dual value from the centred potentials: in f and g themselves large terms cancel.
+    # Means are rounded; what is left of the centred means belongs to it too.
     rest = a @ near_x - b @ near_y
-    constant = float(shift @ shift + 2.0 * (rest @ shift))
-    result = _solve_clouds(near_x, near_y, a, b, p, constant)
-    f, g = result.potentials
-    f = f + 2.0 * (near_x @ shift)
-    g = g - 2.0 * (near_y @ shift)
-    g = g + float(shift @ shift)
-    balance = 0.5 * (float(b @ g) - float(a @ f))
-    return replace(result, potentials=(f + balance, g - balance))
+    dual = float(a @ solution.f + b @ solution.g) + squared + 2.0 * float(rest @ shift)
+    rounding += _SUM_ROUNDING * squared
+    return _certify(replace(solution, f=f, g=g), moved, a, b, p=p, rounding=rounding, dual=dual)
 
 
-def _solve_clouds(
-    x: Array, y: Array, a: Array, b: Array, p: int, constant: float = 0.0
-) -> ExactPlan:
+def _coincide(x: Array, y: Array, a: Array, b: Array) -> tuple[Index, Index] | None:
+    """Which point of ``y`` each point of ``x`` is, when both measures are the same."""
+    if x.shape != y.shape:
+        return None
+    rows, cols = (np.lexsort((w, *k.T)) for k, w in ((x, a), (y, b)))
+    if np.array_equal(x[rows], y[cols]) and np.array_equal(a[rows], b[cols]):
+        return rows, cols
+    return None
+
+
+def _solve_clouds(x: Array, y: Array, a: Array, b: Array, p: int) -> tuple[Solution, float]:
     if x.shape[1] == 1:
-        solution = solve_line(x[:, 0], y[:, 0], a, b, p)
         span = max(float(np.ptp(x)), float(np.ptp(y)), float(np.abs(x.mean() - y.mean())))
         # Potentials are running sums of n + m differences of costs.
         rounding = (len(x) + len(y)) * float(np.finfo(np.float64).eps) * 4.0 * span**p
-    else:
-        cost = build_cost(x, y, p)
-        rounding = cost.rounding
-        solution = _solve(cost.matrix, a, b, dimension=x.shape[1])
-    moved = paired_cost(x[solution.rows], y[solution.cols], p)
-    return _certify(solution, moved, a, b, p=p, rounding=rounding, constant=constant)
+        return solve_line(x[:, 0], y[:, 0], a, b, p), rounding
+    cost = build_cost(x, y, p)
+    return _solve(cost.matrix, a, b, dimension=x.shape[1]), cost.rounding
 
 
 def _solve(cost: Array, a: Array, b: Array, *, dimension: int | None) -> Solution:
@@ -259,12 +269,9 @@ def _certify(
     *,
     p: int,
     rounding: float,
-    constant: float = 0.0,
+    dual: float | None = None,
 ) -> ExactPlan:
-    """Check marginals and gap; centre the potentials.
-
-    ``constant`` is a cost that every plan has on top of what was solved.
-    """
+    """Check marginals and gap; centre the potentials."""
     rows, cols, mass = solution.rows, solution.cols, solution.mass
     # Sums of masses leave cells of some 1e-17 behind. They are left out where their row and
     # their column do not miss them, and stay in the upper bound.
@@ -282,12 +289,11 @@ def _certify(
             code="solver-marginals",
         )
     cost = float(mass @ moved)
-    dual = float(a @ solution.f + b @ solution.g)
+    if dual is None:
+        dual = float(a @ solution.f + b @ solution.g)
     # No cost is negative, so zero bounds every optimum from below.
     gap = cost - (dual if moved.min(initial=0.0) < 0 else max(dual, 0.0))
-    scale = max(
-        abs(cost) + abs(constant), float(moved.max(initial=0.0)) * float(mass.max(initial=0.0))
-    )
+    scale = max(abs(cost), float(moved.max(initial=0.0)) * float(mass.max(initial=0.0)))
     if solution.finished and gap <= _GAP_ALLOWED * scale:
         status = "optimal"
     elif solution.finished and gap <= _GAP_ALLOWED * scale + 2.0 * rounding:
@@ -300,7 +306,6 @@ def _certify(
             f"not proven optimal: the cost {cost:.6g} exceeds the dual bound by {gap:.1e}. "
             "Remove outliers, rescale the features or merge points of tiny weight."
         )
-    base = max(cost + constant, 0.0) if constant else cost
     shift = 0.5 * (float(b @ solution.g) - float(a @ solution.f))
     lower = (
         dual
@@ -312,22 +317,13 @@ def _certify(
         cols=cols,
         mass=mass,
         potentials=(solution.f + shift, solution.g - shift),
-        cost=base,
-        lower_cost=_between(lower, moved, constant, base),
-        upper_cost=base
-        + max(whole - cost, 0.0)
-        + _SUM_ROUNDING * (float(mass @ np.abs(moved)) + abs(constant)),
+        cost=cost,
+        lower_cost=min(lower if moved.min(initial=0.0) < 0 else max(lower, 0.0), cost),
+        upper_cost=max(whole, cost) + _SUM_ROUNDING * float(mass @ np.abs(moved)),
         p=p,
         status=status,
         solver=solution.solver,
     )
-
-
-def _between(lower: float, moved: Array, constant: float, cost: float) -> float:
-    """Lower bound of the whole cost: no single cost is negative unless one given is."""
-    own = lower if moved.min(initial=0.0) < 0 else max(lower, 0.0)
-    total = own + constant - _SUM_ROUNDING * abs(constant)
-    return min(total if moved.min(initial=0.0) < 0 else max(total, 0.0), cost)
 
 
 def _extend_potentials(
