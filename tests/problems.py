@@ -443,6 +443,7 @@ def assert_certified(result: ExactPlan, pair: Pair, p: int, *, matrix: Array | N
     assert_cost(result.cost, moved, largest)
     assert left + right == pytest.approx(result.cost, rel=1e-9, abs=tolerance)
     assert result.lower <= result.distance <= result.upper
+    assert result.upper_cost - result.cost <= 1e-11 * largest
     assert result.cost - result.lower_cost <= 1e-8 * abs(result.cost) + tolerance
 
 

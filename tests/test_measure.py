@@ -204,6 +204,13 @@ def test_a_measure_survives_being_copied(duplicate: Any) -> None:
     assert other.labels.tolist() == ["a", "b"]
 
 
+@pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))])
+def test_a_copied_measure_cannot_be_written_either(duplicate: Any) -> None:
+    other = duplicate(Measure([[1.0, 2.0], [3.0, 4.0]], [1.0, 3.0], ["a", "b"]))
+    for array in (other.points, other.weights, other.labels):
+        assert not array.flags.writeable
+
+
 def test_the_representation_shows_no_datum() -> None:
     measure = Measure([[SECRET, 1.0]], [SECRET], ["8675309"])
     assert repr(measure) == "Measure(1 records, 2 features, 1 classes)"

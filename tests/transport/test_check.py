@@ -205,6 +205,11 @@ def test_long_doubles_beyond_float64_are_refused_as_too_large() -> None:
         as_points(np.array([[np.longdouble("1e4000"), SECRET]]))
 
 
+def test_long_double_weights_beyond_float64_are_refused() -> None:
+    with pytest.raises(InputError):
+        as_weights(np.array([np.longdouble("1e4000"), SECRET]), 2)
+
+
 @pytest.mark.parametrize("dtype", [bool, np.uint8, np.int64, np.float16, np.float32, np.longdouble])
 def test_every_numeric_dtype_becomes_c_ordered_float64(dtype: Any) -> None:
     points = np.asfortranarray(np.array([[0, 1, 1], [1, 0, 1]], dtype=dtype))

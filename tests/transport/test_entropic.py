@@ -284,6 +284,29 @@ def test_options_that_are_not_positive_are_refused(
     assert_refused(lambda: function([[0.0]], [[1.0]], **options), InputError, "option-epsilon")
 
 
+@pytest.mark.parametrize("options", [{"epsilon": "small"}, {"max_iterations": 2.5}])
+def test_options_of_another_type_are_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(InputError):
+        sinkhorn([[0.0], [1.0]], [[1.0], [3.0]], **options)
+
+
+def test_the_smallest_epsilon_is_refused_or_solved() -> None:
+    x, y = np.array([[0.0], [1.0]]), np.array([[1.0], [3.0]])
+    try:
+        result = sinkhorn(x, y, epsilon=1e-310)
+    except InputError:
+        return
+    assert np.isfinite(result.value)
+
+
+def test_a_single_sweep_is_at_the_stated_epsilon() -> None:
+    pair = drawn(20, 20, 2, "uniform")
+    result = entropic(pair, epsilon=0.1, max_iterations=1)
+    plan = coupling(result, pair, 2)
+    np.testing.assert_allclose(plan.sum(axis=1), pair.masses[0], rtol=1e-9)
+    assert sinkhorn([[0.0]], [[1.0]], max_iterations=1).converged
+
+
 def test_an_infinite_epsilon_is_refused() -> None:
     assert_refused(
         lambda: sinkhorn([[0.0], [1.0]], [[1.0], [3.0]], epsilon=np.inf),

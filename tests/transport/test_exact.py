@@ -438,6 +438,23 @@ def test_a_tiny_mass_that_travels_far_is_in_the_interval(d: int, p: int) -> None
     assert result.lower_cost <= known * 1.01
 
 
+@pytest.mark.parametrize("offset", [0.0, 2.0**20, 2.0**30])
+@pytest.mark.parametrize("step", [2.0**-20, 2.0**-10, 1.0])
+@pytest.mark.parametrize(("n", "d", "weighted"), [(300, 1, True), (300, 3, False), (450, 3, True)])
+def test_the_interval_of_a_translation_far_from_the_origin_holds_the_step(
+    n: int, d: int, weighted: bool, step: float, offset: float
+) -> None:
+    # Dyadic numbers: the step is exact wherever the clouds are.
+    rng = np.random.default_rng(0)
+    x = offset + rng.integers(0, 10, (n, d))
+    y = x + step * np.eye(d)[0]
+    weights = rng.integers(1, 5, n).astype(float) if weighted else None
+    for p in ORDERS:
+        result = exact_plan(x, y, weights, weights, p=p)
+        assert result.lower <= step <= result.upper
+        assert result.distance == pytest.approx(step, rel=1e-9)
+
+
 @pytest.mark.parametrize("step", [2.0**-20, 2.0**-30, 2.0**-40])
 @pytest.mark.parametrize(("n", "d", "weighted"), [(512, 1, False), (450, 1, True), (450, 3, True)])
 def test_the_interval_of_near_clouds_holds_the_distance(

@@ -72,6 +72,7 @@ def test_the_exact_interpolant_lies_on_the_geodesic(pair: Pair, t: float, p: int
     eta = between(pair, t, p)
     assert_measure(eta, pair.x.shape[1])
     assert eta.geodesic and eta.optimal
+    assert 0.0 <= eta.gap <= 1e-9 * pair.largest_cost(p)
     assert len(eta.weights) <= len(pair.x) + len(pair.y) - 1
     whole = exact_plan(*pair.arrays, p=p)
     assert eta.distance == pytest.approx(whole.distance, rel=1e-12)

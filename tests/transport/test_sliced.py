@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -181,3 +183,11 @@ def test_counts_below_one_are_refused() -> None:
         "option-count",
         quoting="frames is 0",
     )
+
+
+@pytest.mark.parametrize("count", [2.5, "3", None])
+def test_counts_that_are_not_whole_numbers_are_refused(count: Any) -> None:
+    with pytest.raises(InputError):
+        sliced_distance([[0.0]], [[1.0]], directions=count, rng=rng())
+    with pytest.raises(InputError):
+        sliced_bound([[0.0]], [[1.0]], frames=count, rng=rng())
