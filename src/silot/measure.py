@@ -66,6 +66,10 @@ class Measure:
         object.__setattr__(self, "weights", masses)
         object.__setattr__(self, "labels", kinds)
 
+    def __reduce__(self) -> tuple[type[Measure], tuple[Any, ...]]:
+        # Copies are made by the constructor, which makes their arrays read-only too.
+        return Measure, (self.points, self.weights, self.labels)
+
     @classmethod
     def of(cls, data: Measure | npt.ArrayLike) -> Measure:
         """Return ``data`` itself when it is a measure, else a uniform measure on its rows."""

@@ -90,7 +90,8 @@ def as_weights(weights: npt.ArrayLike | None, size: int, name: str = "weights") 
             f"{name} has shape {raw.shape} for {size} records; ({size},) is needed.",
             code="weights-shape",
         )
-    array = raw.astype(np.float64)
+    with np.errstate(over="ignore"):  # a long double beyond float64 becomes infinite: see below
+        array = raw.astype(np.float64)
     if not np.isfinite(array).all():
         raise InputError(
             f"{name} holds NaN or infinite values. Use 0 for records to be ignored.",

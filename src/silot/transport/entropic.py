@@ -8,12 +8,14 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import InputError
-from ._check import Array, as_order, as_points, as_weights, same_dimension
+from ._check import Array, as_order, as_points, as_weights, real, same_dimension, whole
 from .cost import build_cost
 
 _BLOCK = 1 << 18
 # Default regularisation as a share of the mean cost.
 _DEFAULT_SHARE = 0.05
+# Smallest regularisation as a share of the largest cost: below, potentials keep no digits of it.
+_SMALLEST = 1e-14
 
 
 @dataclass(frozen=True)
@@ -202,18 +204,21 @@ def _solve(
     *,
     symmetric: bool = False,
 ) -> EntropicPlan:
-    if not (0 < epsilon < np.inf and 0 < tolerance < np.inf and max_iterations >= 1):
+    max_iterations = whole(max_iterations, "max_iterations", "option-epsilon")
+    epsilon = real(epsilon, "epsilon", "option-epsilon")
+    tolerance = real(tolerance, "tolerance", "option-epsilon")
+    if epsilon < _SMALLEST * max(float(cost.max()), 1e-280) or tolerance <= 0:
         raise InputError(
-            f"epsilon is {epsilon!r}, tolerance {tolerance!r}, max_iterations {max_iterations!r}; "
-            "all must be positive and finite.",
+            f"epsilon is {epsilon!r} and tolerance {tolerance!r}; a positive tolerance and an "
+            "epsilon that is not lost beside the costs are needed.",
             code="option-epsilon",
         )
     rows, cols = np.flatnonzero(a), np.flatnonzero(b)
-    whole = len(rows) == len(a) and len(cols) == len(b)
-    part = cost if whole else np.ascontiguousarray(cost[np.ix_(rows, cols)])
+    all_used = len(rows) == len(a) and len(cols) == len(b)
+    part = cost if all_used else np.ascontiguousarray(cost[np.ix_(rows, cols)])
     weights_a, weights_b = a[rows], b[cols]
     g = np.zeros(len(cols))
-    current = max(float(part.max()), epsilon)
+    current = max(float(part.max()), epsilon) if max_iterations > 1 else epsilon
     iterations, error = 0, np.inf
     f = g
     while iterations < max_iterations:
@@ -242,7 +247,7 @@ def _solve(
         )
     transport_cost = _transport_cost(part, f, g, weights_a, weights_b, current)
     value = float(weights_a @ f + weights_b @ g)
-    if not whole:
+    if not all_used:
         full_g = np.full(len(b), -np.inf)
         full_g[cols] = g
         f = _soft_transform(cost[:, cols], g, weights_b, current)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import InputError
-from ._check import Array, as_order, as_points, as_weights, same_dimension
+from ._check import Array, as_order, as_points, as_weights, same_dimension, whole
 from ._solution import staircase
 
 
@@ -86,8 +85,7 @@ def sliced_distance(
     """
     x, y, order = as_points(x, "x"), as_points(y, "y"), as_order(p)
     same_dimension(x, y)
-    if directions < 1:
-        raise InputError(f"directions is {directions}; at least 1 is needed.", code="option-count")
+    directions = whole(directions, "directions", "option-count")
     drawn = rng.standard_normal((directions, x.shape[1]))
     drawn /= np.linalg.norm(drawn, axis=1, keepdims=True)
     costs = line_costs(drawn @ x.T, drawn @ y.T, *_weights(x, y, a, b), order)
@@ -137,8 +135,7 @@ def sliced_bound(
     """
     x, y, order = as_points(x, "x"), as_points(y, "y"), as_order(p)
     same_dimension(x, y)
-    if frames < 1:
-        raise InputError(f"frames is {frames}; at least 1 is needed.", code="option-count")
+    frames = whole(frames, "frames", "option-count")
     a, b = _weights(x, y, a, b)
     d = x.shape[1]
     centre = 0.5 * (x.mean(axis=0) + y.mean(axis=0))
