@@ -14,7 +14,7 @@ from .common import Array, Claim, Context, Images, Labels, Report, Table, spread
 from .runs import exact, fedwad, relative
 
 DATASETS = {"mnist": "MNIST", "usps": "USPS", "fashion_mnist": "Fashion-MNIST"}
-# Settled: the sum fell by less than this share over four rounds.
+# Settled: the sum fell by less than this share over a few rounds.
 TOLERANCE = 1e-5
 
 Pair = tuple[str, str]
@@ -118,7 +118,7 @@ def run(context: Context) -> Report:
             f"{sizes.records} records a dataset (paper: 5000), seeds 0 to {sizes.draws - 1} "
             f"(paper: 5 draws), pixels from 0 to 1, images brought to {sizes.side} x {sizes.side} "
             "with scipy.ndimage.zoom (linear).",
-            f"Runs stop when settled within {TOLERANCE:g} over four rounds; of 500 rounds at most "
+            f"Runs stop when settled within {TOLERANCE:g} over a few rounds; of 500 rounds at most "
             f"{longest} were needed. Reference: standard normal.",
             f"The order of the exact distances is not robust: {len(orders)} order(s) when images "
             f"are brought to one size in {len(other)} ways (last table), for USPS digits fill "

@@ -59,7 +59,7 @@ def run(context: Context) -> Report:
         "Errors are those of the sum of distances to the walking measure, over the exact distance "
         "of the two samples, minus 1.",
         setup=[
-            f"{SIZE} points a side, {ROUNDS} rounds (silot stops after four without progress), "
+            f"{SIZE} points a side, {ROUNDS} rounds (silot stops when several bring nothing), "
             f"seeds 0 to {draws - 1}, medians.",
             "The paper gives neither the means nor the first support. Here: means 3 and 10 "
             "standard deviations apart (10 only in dimension 50), 10 or 100 atoms.",
