@@ -256,7 +256,7 @@ def _solve(cost: Array, a: Array, b: Array, *, dimension: int | None) -> Solutio
     largest = _LARGEST_ASSIGNMENT_LOW_DIMENSION if low else _LARGEST_ASSIGNMENT
     # Splitting points pays only while it does not make the problem larger.
     units = common_units(a, b, min(largest, max(n, m)))
-    if units is not None:
+    if units is not None and int(units[0].sum()) ** 2 <= 8 * cost.size:
         return solve_units(cost, *units)
     return solve_network(cost, a, b)
 
