@@ -29,7 +29,8 @@ class Measure:
     points
         Records by rows, shape (n, d), finite numbers. Copied to float64.
     weights
-        Masses (n,), zero or more; normalised to sum 1. ``None`` means uniform.
+        Masses (n,), zero or more; normalised to sum 1. ``None`` means uniform. ``masses`` keeps
+        what each record counts for before that: the weights as given, 1 where all are equal.
     labels
         One label a record, of any type that can be compared. ``None`` for unlabelled data.
 
@@ -50,6 +51,7 @@ class Measure:
     points: Array
     weights: Array
     labels: npt.NDArray[Any] | None
+    masses: Array
 
     def __init__(
         self,
@@ -60,16 +62,18 @@ class Measure:
         cloud = as_points(points, "points").copy()
         masses = as_weights(weights, len(cloud))
         kinds = None if labels is None else _as_labels(labels, len(cloud))
-        for array in (cloud, masses, kinds):
+        counts = _counts(weights, masses)
+        for array in (cloud, masses, kinds, counts):
             if array is not None:
                 array.setflags(write=False)
         object.__setattr__(self, "points", cloud)
         object.__setattr__(self, "weights", masses)
         object.__setattr__(self, "labels", kinds)
+        object.__setattr__(self, "masses", counts)
 
     def __reduce__(self) -> tuple[type[Measure], tuple[Any, ...]]:
         # Copies are made by the constructor, which makes their arrays read-only too.
-        return Measure, (self.points, self.weights, self.labels)
+        return Measure, (self.points, self.masses, self.labels)
 
     @classmethod
     def of(cls, data: Measure | npt.ArrayLike) -> Measure:
@@ -85,6 +89,12 @@ class Measure:
     def dimension(self) -> int:
         """Number of features."""
         return int(self.points.shape[1])
+
+    @property
+    def weighted(self) -> bool:
+        """Whether records of positive weight differ in weight."""
+        used = self.masses[self.masses > 0]
+        return bool(np.ptp(used) > 0)
 
     @property
     def labelled(self) -> bool:
@@ -114,6 +124,17 @@ class Measure:
         if self.labels is not None:
             classes = f", {len(np.unique(self.labels))} classes"
         return f"Measure({self.size} records, {self.dimension} features{classes})"
+
+
+def _counts(given: npt.ArrayLike | None, weights: Array) -> Array:
+    """What each record counts for: its weight as given, 1 when all weights are equal.
+
+    A release must not depend on the sum of all weights, which every record changes.
+    """
+    used = weights > 0
+    if given is None or np.ptp(weights[used]) <= 1e-12 * weights[used].max():
+        return used.astype(np.float64)
+    return np.asarray(given, dtype=np.float64).copy()
 
 
 def _name(label: Any) -> str:

@@ -545,3 +545,18 @@ def test_names_that_are_no_holders_are_refused(names: list[str]) -> None:
     with pytest.raises(SilotError) as caught:
         fedbary(names)
     assert caught.value.code == "holder-names"
+
+
+def test_holders_that_keep_their_distance_to_themselves_stay_in_the_result() -> None:
+    quiet = Policy(level="record", minimum_support=1, distances=False)
+    federation = LocalFederation({"a": Holder(Measure(X), quiet), "b": Y})
+    result = federation.run(fedbary("ab", support=12, seed=1))
+    assert set(result.distances) == {"b"} and set(result.shares) == {"a", "b"}
+    assert result.missing == {}
+    assert "a told no distance" in result.status
+    both = LocalFederation({"a": X, "b": Y}).run(fedbary("ab", support=12, seed=1))
+    np.testing.assert_allclose(result.points, both.points)
+    assert result.objective >= both.objective * (1 - 1e-9)
+    none = LocalFederation({name: Holder(Measure(x), quiet) for name, x in (("a", X), ("b", Y))})
+    alone = none.run(fedbary("ab", support=12, seed=1))
+    assert alone.distances == {} and alone.objective > 0

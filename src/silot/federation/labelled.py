@@ -20,7 +20,7 @@ from ..transport.sensitivity import Marginal
 from .answer import Answer
 from .disclosure import Disclosure
 from .message import LARGEST_TEXT
-from .question import Array, Codes, Names, Question, register
+from .question import Array, Cloud, Codes, Names, Question, register
 
 
 def encode_classes(names: list[str]) -> str:
@@ -119,7 +119,7 @@ class _WithLabelledTarget(Question):
     classes: str = ""
 
     @property
-    def clouds(self) -> tuple[tuple[Array, Array], ...]:
+    def clouds(self) -> tuple[Cloud, ...]:
         return ((self.target, self.target_weights),)
 
     def _check(self, points: Array, known: int) -> None:
@@ -306,7 +306,7 @@ class InterpolateRecords(_WithFrame):
     reference_weights: Array
 
     @property
-    def clouds(self) -> tuple[tuple[Array, Array], ...]:
+    def clouds(self) -> tuple[Cloud, ...]:
         return (*super().clouds, (self.reference, self.reference_weights))
 
     def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:

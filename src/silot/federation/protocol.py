@@ -98,6 +98,20 @@ _CURES = {
     "policy-support": "its policy wants a reference with more atoms. Raise the support",
     "policy-records": "it has fewer records than its policy answers about",
     "policy-distances": "its policy does not allow telling distances",
+    "policy-weights": "its policy wants each weight shared by several atoms. Leave weights out, "
+    "or set class_tolerance=0, or ask for Policy(shared_weights=1)",
+    "policy-reach": "its policy refuses an atom far from the others, which would single records "
+    "out. Scale the features, or ask for a larger Policy(reach=...)",
+    "policy-t": "its policy wants a larger t: near 0 an interpolant is the records themselves",
+    "policy-size": "its policy wants references of one size, for two sizes differ by single "
+    "records. Give the same support as before, or ask for Policy(one_size=False)",
+    "policy-reference": "its policy tells cell means for one public reference only. Use its "
+    "Policy(reference_seed=...), or ask for Policy(level='record')",
+    "policy-cells": "its policy does not allow this disclosure level, save for means of many "
+    "records. Lower the support, or ask for Policy(level='record')",
+    "policy-repeats": "it has told as many distances as its policy allows",
+    "policy-budget": "its policy has no budget for differentially private releases. Ask for "
+    "Policy(privacy_epsilon=...)",
     "labels-absent": "its records have no labels. Leave the label option out",
     "dimension-mismatch": "its records have another number of features than the reference",
     "holder-timeout": "it did not answer in time. Raise the timeout",

@@ -25,6 +25,8 @@ from .message import Message, Scalar, decode, encode
 Array = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.int64]
 Names = npt.NDArray[np.str_]
+Cloud = tuple[Array, Array]
+"""Atoms and their weights."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,8 +51,8 @@ class Question:
     tells_distance: ClassVar[bool] = False
 
     @property
-    def clouds(self) -> tuple[tuple[Array, Array], ...]:
-        """Atoms and weights of every measure it brings along."""
+    def clouds(self) -> tuple[Cloud, ...]:
+        """Every measure it brings along."""
         return ()
 
 
@@ -113,7 +115,7 @@ class _WithReference(Question):
     p: int = 2
 
     @property
-    def clouds(self) -> tuple[tuple[Array, Array], ...]:
+    def clouds(self) -> tuple[Cloud, ...]:
         return ((self.reference, self.reference_weights),)
 
     def _check(self, points: Array) -> None:
@@ -196,7 +198,7 @@ class _WithTarget(Interpolate):
     target_weights: Array
 
     @property
-    def clouds(self) -> tuple[tuple[Array, Array], ...]:
+    def clouds(self) -> tuple[Cloud, ...]:
         return (*super().clouds, (self.target, self.target_weights))
 
     def _common(self, found: Interpolant) -> dict[str, Scalar]:

@@ -50,12 +50,14 @@ class Plan:
         missing = dict(found.missing)
         question = Target.of_barycenter(found).distance_question(self.label_weight, self.embedding)
         answers = yield dict.fromkeys(found.names, question)
-        present = self.present(answers, found.names, missing)
+        untold = [name for name in found.names if _keeps_distance(answers.get(name))]
+        asked = [name for name in found.names if name not in untold]
+        told = present(answers, asked, missing, self.quorum - len(untold))
         distances = {
             name: told_distance(required(answers, name), name, "barycenter", self.reference.seed)
-            for name in present
+            for name in told
         }
-        return self.result(found, distances, missing)
+        return self.result(found, distances, missing, untold)
 
     def find(self) -> Steps[Found]:
         """Find the barycenter, without asking for distances to it."""
@@ -148,15 +150,19 @@ class Plan:
         return present(answers, names, missing, self.quorum)
 
     def result(
-        self, found: Found, distances: Mapping[str, Distance], missing: Mapping[str, Failure]
+        self,
+        found: Found,
+        distances: Mapping[str, Distance],
+        missing: Mapping[str, Failure],
+        untold: Sequence[str] = (),
     ) -> Barycenter:
-        """Barycenter with the holders' distances to it."""
+        """Barycenter with the distances to it that holders told."""
         centre = found.centre
-        for name in sorted(set(found.names) - set(distances)):
+        for name in sorted(set(found.names) - set(distances) - set(untold)):
             centre.drop(name)
         found = replace(found, missing=missing)
         objective = centre.objective
-        if not found.classes:
+        if not found.classes and not untold:
             exact = [share * distances[name].upper ** 2 for name, share in centre.shares.items()]
             objective = min(objective, sum(exact))
         return Barycenter(
@@ -167,7 +173,7 @@ class Plan:
             lower=min(centre.lower, objective),
             distances=dict(distances),
             shares=dict(centre.shares),
-            status=self._status(found),
+            status=self._status(found) + _untold_text(untold),
             converged=found.settled,
             seed=self.reference.seed,
             history=tuple(centre.history),
@@ -185,6 +191,15 @@ class Plan:
         if not all(coupling.optimal for coupling in found.centre.couplings.values()):
             text += "; a plan was not proven optimal, rescale the features"
         return text + missing_text(found.missing)
+
+
+def _keeps_distance(answer: Answer | Failure | None) -> bool:
+    """Whether a holder took part and only keeps its distance to the result to itself."""
+    return isinstance(answer, Failure) and answer.code == "policy-distances"
+
+
+def _untold_text(untold: Sequence[str]) -> str:
+    return f"; {', '.join(untold)} told no distance to it" if untold else ""
 
 
 def _allot(masses: Array, size: int) -> Codes:

@@ -15,6 +15,7 @@ from ..federation.answer import Answer, Array, Failure
 from ..federation.protocol import COORDINATOR, Answers, Steps, ask, failure_error, required
 from ..federation.question import Answerer, Describe, Question
 from ..federation.question import Moments as AskMoments
+from ..federation.reference import draw_reference
 from ..measure import Covariance, Embedding
 from ..transport._check import as_points, as_weights, real, whole
 from ..transport.moments import Moments, gelbrich_of_moments
@@ -105,11 +106,7 @@ class Reference:
                 )
             return self.points, self.weights
         size = self.support or min(description.records.values())
-        # A stream of its own: users draw their data from default_rng(seed) too, and a reference
-        # that equals the data makes every method look exact. Zeros at the end of a seed change
-        # nothing, hence the 5.
-        rng = np.random.default_rng([self.seed, 5])
-        drawn = rng.standard_normal((size, description.dimension))
+        drawn = draw_reference(self.seed, size, description.dimension)
         return self.mean + self.scale * drawn, np.full(size, 1.0 / size)
 
 

@@ -136,7 +136,7 @@ def ranking_figure(ranked: Sequence[Contribution], target: str) -> Picture:
     )
 
 
-def heat_map(names: Sequence[str], between: Array, to_target: Array) -> Picture:
+def heat_map(names: Sequence[str], between: Array, to_target: Array, note: str = "") -> Picture:
     """Distances between holders, below a strip of their distances to the target."""
     n = len(names)
     step = -(-n // _LABELLED_TICKS)
@@ -190,7 +190,7 @@ def heat_map(names: Sequence[str], between: Array, to_target: Array) -> Picture:
                     axes.text(j, i, text, ha="center", va="center", color=shade, fontsize=size)
         figure.colorbar(image, ax=[top, bottom], shrink=0.7, label="distance", pad=0.02)
 
-    caption = "Dark is close. The strip on top shows distances to the target."
+    caption = f"Dark is close. The strip on top shows distances to the target.{note}"
     if step > 1:
         caption += f" Every {_ordinal(step)} holder is named."
     return picture(
@@ -202,7 +202,11 @@ def heat_map(names: Sequence[str], between: Array, to_target: Array) -> Picture:
 
 
 def holder_map(
-    names: Sequence[str], ranks: Sequence[int], between: Array, to_target: Array
+    names: Sequence[str],
+    ranks: Sequence[int],
+    between: Array,
+    to_target: Array,
+    note: str = "",
 ) -> Picture | None:
     """Holders as points of a plane; ``None`` where distances are not known."""
     distances = between
@@ -242,7 +246,7 @@ def holder_map(
     caption = (
         f"Holders whose data are similar lie close together. The two axes show "
         f"{100 * shown:.0f} % of the variance (classical scaling); what they do not show can make "
-        "holders look closer than they are."
+        f"holders look closer than they are.{note}"
     )
     if len(points) > n:
         caption += " The star is the target."

@@ -231,10 +231,17 @@ def between(found: Contributions) -> Between | None:
         ]
         columns = (Column("holder", numeric=False), *(Column(name) for name in shown))
         table = Table("Distances between holders with their certified bounds.", columns, rows)
+    ranks = [item.rank for item in ranked]
+    if found.labels != "classes":
+        picture = holder_map(names, ranks, values, target)
+        return Between(heat_map(names, values, target), table, picture)
+    # Distances to the target count labels and those between holders do not: one map of both
+    # would be wrong.
+    apart = np.full_like(target, np.nan)
     return Between(
-        heat_map(names, values, target),
+        heat_map(names, values, target, " They count labels; those between holders do not."),
         table,
-        holder_map(names, [item.rank for item in ranked], values, target),
+        holder_map(names, ranks, values, apart, " Of features alone, without labels."),
     )
 
 

@@ -38,7 +38,7 @@ class Barycenter(Billed):
     lower
         Certified lower bound of the objective of *every* measure ``Q``.
     distances
-        ``Distance`` of every holder that took part to the barycenter.
+        ``Distance`` of every holder that took part to the barycenter, and told it.
     shares
         The :math:`\lambda_i` that were used, by holder; they sum to 1.
     history

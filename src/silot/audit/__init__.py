@@ -1,0 +1,1 @@
+"""Audits: what a party of a run could compute from what it saw."""

@@ -1,0 +1,53 @@
+"""Questions that are answered with noise, and charged to the holder's ledger."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ..errors import InputError
+from .answer import Answer
+from .disclosure import Disclosure
+from .question import Array, Codes, Names, Question
+
+
+@dataclass(frozen=True, kw_only=True)
+class Release(Question):
+    r"""Base of questions whose answer is differentially private.
+
+    A release is a vector of integers of the records, :math:`f(D)`, plus discrete Gaussian noise
+    of scale :math:`\Delta / \mu`, with :math:`\Delta` the most that adding or removing one record
+    moves :math:`f` in the Euclidean norm. The holder draws the noise and charges ``privacy_mu``
+    to its ledger first; the exact vector never leaves it.
+
+    Attributes
+    ----------
+    privacy_mu
+        What the release spends: zero-concentrated differential privacy with
+        :math:`\rho = \mu^2 / 2`.
+    """
+
+    mechanism: ClassVar[str] = ""
+    level: ClassVar[Disclosure] = Disclosure.SKETCH
+
+    privacy_mu: float
+
+    @property
+    def sensitivity(self) -> float:
+        """Most that one record moves ``exact``, in the Euclidean norm."""
+        raise InputError(f"{type(self).__name__} is not a question.", code="question-unknown")
+
+    def exact(self, points: Array, masses: Array, labels: Names | None = None) -> Codes:
+        """The vector before noise, from records and what each counts for (1 without weights)."""
+        raise InputError(f"{type(self).__name__} is not a question.", code="question-unknown")
+
+    def answer_of(self, noisy: Codes) -> Answer:
+        """The answer, from the vector with its noise."""
+        raise InputError(f"{type(self).__name__} is not a question.", code="question-unknown")
+
+    def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
+        """Refuse: only a holder with a ledger answers a release."""
+        raise InputError(
+            f"{self.kind!r} is answered with noise, by a holder with a ledger.",
+            code="ledger-absent",
+        )

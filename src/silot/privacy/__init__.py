@@ -1,0 +1,1 @@
+"""Differentially private releases: sketches, noise, accounting and the ledger."""
