@@ -3,7 +3,7 @@
 Run with ``make bench``, or ``python -m benchmarks`` from the root of the repository.
 """
 
-from benchmarks import accuracy, memory, report, solvers, valuation
+from benchmarks import accuracy, memory, report, sketch, solvers, valuation
 
 
 def main() -> None:
@@ -12,6 +12,7 @@ def main() -> None:
     memory.main()
     valuation.main()
     report.main()
+    sketch.main()
     accuracy.main()
 
 

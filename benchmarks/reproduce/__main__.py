@@ -10,14 +10,17 @@ from collections.abc import Callable
 from pathlib import Path
 
 from . import (
+    audits,
     fedbary_gaussians,
     fedwad_digits,
     fedwad_rounds,
     fedwad_samples,
     records_noise,
     records_removal,
+    sketch_accuracy,
     triangle_hidden,
     triangle_images,
+    triangle_privacy,
     triangle_shift,
     triangle_unbalanced,
     value_clients,
@@ -39,7 +42,10 @@ REPRODUCTIONS: dict[str, Callable[[Context], Report]] = {
     "removal": records_removal.run,
     "duplication": value_duplication.run,
     "barycenter": fedbary_gaussians.run,
+    "sketch": sketch_accuracy.run,
     "valuation_time": value_time.run,
+    "trianglewad-privacy": triangle_privacy.run,
+    "audits": audits.run,
 }
 
 

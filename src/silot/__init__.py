@@ -15,12 +15,22 @@ from .api import (
     value_holders,
     value_records,
 )
+from .api_sketch import sketches
+from .audit import audit
 from .errors import SilotError
 from .federation import Holder, LocalFederation, Own, Policy, Transcript
 from .loading import load_measure
 from .measure import Measure
 from .protocols import METHODS
-from .results import Barycenter, Contributions, Distance, DistanceMatrix, RecordScores
+from .results import (
+    Audit,
+    Barycenter,
+    Contributions,
+    Distance,
+    DistanceMatrix,
+    RecordScores,
+    Sketches,
+)
 
 try:
     __version__ = version("silot")
@@ -29,6 +39,7 @@ except PackageNotFoundError:  # a source tree that was not installed
 
 __all__ = [
     "METHODS",
+    "Audit",
     "Barycenter",
     "Contributions",
     "Distance",
@@ -40,12 +51,15 @@ __all__ = [
     "Policy",
     "RecordScores",
     "SilotError",
+    "Sketches",
     "Transcript",
+    "audit",
     "barycenter",
     "distance",
     "distance_matrix",
     "load_measure",
     "pooled_distance",
+    "sketches",
     "transport",
     "value_holders",
     "value_records",

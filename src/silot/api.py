@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
-import numpy.typing as npt
-
-from .errors import InputError, MismatchError
+from ._holders import Data, checked_measures, named_holders, unreserved
+from .api_sketch import run_sketch_distance, run_sketches
+from .errors import InputError
 from .federation.holder import Own
 from .federation.local import LocalFederation, Progress
 from .federation.protocol import COORDINATOR
-from .measure import Covariance, Measure
+from .measure import Covariance
 from .protocols._target import LabelMetric
 from .protocols.contributions import contributions
 from .protocols.fedbary import fedbary
@@ -20,8 +20,7 @@ from .protocols.pooled import pooled
 from .protocols.records import records
 from .protocols.registry import method_named
 from .results import Barycenter, Contributions, Distance, DistanceMatrix, RecordScores
-
-Data = Measure | npt.ArrayLike
+from .secure import run_secure
 
 
 def distance(
@@ -43,8 +42,9 @@ def distance(
     x, y
         Measures, or arrays (n, d) of records with uniform weights.
     method
-        ``"direct"``, ``"fedwad"`` or ``"trianglewad"``; ``silot.METHODS`` says what each
-        discloses, needs and guarantees.
+        ``"direct"``, ``"fedwad"``, ``"trianglewad"`` or ``"sketch"``; ``silot.METHODS`` says
+        what each discloses, needs and guarantees. ``"secure"`` computes on secret shares, all
+        parties simulated here (see ``silot.secure``).
     labels
         Whether to compare labelled records, through their OTDD vectors.
     covariance
@@ -72,10 +72,16 @@ def distance(
     >>> round(distance(x, x + [3.0, 4.0]).value, 6)
     5.0
     """
-    protocol = method_named(method).protocol(
-        "x", "y", **options, embedding=covariance if labels else "none"
-    )
-    federation = LocalFederation(_checked({"x": x, "y": y}, labels))
+    embedding = covariance if labels else "none"
+    if method == "secure":
+        measures = checked_measures({"x": x, "y": y}, labels)
+        first, second = {"x": measures["x"]}, {"y": measures["y"]}
+        return run_secure(first, second, embedding=embedding, progress=progress, **options)
+    if method == "sketch":
+        measures = checked_measures({"x": x, "y": y}, labels)
+        return run_sketch_distance(measures, embedding=embedding, progress=progress, **options)
+    protocol = method_named(method).protocol("x", "y", **options, embedding=embedding)
+    federation = LocalFederation(checked_measures({"x": x, "y": y}, labels))
     return federation.run(protocol, progress=progress)
 
 
@@ -96,7 +102,7 @@ def distance_matrix(
         Measures or arrays by name; a sequence is named ``"0"``, ``"1"`` and so on.
     method, labels, covariance, **options
         As ``distance``. Every pair uses the same seed, so that the order of holders changes
-        nothing.
+        nothing. With ``"sketch"`` one release of every holder serves all pairs.
     progress
         Called with the number of pairs done and of all pairs.
 
@@ -116,19 +122,26 @@ def distance_matrix(
            [1., 0., 2.],
            [3., 2., 0.]])
     """
-    named = _named(holders)
+    named = named_holders(holders)
     if len(named) < 2:
         raise InputError(
             f"{len(named)} holder(s) given; a matrix needs two or more.", code="holder-names"
         )
-    chosen = method_named(method)
+    chosen = method_named("direct" if method == "secure" else method)
     embedding = covariance if labels else "none"
-    federation = LocalFederation(_checked(named, labels))
+    measures = checked_measures(named, labels)
+    if method == "sketch":
+        return run_sketches(measures, embedding=embedding, **options).matrix()
+    federation = LocalFederation(measures)
     couples = list(combinations(named, 2))
     pairs: dict[tuple[str, str], Distance] = {}
     for a, b in couples:
-        protocol = chosen.protocol(a, b, **options, embedding=embedding)
-        pairs[(a, b)] = federation.run(protocol)
+        if method == "secure":
+            first, second = {a: measures[a]}, {b: measures[b]}
+            pairs[(a, b)] = run_secure(first, second, embedding=embedding, **options)
+        else:
+            protocol = chosen.protocol(a, b, **options, embedding=embedding)
+            pairs[(a, b)] = federation.run(protocol)
         if progress is not None:
             progress(len(pairs), len(couples))
     return DistanceMatrix(
@@ -140,6 +153,7 @@ def pooled_distance(
     sellers: Mapping[str, Data],
     buyer: Data,
     *,
+    method: str = "trianglewad",
     labels: bool = False,
     covariance: Covariance = "diagonal",
     progress: Callable[[Progress], None] | None = None,
@@ -153,10 +167,13 @@ def pooled_distance(
         Measures or arrays by name.
     buyer
         The coordinator's own measure.
+    method
+        ``"trianglewad"``, or ``"secure"`` on secret shares.
     labels, covariance, progress
         As ``distance``.
     **options
-        Options of ``silot.protocols.pooled``, such as ``hidden``, ``samples`` and ``t``.
+        Options of ``silot.protocols.pooled``, such as ``hidden``, ``samples`` and ``t``; with
+        ``"secure"`` those of ``silot.secure.SecureOptions``.
 
     Returns
     -------
@@ -173,15 +190,24 @@ def pooled_distance(
     >>> result.lower <= 5.0 <= result.upper
     True
     """
-    checked = _checked({**_unreserved(sellers), COORDINATOR: buyer}, labels)
+    checked = checked_measures({**unreserved(sellers), COORDINATOR: buyer}, labels)
+    embedding = covariance if labels else "none"
+    if method == "secure":
+        buyers = {COORDINATOR: checked.pop(COORDINATOR)}
+        return run_secure(checked, buyers, embedding=embedding, progress=progress, **options)
+    if method != "trianglewad":
+        raise InputError(
+            f"method is {method!r}; give 'trianglewad' or 'secure'.", code="option-method"
+        )
     own = Own(checked.pop(COORDINATOR))
-    protocol = pooled(list(sellers), own=own, embedding=covariance if labels else "none", **options)
+    protocol = pooled(list(sellers), own=own, embedding=embedding, **options)
     return LocalFederation(checked).run(protocol, progress=progress)
 
 
 def barycenter(
     holders: Mapping[str, Data] | Sequence[Data],
     *,
+    method: str = "fedbary",
     labels: bool = False,
     progress: Callable[[Progress], None] | None = None,
     **options: Any,
@@ -192,12 +218,15 @@ def barycenter(
     ----------
     holders
         Measures or arrays by name; a sequence is named ``"0"``, ``"1"`` and so on.
+    method
+        ``"fedbary"``, or ``"sketch"``: from one differentially private release of each holder.
     labels
         Find it class by class; its atoms then have labels.
     progress
         Called after every exchange.
     **options
-        Options of ``silot.protocols.fedbary``, such as ``weights``, ``support`` and ``rounds``.
+        ``weights``, ``support`` and ``rounds``; other options of ``silot.protocols.fedbary`` or
+        of ``silot.sketches``.
 
     Returns
     -------
@@ -215,7 +244,14 @@ def barycenter(
     >>> round(result.objective, 6)
     4.0
     """
-    measures = _checked(_named(holders), labels)
+    measures = checked_measures(named_holders(holders), labels)
+    if method == "sketch":
+        own_options = {k: options.pop(k) for k in ("weights", "support", "rounds") if k in options}
+        embedding = "diagonal" if labels else "none"
+        found = run_sketches(measures, embedding=embedding, progress=progress, **options)
+        return found.barycenter(**own_options)
+    if method != "fedbary":
+        raise InputError(f"method is {method!r}; give 'fedbary' or 'sketch'.", code="option-method")
     federation = LocalFederation(measures)
     return federation.run(fedbary(list(measures), labels=labels, **options), progress=progress)
 
@@ -246,7 +282,8 @@ def value_holders(
         Called after every exchange.
     **options
         Options of ``silot.protocols.contributions``, such as ``method``, ``support``,
-        ``class_tolerance``, ``between`` and ``seed``.
+        ``class_tolerance``, ``between`` and ``seed``. With ``method="sketch"`` those of
+        ``silot.sketches``; labels are then compared as vectors.
 
     Returns
     -------
@@ -263,13 +300,19 @@ def value_holders(
     >>> result.ranking[0].holder, round(result.shares["near"], 3)
     ('near', 0.938)
     """
-    named = _named(holders)
+    named = named_holders(holders)
     own = None
     if validation is not None:
-        checked = _checked({**_unreserved(named), COORDINATOR: validation}, labels)
+        checked = checked_measures({**unreserved(named), COORDINATOR: validation}, labels)
         own = Own(checked.pop(COORDINATOR))
     else:
-        checked = _checked(_unreserved(named), labels)
+        checked = checked_measures(unreserved(named), labels)
+    if options.get("method") == "sketch":
+        embedding = "diagonal" if labels else "none"
+        del options["method"]
+        return run_sketches(
+            checked, own=own, embedding=embedding, progress=progress, **options
+        ).values()
     protocol = contributions(
         list(checked), own=own, labels=_label_option(labels, label_metric), **options
     )
@@ -328,28 +371,12 @@ def value_records(
     >>> np.flatnonzero(value_records(x[:60], x[60:]).flagged)
     array([7])
     """
-    checked = _checked({**_unreserved({name: holder}), COORDINATOR: validation}, labels)
+    checked = checked_measures({**unreserved({name: holder}), COORDINATOR: validation}, labels)
     own = Own(checked.pop(COORDINATOR))
     protocol = records(
         name, own=own, labels=_label_option(labels, label_metric), seed=seed, **options
     )
     return LocalFederation(checked).run(protocol, progress=progress)
-
-
-def _named(holders: Mapping[str, Data] | Sequence[Data]) -> dict[str, Data]:
-    if isinstance(holders, Mapping):
-        named = dict(holders)
-    else:
-        named = {str(k): data for k, data in enumerate(holders)}
-    if not named:
-        raise InputError("no holder is given; one or more are needed.", code="holder-names")
-    return named
-
-
-def _unreserved(named: Mapping[str, Data]) -> Mapping[str, Data]:
-    if COORDINATOR in named:
-        raise InputError(f"no holder may be called {COORDINATOR!r}.", code="holder-names")
-    return named
 
 
 def _label_option(labels: bool, metric: str) -> LabelMetric:
@@ -359,23 +386,3 @@ def _label_option(labels: bool, metric: str) -> LabelMetric:
             code="option-label-metric",
         )
     return metric if labels else "none"
-
-
-def _checked(holders: Mapping[str, Data], labels: bool) -> dict[str, Measure]:
-    """Turn data into measures that fit together, before any question is sent."""
-    measures = {name: Measure.of(data) for name, data in holders.items()}
-    first_name, first = next(iter(measures.items()))
-    for name, measure in measures.items():
-        if measure.dimension != first.dimension:
-            raise MismatchError(
-                f"{first_name!r} has {first.dimension} features and {name!r} has "
-                f"{measure.dimension}. Give both the same features in the same order.",
-                code="dimension-mismatch",
-            )
-        if labels and not measure.labelled:
-            raise InputError(
-                f"{name!r} has no labels. Give Measure(points, labels=...), or leave the label "
-                "option out.",
-                code="labels-absent",
-            )
-    return measures

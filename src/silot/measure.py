@@ -30,7 +30,7 @@ class Measure:
         Records by rows, shape (n, d), finite numbers. Copied to float64.
     weights
         Masses (n,), zero or more; normalised to sum 1. ``None`` means uniform. ``masses`` keeps
-        what each record counts for before that: the weights as given, 1 where all are equal.
+        what each record counts for before that: the weights as given, 1 where none were.
     labels
         One label a record, of any type that can be compared. ``None`` for unlabelled data.
 
@@ -62,7 +62,7 @@ class Measure:
         cloud = as_points(points, "points").copy()
         masses = as_weights(weights, len(cloud))
         kinds = None if labels is None else _as_labels(labels, len(cloud))
-        counts = _counts(weights, masses)
+        counts = _counts(weights, len(cloud))
         for array in (cloud, masses, kinds, counts):
             if array is not None:
                 array.setflags(write=False)
@@ -94,7 +94,7 @@ class Measure:
     def weighted(self) -> bool:
         """Whether records of positive weight differ in weight."""
         used = self.masses[self.masses > 0]
-        return bool(np.ptp(used) > 0)
+        return bool(np.ptp(used) > 1e-12 * used.max())
 
     @property
     def labelled(self) -> bool:
@@ -126,15 +126,13 @@ class Measure:
         return f"Measure({self.size} records, {self.dimension} features{classes})"
 
 
-def _counts(given: npt.ArrayLike | None, weights: Array) -> Array:
-    """What each record counts for: its weight as given, 1 when all weights are equal.
+def _counts(given: npt.ArrayLike | None, size: int) -> Array:
+    """What each record counts for: its weight as given, 1 without weights.
 
-    A release must not depend on the sum of all weights, which every record changes.
+    A release must not depend on the sum of all weights, nor on whether all are equal: every
+    record changes either.
     """
-    used = weights > 0
-    if given is None or np.ptp(weights[used]) <= 1e-12 * weights[used].max():
-        return used.astype(np.float64)
-    return np.asarray(given, dtype=np.float64).copy()
+    return np.ones(size) if given is None else np.asarray(given, dtype=np.float64).copy()
 
 
 def _name(label: Any) -> str:

@@ -100,7 +100,8 @@ def options(method: str, problem: Problem, seed: int) -> dict[str, object]:
     return {}
 
 
-@pytest.mark.parametrize("method", list(silot.METHODS))
+# A sketch has no certified bounds.
+@pytest.mark.parametrize("method", sorted(set(silot.METHODS) - {"sketch"}))
 @pytest.mark.parametrize("block", range(8))
 def test_exact_distance_lies_between_the_bounds_and_so_does_the_value(
     method: str, block: int

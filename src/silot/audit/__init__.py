@@ -1,1 +1,5 @@
 """Audits: what a party of a run could compute from what it saw."""
+
+from .run import ATTACKS, audit
+
+__all__ = ["ATTACKS", "audit"]

@@ -9,7 +9,7 @@ import typer
 
 from .. import __version__
 from ..errors import SilotError
-from . import barycenter, demo, distances, methods, valuation
+from . import audit, barycenter, demo, distances, ledger, methods, secure, valuation
 from .console import ERRORS
 
 EPILOG = (
@@ -48,6 +48,9 @@ distances.register(app)
 valuation.register(app)
 barycenter.register(app)
 methods.register(app)
+audit.register(app)
+ledger.register(app)
+secure.register(app)
 demo.register(app)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -27,11 +28,17 @@ from .console import (
     steps,
 )
 from .options import (
+    BudgetOption,
     ColumnsOption,
+    DeltaOption,
+    EpsilonOption,
     HoldersArgument,
     JsonOption,
     LabelColumnOption,
     LabelsOption,
+    LedgersOption,
+    MassOption,
+    PublicOption,
     RoundsOption,
     SeedOption,
     SupportOption,
@@ -40,7 +47,15 @@ from .options import (
     check_outputs,
     given,
     load_holders,
+    sketch_options,
 )
+
+
+class BarycenterMethod(StrEnum):
+    """How the barycenter is found."""
+
+    fedbary = "fedbary"
+    sketch = "sketch"
 
 
 def register(app: typer.Typer) -> None:
@@ -50,6 +65,9 @@ def register(app: typer.Typer) -> None:
 
 def barycenter_command(
     holders: HoldersArgument,
+    method: Annotated[
+        BarycenterMethod, typer.Option("--method", "-m", help="FedBary, or private sketches.")
+    ] = BarycenterMethod.fedbary,
     weights: Annotated[
         str | None,
         typer.Option(help="Weight of each holder, comma separated, in their order."),
@@ -60,6 +78,12 @@ def barycenter_command(
     columns: ColumnsOption = None,
     support: SupportOption = None,
     rounds: RoundsOption = None,
+    public: PublicOption = None,
+    privacy_epsilon: EpsilonOption = None,
+    privacy_delta: DeltaOption = None,
+    mass_limit: MassOption = None,
+    ledgers: LedgersOption = None,
+    budget: BudgetOption = None,
     out: Annotated[
         Path | None, typer.Option(help="Save the barycenter's atoms to this .npz file.")
     ] = None,
@@ -70,21 +94,26 @@ def barycenter_command(
     transcript: TranscriptOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Barycenter of the holders (FedBary), and how far each of them is from it."""
+    """Barycenter of the holders, and how far each of them is from it."""
     check_outputs(out, transcript)
     if out is not None and out.suffix != ".npz":
         raise FileError(f"{out.name} is no .npz file. Give --out NAME.npz.", code="file-kind")
     if plot is not None:
         check_figure(plot)
     loaded = load_holders(holders, label_column, weight_column, columns, labels)
+    options = sketch_options(
+        public, privacy_epsilon, privacy_delta, mass_limit, ledgers, budget, label_column, columns
+    )
     with steps("barycenter") as progress:
         result = barycenter(
             loaded,
+            method=method.value,
             labels=labels,
             weights=_weights(weights, list(loaded)),
             seed=seed,
             progress=progress,
             **given(support=support, rounds=rounds),
+            **options,
         )
     save_transcript(result, transcript)
     if out is not None:

@@ -87,10 +87,13 @@ def bill_rows(result: Billed) -> dict[str, str]:
     disclosed = result.disclosure
     if disclosed == "record":
         disclosed = "record: every record can be computed back from the messages"
-    return {
+    rows = {
         "bill": f"{result.rounds} rounds, {traffic(result)}, {result.seconds:.2f} s",
         "disclosed": disclosed,
     }
+    if result.privacy_mu > 0:
+        rows["charged"] = f"mu {result.privacy_mu:.4g} to each holder's ledger, at most"
+    return rows
 
 
 def show_rows(rows: dict[str, str]) -> None:

@@ -14,7 +14,6 @@ from ..demo import demo_holders, demo_images, demo_validation
 from ..errors import FileError
 from ..files import write_whole
 from ..measure import Measure
-from ..protocols.registry import METHODS
 from ..results import Contributions, DistanceMatrix
 from .console import OUT, interval, number, progress_bar, save_figure, short_status, traffic
 from .valuation import ranking_table
@@ -50,7 +49,7 @@ def demo_command(
     holders = demo_holders(seed)
     pairs = len(holders) * (len(holders) - 1) // 2
     with progress_bar("silot demo") as bar:
-        task = bar.add_task("pairs", total=pairs * len(METHODS))
+        task = bar.add_task("pairs", total=pairs * len(_OPTIONS))
         results = [
             distance_matrix(
                 holders,
@@ -59,7 +58,7 @@ def demo_command(
                 progress=lambda *_: bar.advance(task),
                 **_OPTIONS[name],
             )
-            for name in METHODS
+            for name in _OPTIONS
         ]
     picture, record, page = out / "distances.png", out / "distances.json", out / "report.html"
     save_figure(_draw(results), picture)

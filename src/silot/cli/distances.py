@@ -11,11 +11,13 @@ from rich.markup import escape
 from rich.table import Table
 
 from ..api import distance_matrix, pooled_distance
+from ..api_sketch import run_sketch_distance
 from ..errors import MismatchError
 from ..federation.local import LocalFederation
 from ..measure import Measure
 from ..protocols.registry import method_named
 from ..results import Distance, DistanceMatrix
+from ..secure import run_secure
 from .console import (
     OUT,
     bill_rows,
@@ -32,18 +34,29 @@ from .console import (
     traffic,
 )
 from .options import (
+    BudgetOption,
     ColumnsOption,
     Covariance,
     CovarianceOption,
+    DeltaOption,
+    DiameterOption,
+    EpsilonOption,
     JsonOption,
     LabelColumnOption,
     LabelsOption,
+    LedgersOption,
+    MassOption,
+    PublicOption,
     RoundsOption,
+    SecureScaleOption,
     SeedOption,
     SupportOption,
     TranscriptOption,
+    TwoPartyOption,
     WeightColumnOption,
+    given,
     load_holders,
+    sketch_options,
 )
 
 
@@ -53,6 +66,8 @@ class MethodName(StrEnum):
     direct = "direct"
     fedwad = "fedwad"
     trianglewad = "trianglewad"
+    sketch = "sketch"
+    secure = "secure"
 
 
 class Interpolation(StrEnum):
@@ -98,6 +113,15 @@ def distance_command(
     interpolation: InterpolationOption = Interpolation.auto,
     reference_mean: MeanOption = None,
     reference_scale: ScaleOption = None,
+    public: PublicOption = None,
+    privacy_epsilon: EpsilonOption = None,
+    privacy_delta: DeltaOption = None,
+    mass_limit: MassOption = None,
+    ledgers: LedgersOption = None,
+    budget: BudgetOption = None,
+    scale: SecureScaleOption = None,
+    two_party: TwoPartyOption = None,
+    diameter: DiameterOption = None,
     seed: SeedOption = 0,
     transcript: TranscriptOption = None,
     json: JsonOption = False,
@@ -107,7 +131,30 @@ def distance_command(
         check_writable(transcript)
     holders = load_holders([a, b], label_column, weight_column, columns, labels)
     options = _options(support, rounds, t, interpolation, reference_mean, reference_scale)
+    options |= sketch_options(
+        public, privacy_epsilon, privacy_delta, mass_limit, ledgers, budget, label_column, columns
+    )
+    options |= given(scale=scale, two_party=two_party, diameter=diameter)
     first, second = holders
+    if method is MethodName.secure:
+        _check_dimensions(holders)
+        embedding = covariance.value if labels else "none"
+        sides = {first: holders[first]}, {second: holders[second]}
+        with steps("secure") as progress:
+            result = run_secure(*sides, embedding=embedding, p=p, progress=progress, **options)
+        save_transcript(result, transcript)
+        _show(result, json)
+        return
+    if method is MethodName.sketch:
+        _check_dimensions(holders)
+        embedding = covariance.value if labels else "none"
+        with steps("sketch") as progress:
+            result = run_sketch_distance(
+                holders, embedding=embedding, p=p, seed=seed, progress=progress, **options
+            )
+        save_transcript(result, transcript)
+        _show(result, json)
+        return
     protocol = method_named(method).protocol(
         first, second, p=p, seed=seed, embedding=str(covariance) if labels else "none", **options
     )
@@ -131,6 +178,12 @@ def matrix_command(
     interpolation: InterpolationOption = Interpolation.auto,
     reference_mean: MeanOption = None,
     reference_scale: ScaleOption = None,
+    public: PublicOption = None,
+    privacy_epsilon: EpsilonOption = None,
+    privacy_delta: DeltaOption = None,
+    mass_limit: MassOption = None,
+    ledgers: LedgersOption = None,
+    budget: BudgetOption = None,
     seed: SeedOption = 0,
     plot: Annotated[Path | None, typer.Option(help="Draw a heat map to this file.")] = None,
     json: JsonOption = False,
@@ -140,6 +193,9 @@ def matrix_command(
         check_figure(plot)
     loaded = load_holders(holders, label_column, weight_column, columns, labels)
     options = _options(support, rounds, t, interpolation, reference_mean, reference_scale)
+    options |= sketch_options(
+        public, privacy_epsilon, privacy_delta, mass_limit, ledgers, budget, label_column, columns
+    )
     with progress_bar(f"{method}") as bar:
         task = bar.add_task("pairs", total=len(loaded) * (len(loaded) - 1) // 2)
         result = distance_matrix(
@@ -227,7 +283,7 @@ def _options(
     return {name: value for name, value in given.items() if value is not None}
 
 
-def _run(holders: dict[str, Measure], protocol: Any) -> Distance:
+def _check_dimensions(holders: dict[str, Measure]) -> None:
     first, second = holders.values()
     if first.dimension != second.dimension:
         # Before any question is sent; the protocol would find out in its first round.
@@ -236,6 +292,10 @@ def _run(holders: dict[str, Measure], protocol: Any) -> Distance:
             "Give both the same features in the same order.",
             code="dimension-mismatch",
         )
+
+
+def _run(holders: dict[str, Measure], protocol: Any) -> Distance:
+    _check_dimensions(holders)
     with steps(protocol.name) as progress:
         return LocalFederation(holders).run(protocol, progress=progress)
 
@@ -248,11 +308,19 @@ def _show(result: Distance, json: bool) -> None:
         {
             f"W{result.p}": f"{result.value:.6g}",
             "bounds": interval(result),
+            **_likely(result),
             "method": f"{result.method}, {' and '.join(result.holders)}",
             "status": result.status,
             **bill_rows(result),
         }
     )
+
+
+def _likely(result: Distance) -> dict[str, str]:
+    if result.interval is None:
+        return {}
+    low, high = result.interval
+    return {"likely": f"{low:.4g} to {high:.4g} (95 %, noise and sampling; not certified)"}
 
 
 def _show_matrix(result: DistanceMatrix) -> None:

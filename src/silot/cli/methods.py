@@ -9,6 +9,7 @@ import typer
 from rich.table import Table
 
 from ..protocols.registry import METHODS
+from ..secure import SECURE
 from .console import OUT
 
 
@@ -34,12 +35,12 @@ def methods_command(
                         "privacy": method.privacy,
                         "options": list(method.options),
                     }
-                    for method in METHODS.values()
+                    for method in (*METHODS.values(), SECURE)
                 ]
             )
         )
         return
-    for method in METHODS.values():
+    for method in (*METHODS.values(), SECURE):
         table = Table.grid(padding=(0, 2))
         table.add_column(style="bold", min_width=10)
         table.add_column()

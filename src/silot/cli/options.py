@@ -45,6 +45,42 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, and nothin
 TranscriptOption = Annotated[
     Path | None, typer.Option(help="Save all messages of the run to this file.")
 ]
+PublicOption = Annotated[
+    Path | None,
+    typer.Option(help="For sketch: public records, of the holders' law and of no holder."),
+]
+EpsilonOption = Annotated[
+    float | None,
+    typer.Option(help="For sketch: budget of each holder, 1 by default. For secure: of noise."),
+]
+DeltaOption = Annotated[
+    float | None, typer.Option(help="For sketch: chance that it is exceeded. Default: 1e-5.")
+]
+MassOption = Annotated[
+    float | None, typer.Option(help="For sketch of weighted records: the largest weight, public.")
+]
+LedgersOption = Annotated[
+    Path | None,
+    typer.Option(help="For sketch: folder of the holders' ledgers, which releases are charged to."),
+]
+BudgetOption = Annotated[
+    float | None,
+    typer.Option(
+        "--budget", help="For sketch: epsilon of all releases in a ledger together. Default: 1."
+    ),
+]
+SecureScaleOption = Annotated[
+    float | None,
+    typer.Option("--scale", help="For secure: public length that fits the data. Default: 1."),
+]
+TwoPartyOption = Annotated[
+    bool | None,
+    typer.Option("--two-party", help="For secure: compute without any third party; slower."),
+]
+DiameterOption = Annotated[
+    float | None,
+    typer.Option(help="For secure with --privacy-epsilon: public ball records are clipped to."),
+]
 
 
 def given(**options: Any) -> dict[str, Any]:
@@ -97,3 +133,33 @@ def load_holders(
             cure = "Name the column with --label-column." if table else "Save them as y."
             raise InputError(f"{path.name} has no labels. {cure}", code="labels-absent")
     return loaded
+
+
+def sketch_options(
+    public: Path | None,
+    privacy_epsilon: float | None,
+    privacy_delta: float | None,
+    mass_limit: float | None,
+    ledgers: Path | None,
+    budget: float | None,
+    label_column: str | None = None,
+    columns: str | None = None,
+) -> dict[str, Any]:
+    """Options of the sketch that were given, the public records loaded."""
+    sample = None
+    if public is not None:
+        table = not public.name.lower().endswith(".npz")
+        chosen = None if columns is None else [name.strip() for name in columns.split(",")]
+        sample = load_measure(
+            public,
+            label_column=label_column if table else None,
+            columns=chosen if table else None,
+        )
+    return given(
+        public=sample,
+        privacy_epsilon=privacy_epsilon,
+        privacy_delta=privacy_delta,
+        mass_limit=mass_limit,
+        ledgers=ledgers,
+        budget_epsilon=budget,
+    )

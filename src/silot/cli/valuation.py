@@ -28,11 +28,17 @@ from .console import (
     steps,
 )
 from .options import (
+    BudgetOption,
     ColumnsOption,
+    DeltaOption,
+    EpsilonOption,
     HoldersArgument,
     JsonOption,
     LabelColumnOption,
     LabelsOption,
+    LedgersOption,
+    MassOption,
+    PublicOption,
     RoundsOption,
     SeedOption,
     SupportOption,
@@ -41,6 +47,7 @@ from .options import (
     check_outputs,
     given,
     load_holders,
+    sketch_options,
 )
 
 
@@ -58,6 +65,7 @@ class ValueMethod(StrEnum):
     fedbary = "fedbary"
     trianglewad = "trianglewad"
     direct = "direct"
+    sketch = "sketch"
 
 
 MetricOption = Annotated[LabelMetric, typer.Option(help="How labels are compared.")]
@@ -96,6 +104,12 @@ def value_command(
     columns: ColumnsOption = None,
     support: SupportOption = None,
     rounds: RoundsOption = None,
+    public: PublicOption = None,
+    privacy_epsilon: EpsilonOption = None,
+    privacy_delta: DeltaOption = None,
+    mass_limit: MassOption = None,
+    ledgers: LedgersOption = None,
+    budget: BudgetOption = None,
     quorum: Annotated[
         int | None, typer.Option(min=1, help="Fewest holders that must answer. Default: all.")
     ] = None,
@@ -125,6 +139,12 @@ def value_command(
     files = dict(zip(loaded, paths, strict=True))
     own = loaded.pop(list(loaded)[-1]) if validation is not None else None
     images = _images({name: files[name] for name in loaded}, image_shape) if records else {}
+    options = sketch_options(
+        public, privacy_epsilon, privacy_delta, mass_limit, ledgers, budget, label_column, columns
+    )
+    options |= given(support=support, rounds=rounds, quorum=quorum)
+    if method is not ValueMethod.sketch:
+        options |= {"class_tolerance": class_tolerance, "between": report is not None}
     with steps("value") as progress:
         result = value_holders(
             loaded,
@@ -132,12 +152,9 @@ def value_command(
             labels=labels,
             label_metric=label_metric.value,
             method=method.value,
-            class_tolerance=class_tolerance,
-            quorum=quorum,
-            between=report is not None,
             seed=seed,
             progress=progress,
-            **given(support=support, rounds=rounds),
+            **options,
         )
     save_transcript(result, transcript)
     scored: dict[str, RecordScores] = {}

@@ -24,11 +24,13 @@ from .question import (
     Question,
     Records,
 )
+from .sketching import CountRecords, SketchRecords, SketchTree
 from .transcript import Entry, Transcript
 
 __all__ = [
     "Answer",
     "ClassSizes",
+    "CountRecords",
     "Describe",
     "Disclosure",
     "DistanceTo",
@@ -51,5 +53,7 @@ __all__ = [
     "Question",
     "Records",
     "ScoreRecords",
+    "SketchRecords",
+    "SketchTree",
     "Transcript",
 ]

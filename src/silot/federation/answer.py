@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
@@ -78,17 +79,21 @@ class Failure:
         ``"refused"``, ``"failed"`` or ``"timeout"``.
     error
         Type of the exception behind it, empty when there was none.
+    numbers
+        Numbers by name that depend on no record: what was spent, asked and left of a budget.
     """
 
     code: str
     kind: str = "failed"
     error: str = ""
+    numbers: Mapping[str, float] = field(default_factory=dict[str, float], hash=False)
 
 
 def encode_reply(reply: Answer | Failure) -> bytes:
     """Turn a holder's reply into bytes."""
     if isinstance(reply, Failure):
         scalars: dict[str, Scalar] = {"code": reply.code, "error": reply.error}
+        scalars |= {k: v for k, v in reply.numbers.items() if _is_number(v) and k not in scalars}
         return encode(Message("failure", reply.kind, scalars))
     return encode(Message("answer", "answer", reply.scalars, reply.arrays))
 
@@ -101,4 +106,22 @@ def decode_reply(data: bytes) -> Answer | Failure:
     code, error = message.scalars.get("code"), message.scalars.get("error")
     if message.type != "failure" or not isinstance(code, str) or not isinstance(error, str):
         raise WireError("the reply is neither an answer nor a failure.", code="wire-format")
-    return Failure(code, message.kind, error)
+    numbers = {k: float(v) for k, v in message.scalars.items() if _is_number(v)}
+    return Failure(code, message.kind, error, numbers)
+
+
+def _is_number(value: Scalar) -> TypeGuard[int | float]:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+CHARGED = "charged_mu"
+"""Name under which the answer to a release says what it was charged; 0 for a stored one."""
+
+
+def with_charge(stored: bytes, mu: float) -> bytes:
+    """A stored answer, with what this time was charged for it.
+
+    Not part of what is stored: that stays the same bytes for ever.
+    """
+    message = decode(stored)
+    return encode(replace(message, scalars={**message.scalars, CHARGED: mu}))

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
+import sys
 import threading
 from collections import OrderedDict
-from dataclasses import replace
+from typing import Any, cast
 
+import numpy as np
 import numpy.typing as npt
 
-from ..errors import SilotError
+from ..errors import InputError, SilotError
 from ..measure import Embedding, Measure
-from .answer import Answer, Array, Failure, encode_reply
+from ..privacy.ledger import BudgetError, Ledger
+from ..privacy.mechanism import noise_for
+from .answer import Answer, Array, Failure, decode_reply, encode_reply, with_charge
 from .labelled import ClassSizes
-from .policy import Policy
-from .question import Interpolate, Question, decode_question
+from .policy import Memory, Policy
+from .protocol import COORDINATOR
+from .question import Interpolate, Question, decode_question, encode_question
+from .release import Release
 
 _CACHED_REPLIES = 16
 
@@ -28,6 +35,9 @@ class Holder:
         The holder's data.
     policy
         Its rules; the default ``Policy()`` refuses record-level questions.
+    ledger
+        The account that differentially private releases are charged to. Without one there are
+        none. A ledger belongs to one data set: give all holders of the same records the same.
 
     Examples
     --------
@@ -36,10 +46,19 @@ class Holder:
     2
     """
 
-    def __init__(self, measure: Measure | npt.ArrayLike, policy: Policy | None = None) -> None:
+    def __init__(
+        self,
+        measure: Measure | npt.ArrayLike,
+        policy: Policy | None = None,
+        ledger: Ledger | None = None,
+    ) -> None:
         self._measure = Measure.of(measure)
-        self._records = int((self._measure.weights > 0).sum())
+        weights = self._measure.weights
+        self._records = int((weights > 0).sum())
+        self._share = float(weights.max()) if self._measure.weighted else 0.0
         self.policy = policy if policy is not None else Policy()
+        self._ledger = ledger
+        self._memory = Memory()
         self._replies: OrderedDict[bytes, bytes] = OrderedDict()
         self._embedded: dict[Embedding, tuple[Array, Array]] = {}
         self._lock = threading.Lock()
@@ -47,22 +66,33 @@ class Holder:
     def __repr__(self) -> str:
         return f"Holder(policy level {self.policy.level!r})"
 
-    def reply(self, message: bytes) -> bytes:
+    def reply(self, message: bytes, asker: str = COORDINATOR) -> bytes:
         """Answer a question given as bytes, as bytes. Never raises.
 
         A question that was allowed before, and still is, gets the same bytes again without
-        computing anything.
+        computing anything; a release for ever, for its answer is in the ledger. Only what was
+        charged (``charged_mu``) differs then.
+
+        Parameters
+        ----------
+        message
+            The question.
+        asker
+            Who asks, as the runtime knows it; for the ledger.
         """
         try:
             question = decode_question(message)
-            refused = self._refusal(question)
-            if refused is not None:
-                return encode_reply(refused)
+            if isinstance(question, Release):
+                return self._release(question, asker)
             key = hashlib.sha256(message + self.policy.model_dump_json().encode()).digest()
             with self._lock:
-                if key in self._replies:
+                known = self._replies.get(key)
+                if known is not None:
                     self._replies.move_to_end(key)
-                    return self._replies[key]
+            if known is not None:
+                # What was told before tells nothing new: rules about memory do not stop it.
+                refused = self._refusal(question, Memory())
+                return known if refused is None else encode_reply(refused)
             answer = self.answer(question)
             encoded = encode_reply(answer)
         except Exception as error:  # noqa: BLE001 - see _failure
@@ -74,8 +104,10 @@ class Holder:
                     self._replies.popitem(last=False)
         return encoded
 
-    def _refusal(self, question: Question) -> Failure | None:
-        code = self.policy.refusal(question, self._records)
+    def _refusal(self, question: Question, memory: Memory) -> Failure | None:
+        # How many records there are is for the noise of a release to hide, not for a rule to tell.
+        records = sys.maxsize if isinstance(question, Release) else self._records
+        code = self.policy.refusal(question, records, memory, self._share)
         return None if code is None else Failure(code, "refused")
 
     def _arrays(self, embedding: Embedding) -> tuple[Array, Array]:
@@ -87,17 +119,97 @@ class Holder:
 
     def answer(self, question: Question) -> Answer | Failure:
         """Answer a question, or say why not. Never raises."""
-        refused = self._refusal(question)
-        if refused is not None:
-            return refused
-        if not self.policy.distances and isinstance(question, Interpolate):
-            question = replace(question, scalars=False)
-        if isinstance(question, ClassSizes):
-            question = replace(question, least=max(question.least, self.policy.minimum_records))
         try:
-            return question.compute(*self._arrays(question.embedding), self._measure.names)
+            if isinstance(question, Release):
+                return decode_reply(self._release(question, COORDINATOR))
+            refused = self._refusal(question, self._memory)
+            if refused is not None:
+                return refused
+            answer = self._compute(question)
+            with self._lock:
+                # Once more, and noted at once: many may have been asked at the same time.
+                refused = self._refusal(question, self._memory)
+                if refused is not None:
+                    return refused
+                self._memory.note(question)
         except Exception as error:  # noqa: BLE001 - see _failure
             return _failure(error)
+        return answer
+
+    def _compute(self, question: Question) -> Answer:
+        if isinstance(question, Interpolate) and self.policy.bare(question):
+            question = dataclasses.replace(question, scalars=False)
+        if isinstance(question, ClassSizes):
+            least = max(question.least, self.policy.minimum_records)
+            question = dataclasses.replace(question, least=least)
+        return question.compute(*self._arrays(question.embedding), self._measure.names)
+
+    def _release(self, release: Release, asker: str) -> bytes:
+        """Answer with noise, once the budget is charged; an answer of before is free."""
+        refused = self._refusal(release, Memory())
+        budget = self.policy.budget_mu
+        if refused is not None or budget is None:
+            return encode_reply(refused or Failure("policy-budget", "refused"))
+        if self._ledger is None:
+            return encode_reply(Failure("ledger-absent", "refused"))
+        key = hashlib.sha256(encode_question(release)).hexdigest()
+        stored = self._ledger.find(key)
+        if stored is not None:
+            return with_charge(stored, 0.0)
+        _check_embedding(release)
+        release.check(self._measure.dimension, self._measure.labelled)
+        sensitivity = release.sensitivity
+        # Whatever can go wrong without the records goes wrong before the charge.
+        add_noise = noise_for(sensitivity, release.privacy_mu)
+        try:
+            self._ledger.reserve(
+                key,
+                mu=release.privacy_mu,
+                budget=budget,
+                mechanism=release.mechanism or release.kind,
+                parameters=_parameters(release, sensitivity),
+                asker=asker,
+            )
+        except BudgetError as error:
+            return encode_reply(_over_budget(error, self.policy.privacy_delta))
+        points, _ = self._measure.arrays()
+        exact = release.exact(points, self._measure.masses, self._measure.names)
+        fresh = encode_reply(release.answer_of(add_noise(exact)))
+        kept = self._ledger.commit(key, fresh)
+        return with_charge(kept, release.privacy_mu if kept == fresh else 0.0)
+
+
+def _check_embedding(release: Release) -> None:
+    if release.embedding != "none":
+        raise InputError(
+            "label vectors depend on all records: one record moves a release of them by more than "
+            "its sensitivity. Ask about records.",
+            code="release-embedding",
+        )
+
+
+def _parameters(release: Release, sensitivity: float) -> dict[str, Any]:
+    """What is public about a release, arrays by their shape and digest."""
+    parameters: dict[str, Any] = {"sensitivity": sensitivity}
+    for item in dataclasses.fields(release):
+        value = cast("object", getattr(release, item.name))
+        if isinstance(value, np.ndarray):
+            array = np.ascontiguousarray(cast("npt.NDArray[Any]", value))
+            digest = hashlib.sha256(array.tobytes()).hexdigest()
+            value = {"shape": list(array.shape), "sha256": digest}
+        parameters[item.name] = value
+    return parameters
+
+
+def _over_budget(error: BudgetError, delta: float) -> Failure:
+    """The refusal with what was spent, asked and left, as mu and as epsilon."""
+    from ..privacy.accounting import epsilon_of
+
+    numbers = {"delta": delta}
+    for what, mu in (("spent", error.spent), ("asked", error.asked), ("left", error.left)):
+        numbers[f"{what}_mu"] = mu
+        numbers[f"{what}_epsilon"] = epsilon_of(mu, delta)
+    return Failure(error.code, "refused", numbers=numbers)
 
 
 def _failure(error: Exception) -> Failure:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 import time
@@ -15,10 +16,12 @@ import numpy.typing as npt
 
 from ..errors import InputError, MismatchError, WireError
 from ..measure import Measure
+from ..privacy.accounting import compose
+from ..privacy.ledger import Ledger
 from ..results import Run
 from ..transport._check import real
 from ..transport._threads import one_blas_thread
-from .answer import Answer, Failure, decode_reply
+from .answer import CHARGED, Answer, Failure, decode_reply
 from .disclosure import Disclosure
 from .holder import Holder
 from .policy import Policy
@@ -57,7 +60,7 @@ class LocalFederation:
     ----------
     holders
         ``Holder`` objects by name. A ``Measure`` or an array stands for a holder whose data
-        the caller owns: its policy allows everything.
+        the caller owns: its policy allows everything, and its ledger is in memory.
     timeout
         Seconds a holder has for one answer; ``None`` waits. A holder that exceeds it counts as
         failed, and its computation is abandoned in the background.
@@ -96,7 +99,7 @@ class LocalFederation:
         self._holders = {
             name: holder
             if isinstance(holder, Holder)
-            else Holder(Measure.of(holder), Policy.open())
+            else Holder(Measure.of(holder), Policy.open(), Ledger())
             for name, holder in holders.items()
         }
 
@@ -134,6 +137,7 @@ class LocalFederation:
         entries: list[Entry] = []
         rounds = 0
         told: list[Disclosure] = []
+        charged: dict[str, list[float]] = {}
 
         def exchange(questions: Questions) -> Answers:
             nonlocal rounds
@@ -141,6 +145,8 @@ class LocalFederation:
                 return {}
             answers = self._exchange(questions, rounds, began, entries)
             rounds += 1
+            for name, answer in answers.items():
+                charged.setdefault(name, []).append(_charge(answer))
             told.extend(
                 question.level
                 for name, question in questions.items()
@@ -161,6 +167,7 @@ class LocalFederation:
                 seconds=time.perf_counter() - began,
                 # What was told, not what might have been: a holder may have refused.
                 disclosure=str(max(told, default=protocol.disclosure)),
+                privacy_mu=max(map(compose, charged.values()), default=0.0),
                 transcript=transcript,
             )
         )
@@ -209,6 +216,14 @@ def _read(reply: bytes) -> Answer | Failure:
         return decode_reply(reply)
     except WireError as error:
         return Failure(error.code, "failed", type(error).__name__)
+
+
+def _charge(answer: Answer | Failure) -> float:
+    """What a holder says it charged for an answer, 0 for what is no such number."""
+    said = answer.scalars.get(CHARGED) if isinstance(answer, Answer) else None
+    if isinstance(said, bool) or not isinstance(said, int | float):
+        return 0.0
+    return float(said) if 0 <= said < math.inf else 0.0
 
 
 __all__ = ["Billable", "LocalFederation", "Progress"]

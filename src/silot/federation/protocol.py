@@ -112,6 +112,17 @@ _CURES = {
     "policy-repeats": "it has told as many distances as its policy allows",
     "policy-budget": "its policy has no budget for differentially private releases. Ask for "
     "Policy(privacy_epsilon=...)",
+    "ledger-absent": "its owner gave it no ledger to charge releases to: "
+    "Holder(..., ledger=Ledger(path))",
+    "ledger-budget": "its privacy budget does not allow the release. Ask for a smaller "
+    "privacy_epsilon, or for what was released before",
+    "ledger-broken": "its ledger is broken, so nothing may be released. Its owner must see "
+    "`silot ledger verify`",
+    "ledger-locked": "another process keeps its ledger locked. Try again",
+    "ledger-full": "its ledger cannot be written: the disk is full",
+    "ledger-read-only": "its ledger may only be read",
+    "extra-privacy": "it cannot add noise: silot[privacy] is not installed there",
+    "release-embedding": "releases are of records alone: label vectors depend on all records",
     "labels-absent": "its records have no labels. Leave the label option out",
     "dimension-mismatch": "its records have another number of features than the reference",
     "holder-timeout": "it did not answer in time. Raise the timeout",
@@ -124,6 +135,9 @@ def failure_error(name: str, failure: Failure) -> HolderError:
     """The exception a failure stands for, in words made on this side of the wire."""
     cure = _CURES.get(failure.code, "it could not answer")
     error = f" ({failure.error})" if failure.error else ""
+    figures = ", ".join(f"{what} {number:.4g}" for what, number in failure.numbers.items())
     message = f"holder {name!r} {failure.kind}{error}: {cure}."
+    if figures:
+        message += f" In figures: {figures}."
     kind = RefusedError if failure.kind == "refused" else HolderError
     return kind(message, code=failure.code)

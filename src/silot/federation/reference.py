@@ -21,6 +21,6 @@ def is_drawn(reference: Array, seed: int) -> bool:
     drawn = draw_reference(seed, size, dimension)
     mean, flat = float(reference.mean()), reference - reference.mean()
     level = drawn - drawn.mean()
-    scale = float(np.vdot(flat, level)) / max(float(np.vdot(level, level)), 1e-300)
+    scale = float((flat * level).sum()) / max(float((level * level).sum()), 1e-300)
     largest = abs(mean) + abs(scale) * float(np.abs(drawn).max())
     return scale > 0 and bool(np.abs(flat - scale * level).max() <= 1e-9 * largest)

@@ -18,7 +18,10 @@ class Release(Question):
     A release is a vector of integers of the records, :math:`f(D)`, plus discrete Gaussian noise
     of scale :math:`\Delta / \mu`, with :math:`\Delta` the most that adding or removing one record
     moves :math:`f` in the Euclidean norm. The holder draws the noise and charges ``privacy_mu``
-    to its ledger first; the exact vector never leaves it.
+    to its ledger first; the exact vector never leaves it. All fields are public: none may be
+    fitted on the records of any holder. ``exact`` must not raise for some records and answer for
+    others, for that would tell them apart without noise; what the question lacks is for
+    ``check`` and ``sensitivity`` to say.
 
     Attributes
     ----------
@@ -36,6 +39,9 @@ class Release(Question):
     def sensitivity(self) -> float:
         """Most that one record moves ``exact``, in the Euclidean norm."""
         raise InputError(f"{type(self).__name__} is not a question.", code="question-unknown")
+
+    def check(self, dimension: int, labelled: bool) -> None:
+        """Raise what can be known to fail without the records; nothing is charged then."""
 
     def exact(self, points: Array, masses: Array, labels: Names | None = None) -> Codes:
         """The vector before noise, from records and what each counts for (1 without weights)."""

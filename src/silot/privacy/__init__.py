@@ -1,1 +1,16 @@
 """Differentially private releases: sketches, noise, accounting and the ledger."""
+
+from .accounting import Budget, compose, epsilon_of, gaussian_mu, mu_of
+from .ledger import BudgetError, Ledger
+from .mechanism import add_noise
+
+__all__ = [
+    "Budget",
+    "BudgetError",
+    "Ledger",
+    "add_noise",
+    "compose",
+    "epsilon_of",
+    "gaussian_mu",
+    "mu_of",
+]

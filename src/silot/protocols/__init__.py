@@ -7,6 +7,7 @@ from .fedwad import fedwad
 from .pooled import pooled
 from .records import records
 from .registry import METHODS, Method
+from .sketch import sketch, sketches
 from .trianglewad import trianglewad
 
 __all__ = [
@@ -18,5 +19,7 @@ __all__ = [
     "fedwad",
     "pooled",
     "records",
+    "sketch",
+    "sketches",
     "trianglewad",
 ]

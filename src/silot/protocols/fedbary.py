@@ -183,7 +183,7 @@ def barycenter_plan(
         )
     return Plan(
         holders=names,
-        shares=_shares(weights, names),
+        shares=shares_of(weights, names),
         rounds=whole(rounds, "rounds", "option-rounds"),
         tol=float(tol),
         t=interval(t, "t", "option-t"),
@@ -198,7 +198,8 @@ def barycenter_plan(
     )
 
 
-def _shares(weights: Mapping[str, float] | None, names: Sequence[str]) -> dict[str, float]:
+def shares_of(weights: Mapping[str, float] | None, names: Sequence[str]) -> dict[str, float]:
+    """Weights of holders that sum to 1, equal by default."""
     given = dict.fromkeys(names, 1.0) if weights is None else dict(weights)
     if set(given) != set(names):
         raise MismatchError(

@@ -12,6 +12,7 @@ from ..federation.protocol import Protocol
 from ..results import Distance
 from .direct import direct
 from .fedwad import fedwad
+from .sketch import sketch
 from .trianglewad import trianglewad
 
 
@@ -93,6 +94,17 @@ METHODS: dict[str, Method] = {
             guarantees="certified upper bound with exact interpolation, or equally many uniform "
             "records; else an estimate between certified bounds",
             privacy=_INVERTIBLE,
+        ),
+        Method(
+            "sketch",
+            sketch,
+            Disclosure.SKETCH,
+            sends="noisy counts of records in public cells, their clipped mean offset and scatter",
+            needs="public records or a public mean and scale; 200 records at least at "
+            "privacy_epsilon 1, 2000 for good; one or two rounds; the extra named privacy",
+            guarantees="an estimate, with an interval for noise and sampling; no certified bound",
+            privacy="(privacy_epsilon, privacy_delta)-differential privacy of each record, charged "
+            "to the holder's ledger",
         ),
     )
 }

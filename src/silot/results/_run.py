@@ -29,16 +29,22 @@ class Run:
     seconds: float
     disclosure: str
     transcript: Transcript
+    privacy_mu: float = 0.0
 
 
 @dataclass(frozen=True)
 class Bill:
-    """What a run cost, seen from the coordinator."""
+    """What a run cost, seen from the coordinator.
+
+    ``privacy_mu`` is the most that a holder newly charged to its ledger, by the holders' own
+    word; answers given before are not charged again.
+    """
 
     rounds: int
     bytes_sent: int
     bytes_received: int
     seconds: float
+    privacy_mu: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,13 +55,16 @@ class Billed(ABC):
     bytes_sent: int = 0
     bytes_received: int = 0
     seconds: float = 0.0
+    privacy_mu: float = 0.0
     disclosure: str = ""
     transcript: Transcript | None = field(default=None, repr=False, compare=False)
 
     @property
     def bill(self) -> Bill:
         """What the run cost."""
-        return Bill(self.rounds, self.bytes_sent, self.bytes_received, self.seconds)
+        return Bill(
+            self.rounds, self.bytes_sent, self.bytes_received, self.seconds, self.privacy_mu
+        )
 
     def with_run(self, run: Run) -> Self:
         """Return the result with the bill of the run that made it."""
@@ -65,6 +74,7 @@ class Billed(ABC):
             bytes_sent=run.bytes_sent,
             bytes_received=run.bytes_received,
             seconds=run.seconds,
+            privacy_mu=run.privacy_mu,
             disclosure=run.disclosure,
             transcript=run.transcript,
         )
@@ -83,6 +93,7 @@ class Billed(ABC):
             "bytes_sent": self.bytes_sent,
             "bytes_received": self.bytes_received,
             "seconds": self.seconds,
+            "privacy_mu": self.privacy_mu,
             "disclosure": self.disclosure,
         }
 

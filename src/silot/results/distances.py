@@ -48,6 +48,9 @@ class Distance(Billed):
         Seed of the run; with it and the same data the result is the same.
     history
         One entry a round, for methods that iterate.
+    interval
+        Where ``W_p`` likely lies by a statistical argument (95 %), for methods that add noise:
+        of noise and sampling alone, and not certified. ``None`` for others.
     transcript
         The messages of the run.
     """
@@ -62,6 +65,7 @@ class Distance(Billed):
     p: int
     seed: int | None = None
     history: tuple[Mapping[str, float], ...] = ()
+    interval: tuple[float, float] | None = None
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -84,6 +88,7 @@ class Distance(Billed):
             "history": [
                 {key: finite(value) for key, value in entry.items()} for entry in self.history
             ],
+            "interval": None if self.interval is None else list(self.interval),
         }
 
     def __repr__(self) -> str:
@@ -144,12 +149,15 @@ class DistanceMatrix:
         Symmetric matrices (N, N) with a zero diagonal.
     pairs
         The ``Distance`` of every pair of names, in the order of ``names``.
+    shared_bill
+        The bill where one run made all pairs; ``None`` where each pair has its own.
     """
 
     names: tuple[str, ...]
     pairs: Mapping[tuple[str, str], Distance]
     method: str
     p: int
+    shared_bill: Bill | None = None
 
     @property
     def values(self) -> npt.NDArray[np.float64]:
@@ -168,7 +176,9 @@ class DistanceMatrix:
 
     @property
     def bill(self) -> Bill:
-        """Sum of the bills of all pairs."""
+        """Sum of the bills of all pairs, or the one bill they share."""
+        if self.shared_bill is not None:
+            return self.shared_bill
         found = list(self.pairs.values())
         return Bill(
             sum(pair.rounds for pair in found),

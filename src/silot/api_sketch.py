@@ -1,0 +1,171 @@
+"""Sketches of data the caller owns, through a local federation with ledgers in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from ._holders import Data, checked_measures, named_holders, unreserved
+from .errors import FileError, InputError
+from .federation.holder import Holder, Own
+from .federation.local import LocalFederation, Progress
+from .federation.policy import Policy
+from .federation.protocol import COORDINATOR
+from .measure import Covariance, Embedding, Measure
+from .privacy.ledger import Ledger
+from .protocols.registry import method_named
+from .protocols.sketch import sketches as sketches_of
+from .results import Distance, Run, Sketches
+from .transport._check import real
+
+_DELTA = 1e-5
+
+
+def sketches(
+    holders: Mapping[str, Data] | Sequence[Data],
+    validation: Data | None = None,
+    *,
+    labels: bool = False,
+    covariance: Covariance = "diagonal",
+    progress: Callable[[Progress], None] | None = None,
+    **options: Any,
+) -> Sketches:
+    """One differentially private release of every holder, and all that follows from it.
+
+    Parameters
+    ----------
+    holders
+        Measures or arrays by name; a sequence is named ``"0"``, ``"1"`` and so on.
+    validation
+        Data of the coordinator, to value holders by; no noise is added to them.
+    labels, covariance
+        Whether to sketch class by class, and the covariance block of the OTDD vectors that
+        distances then compare. Class names must be public: those of ``public``, or ``classes``.
+    progress
+        Called after every exchange.
+    **options
+        Options of ``silot.protocols.sketches``: ``public`` (or ``public_mean`` and
+        ``public_scale``), ``privacy_epsilon``, ``privacy_delta``, ``size``, ``cells``,
+        ``classes``, ``mass_limit`` and ``seed``. And ``ledgers``: a folder with a durable
+        ledger for each holder, ``NAME.ledger``, that the release is charged to, and refused when
+        all releases together would exceed ``budget_epsilon`` (default 1). Without it nothing
+        remembers the run, and what several runs spend adds up.
+
+    Returns
+    -------
+    Sketches
+        ``distance``, ``matrix``, ``barycenter``, ``values`` and ``clusters`` spend nothing more.
+
+    Raises
+    ------
+    InputError, MismatchError
+        Data that are no measures or do not fit together, options out of range, too few records.
+    ExtraError
+        ``silot[privacy]`` is not installed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> public, x = rng.normal(size=(400, 2)), rng.normal(size=(4500, 2))
+    >>> found = sketches(
+    ...     {"a": x[:1500], "b": x[1500:3000], "c": x[3000:] + 5.0}, public=public
+    ... )
+    >>> found.clusters(2)
+    {'a': 0, 'b': 0, 'c': 1}
+    """
+    named = named_holders(holders)
+    own = None
+    if validation is None:
+        measures = checked_measures(unreserved(named), labels)
+    else:
+        measures = checked_measures({**unreserved(named), COORDINATOR: validation}, labels)
+        own = Own(measures.pop(COORDINATOR))
+    return run_sketches(
+        measures, own=own, embedding=covariance if labels else "none", progress=progress, **options
+    )
+
+
+def run_sketches(
+    measures: dict[str, Measure],
+    *,
+    own: Own | None = None,
+    embedding: Embedding = "none",
+    ledgers: str | Path | None = None,
+    budget_epsilon: float = 1.0,
+    progress: Callable[[Progress], None] | None = None,
+    **options: Any,
+) -> Sketches:
+    """Sketch measures that were checked."""
+    check_masses(measures, options.get("mass_limit"))
+    known = method_named("sketch").options
+    unknown = sorted(set(options) - set(known))
+    if unknown:
+        raise InputError(
+            f"method 'sketch' has no option {unknown[0]!r}; it takes {', '.join(known)}.",
+            code="option-unknown",
+        )
+    if options.pop("p", 2) != 2:
+        raise InputError("sketches tell W2 only. Give p=2.", code="option-p")
+    protocol = sketches_of(list(measures), own=own, embedding=embedding, **options)
+    delta = options.get("privacy_delta", _DELTA)
+    holders = measures if ledgers is None else _charged(measures, ledgers, budget_epsilon, delta)
+    return LocalFederation(holders).run(protocol, progress=progress)
+
+
+def run_sketch_distance(measures: dict[str, Measure], **options: Any) -> Distance:
+    """Distance of two measures that were checked, with the bill of the run."""
+    found = run_sketches(measures, **options)
+    assert found.transcript is not None
+    return found.distance(*found.names).with_run(
+        Run(
+            found.rounds,
+            found.bytes_sent,
+            found.bytes_received,
+            found.seconds,
+            found.disclosure,
+            found.transcript,
+            found.privacy_mu,
+        )
+    )
+
+
+def _charged(
+    measures: Mapping[str, Measure], folder: str | Path, epsilon: float, delta: float
+) -> dict[str, Holder]:
+    """Holders that charge releases to ledgers on the disk, one file each."""
+    place = Path(folder)
+    try:
+        place.mkdir(mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise FileError(
+            f"{place} cannot be made ({type(error).__name__}). Give a folder for ledgers.",
+            code="file-unwritable",
+        ) from None
+    if not real(epsilon, "budget_epsilon", "option-budget") > 0:
+        raise InputError(
+            f"budget_epsilon is {epsilon!r}; a number above 0 is needed.", code="option-budget"
+        )
+    policy = Policy(level="sketch", privacy_epsilon=epsilon, privacy_delta=delta)
+    return {
+        name: Holder(measure, policy, Ledger(place / f"{quote(name, safe='')}.ledger"))
+        for name, measure in measures.items()
+    }
+
+
+def check_masses(measures: Mapping[str, Measure], mass_limit: object) -> None:
+    """Raise where weights differ and what a record counts for is not bounded publicly.
+
+    Only for data the caller owns: a holder bounds its weights and says nothing.
+    """
+    for name, measure in measures.items():
+        above = isinstance(mass_limit, int | float) and float(measure.masses.max()) > mass_limit > 0
+        if above or (mass_limit is None and measure.weighted):
+            raise InputError(
+                f"the records of {name!r} have weights"
+                + (" above mass_limit" if above else "")
+                + ". Give mass_limit=, the largest weight a record may have: one that is public.",
+                code="sketch-weights",
+            )

@@ -1,0 +1,208 @@
+"""Everything attacks on one target may use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from ..federation.labelled import InterpolateRecords, ScoreRecords
+from ..federation.protocol import COORDINATOR
+from ..federation.question import InterpolantCosts, Interpolate
+from ..transport import Frame
+from ._evidence import Array, Evidence, Guess
+from ._frame import records_of_bounded
+from ._parameter import by_mean, common_mean, plain
+from ._trilateration import located
+from .view import Seen, View, form_of, read_interpolants
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """What one party saw that says something about the records of another.
+
+    Attributes
+    ----------
+    view
+        What it saw.
+    target
+        Whose records it is after.
+    hide_t
+        Leave the interpolation parameter out of what it saw.
+    seed
+        Of everything random.
+    effort
+        Most time an attack should take, as a multiple of the usual.
+    """
+
+    view: View
+    target: str
+    hide_t: bool = False
+    seed: int = 0
+    effort: float = 1.0
+
+    @property
+    def outside(self) -> bool:
+        """Whether the messages are the target's own answers."""
+        return self.view.viewpoint == COORDINATOR
+
+    @cached_property
+    def embedding(self) -> str:
+        """Label coordinates of the run's records."""
+        found = {item.question.embedding for item in self.view.seen}
+        return next((kind for kind in found if kind != "none"), "none")
+
+    @cached_property
+    def records(self) -> int | None:
+        """Number of the target's records, where it was told."""
+        return self.view.records(self.target)
+
+    @cached_property
+    def moments(self) -> tuple[Array, Array] | None:
+        """The target's mean and covariance, where they were told."""
+        return self.view.moments(self.target)
+
+    @cached_property
+    def messages(self) -> list[Evidence]:
+        """Interpolants as they were sent."""
+        if self.outside:
+            mean = None if self.moments is None else self.moments[0]
+            found = [
+                one
+                for item in self.view.about(self.target)
+                for one in read_interpolants(item, mean)
+            ]
+        elif self.target == COORDINATOR:
+            found = _shown_by_coordinator(self.view.seen)
+        else:
+            found = []
+        return [_hidden(one) for one in found] if self.hide_t else found
+
+    @cached_property
+    def located(self) -> list[Evidence]:
+        """Interpolants found from costs."""
+        found = located_interpolants(self.view.about(self.target)) if self.outside else []
+        return [_hidden(one) for one in found] if self.hide_t else found
+
+    @cached_property
+    def interpolants(self) -> list[Evidence]:
+        """All of one atom a record or pair, the easiest to invert first."""
+        found = [one for one in (*self.messages, *self.located) if one.form != "cells"]
+        return sorted(found, key=_difficulty)
+
+    @cached_property
+    def cells(self) -> list[Evidence]:
+        """All of one atom for an atom of the reference, in the order of rounds."""
+        found = [one for one in self.messages if one.form == "cells"]
+        if all(one.t is not None for one in found):
+            return found
+        mean = common_mean(found)
+        solved: list[Evidence] = []
+        for one in found:
+            guess = None if mean is None else by_mean(replace(one, mean=mean))
+            solved.append(one if guess is None else replace(one, t=plain(guess.t)))
+        # A round whose parameter stays unknown says nothing.
+        return [one for one in solved if one.t is not None] or found
+
+
+Attack = Callable[[Case], Guess | str]
+"""Returns what it found, or why it does not apply."""
+
+
+def _difficulty(one: Evidence) -> tuple[bool, float, int]:
+    # Errors grow by 1 / (1 - t).
+    return one.t is None, one.t or 0.0, len(one.atoms)
+
+
+def _hidden(one: Evidence) -> Evidence:
+    return replace(one, t=None)
+
+
+def located_interpolants(seen: Sequence[Seen]) -> list[Evidence]:
+    """Interpolants behind matrices of costs to known points."""
+    found: list[Evidence] = []
+    for item in seen:
+        question, answer = item.question, item.answer
+        if not isinstance(question, InterpolantCosts) or answer is None:
+            continue
+        costs = answer.array("costs", ndim=2)
+        atoms = located(costs if question.p == 2 else costs**2, question.target)
+        if atoms is None:
+            continue
+        weights = answer.array("weights", ndim=1)
+        used = question.reference_weights > 0
+        reference_weights = question.reference_weights[used]
+        found.append(
+            Evidence(
+                atoms,
+                weights / weights.sum(),
+                question.reference[used],
+                reference_weights / reference_weights.sum(),
+                question.t,
+                form_of(question),
+                p=question.p,
+                round=item.round,
+                source="trilateration",
+                whole=answer.scalars.get("geodesic") is True,
+            )
+        )
+    return found
+
+
+def _shown_by_coordinator(seen: Sequence[Seen]) -> list[Evidence]:
+    """Interpolants of the coordinator's own records that its questions bring along."""
+    found: list[Evidence] = []
+    for item in seen:
+        question = item.question
+        if isinstance(question, InterpolateRecords):
+            frame = Frame(question.mean, question.scale, question.low, question.high)
+            found.append(
+                Evidence(
+                    question.target,
+                    question.target_weights,
+                    question.reference,
+                    question.reference_weights,
+                    question.t,
+                    "rows",
+                    round=item.round,
+                    # Equal validation records were made one, which sorts them.
+                    ordered=False,
+                    decode=(lambda rows, frame=frame: records_of_bounded(rows, frame))
+                    if question.bounded
+                    else None,
+                )
+            )
+        elif isinstance(question, Interpolate) and hasattr(question, "target"):
+            target: Array = getattr(question, "target")  # noqa: B009
+            weights: Array = getattr(question, "target_weights")  # noqa: B009
+            used = question.reference_weights > 0
+            reference_weights = question.reference_weights[used]
+            found.append(
+                Evidence(
+                    target,
+                    weights / weights.sum(),
+                    question.reference[used],
+                    reference_weights / reference_weights.sum(),
+                    None,
+                    form_of(question),
+                    p=question.p,
+                    round=item.round,
+                )
+            )
+    # The same interpolant may come with every question.
+    distinct: dict[bytes, Evidence] = {}
+    for one in found:
+        distinct.setdefault(one.atoms.tobytes() + one.reference.tobytes(), one)
+    return list(distinct.values())
+
+
+def scored_only(seen: Sequence[Seen]) -> bool:
+    """Whether numbers about single records were told, and no points."""
+    return any(isinstance(item.question, ScoreRecords) for item in seen)
+
+
+def stacked(groups: Sequence[Array]) -> Array:
+    """Rows of several classes as one array."""
+    return np.vstack(list(groups)) if groups else np.zeros((0, 0))

@@ -1,0 +1,103 @@
+"""How good a reconstruction is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy.optimize import linear_sum_assignment
+from scipy.spatial.distance import cdist
+
+from ._evidence import Array
+
+_EXACT = 1e-6
+# Rows beyond this many are assigned to their nearest: an assignment would take too long.
+_LARGEST_MATCH = 4000
+
+
+@dataclass(frozen=True)
+class Score:
+    """Rates of one reconstruction against the truth."""
+
+    exact_rate: float
+    reidentification_rate: float
+    chance: float
+    relative_rmse: float
+
+
+def score(rows: Array, truth: Array, *, ordered: bool, seed: int = 0) -> Score:
+    """Compare guessed rows with the true ones.
+
+    Parameters
+    ----------
+    rows, truth
+        Shapes (k, d) and (n, d).
+    ordered
+        Whether row i is the guess of record i. Otherwise rows are matched with records first, as
+        well as they can be, and ``chance`` says what that does for rows drawn from a normal law
+        with the columns' means and deviations.
+    seed
+        Of that draw.
+    """
+    ordered = ordered and len(rows) == len(truth)
+    matched = rows if ordered else match_rows(rows, truth)
+    chance = _chance_in_order(truth)
+    if not ordered:
+        rng = np.random.default_rng([seed, 7])
+        drawn = truth.mean(axis=0) + truth.std(axis=0) * rng.standard_normal(
+            (len(rows), truth.shape[1])
+        )
+        chance = max(chance, _reidentified(match_rows(drawn, truth), truth))
+    spread = float(np.sqrt(np.mean((truth - truth.mean(axis=0)) ** 2)))
+    rmse = float(np.sqrt(np.mean((matched - truth) ** 2)))
+    return Score(
+        exact_rate=float(exact_rows(matched, truth).mean()),
+        reidentification_rate=_reidentified(matched, truth),
+        chance=chance,
+        relative_rmse=rmse / spread if spread > 0 else float(rmse > 0),
+    )
+
+
+def tolerance(truth: Array) -> Array:
+    """Largest error of an exact value, column by column (d,)."""
+    size = np.abs(truth).max(axis=0)
+    return _EXACT * np.maximum(size, 1e-3 * size.max(initial=0.0))
+
+
+def exact_rows(rows: Array, truth: Array) -> npt.NDArray[np.bool_]:
+    """Which records were recovered exactly (n,)."""
+    return np.all(np.abs(rows - truth) <= tolerance(truth), axis=1)
+
+
+def auc(inside: Array, outside: Array) -> float:
+    """Probability that an inside score is above an outside one, ties counted half."""
+    order = np.sort(outside)
+    below = np.searchsorted(order, inside, "left")
+    same = np.searchsorted(order, inside, "right") - below
+    return float(np.mean((below + 0.5 * same) / len(outside)))
+
+
+def match_rows(rows: Array, truth: Array) -> Array:
+    """For every record the row that stands for it (n, d)."""
+    apart = cdist(truth, rows)
+    match = apart.argmin(axis=1)
+    if max(apart.shape) <= _LARGEST_MATCH:
+        # Exact hits first: equal records may share a row, and no match should cost one.
+        places, chosen = linear_sum_assignment(apart)
+        hit = apart.min(axis=1) <= np.linalg.norm(tolerance(truth))
+        better = ~hit[places]
+        match[places[better]] = chosen[better]
+    return rows[match]
+
+
+def _reidentified(matched: Array, truth: Array) -> float:
+    """Share of records nearest to the row that stands for them; equal records count as one."""
+    nearest = cdist(matched, truth).argmin(axis=1)
+    return float((np.abs(truth[nearest] - truth) <= tolerance(truth)).all(axis=1).mean())
+
+
+def _chance_in_order(truth: Array) -> float:
+    """What naming any one record scores: the largest share of equal records."""
+    _, counts = np.unique(truth, axis=0, return_counts=True)
+    return float(counts.max() / len(truth))

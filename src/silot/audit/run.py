@@ -1,0 +1,243 @@
+"""The audit: every attack on every target."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import InputError, MismatchError
+from ..federation.answer import Array, Failure
+from ..federation.holder import Own
+from ..federation.protocol import COORDINATOR
+from ..federation.question import Records
+from ..federation.transcript import Transcript
+from ..measure import Measure
+from ..results import Attack, Audit
+from ..transport._check import as_points, flag
+from . import attacks, ball, rounds, sketches, unmerge, words
+from ._case import Attack as Function
+from ._case import Case
+from ._evidence import Guess
+from ._metrics import score
+from .view import View, record_width
+
+Data = Measure | npt.ArrayLike
+Vocabulary = tuple[Sequence[str], npt.ArrayLike]
+
+ATTACKS: dict[str, Function] = {
+    "reading": attacks.reading,
+    "direct-inversion": attacks.direct,
+    "projection-inversion": attacks.projection,
+    "unknown-parameter": attacks.unknown_parameter,
+    "trilateration": attacks.trilateration,
+    "extrapolation": attacks.extrapolation,
+    "cell-means": attacks.cell_means,
+    "joint-rounds": rounds.joint_rounds,
+    "undone-merges": unmerge.undone_merges,
+    "distance-balls": ball.distance_balls,
+    "sketch-reading": sketches.sketch_reading,
+}
+"""The attacks by name."""
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What results are compared with."""
+
+    truth: Mapping[str, Array]
+    outsiders: Array | None
+    vectors: Array | None
+    seed: int
+
+
+def audit(
+    transcript: Transcript,
+    viewpoint: str = COORDINATOR,
+    truth: Mapping[str, Data] | None = None,
+    *,
+    image_shape: Sequence[int] | None = None,
+    vocabulary: Vocabulary | None = None,
+    outsiders: Data | None = None,
+    hide_t: bool = False,
+    seed: int = 0,
+    progress: Callable[[int, int], None] | None = None,
+) -> Audit:
+    r"""Run every attack that applies on what one party saw of a run.
+
+    An interpolant :math:`\eta = (1 - t) x + t\, T` with :math:`T` the barycentric image of the
+    records under their optimal plan to a known reference has exactly one inverse,
+
+    .. math:: x = \frac{\eta - t\, \Pi_K(\eta / t)}{1 - t}
+
+    with :math:`\Pi_K` the projection on all such images; the other attacks reach an interpolant
+    where none was sent, find t where it was kept secret, or take means of few records apart.
+
+    Parameters
+    ----------
+    transcript
+        Messages of the run.
+    viewpoint
+        ``"coordinator"``, who saw all of them, or a holder, who saw its own.
+    truth
+        True records by party, measures or arrays (n, d). ``silot.distance`` names its holders
+        ``"x"`` and ``"y"``; the coordinator's own records go by ``"coordinator"``. Without it
+        rates are ``None``, and only what the messages themselves prove is told.
+    image_shape
+        Shape of a record as a picture, such as (28, 28), for the report.
+    vocabulary
+        Words and their vectors (m, d), where records are word vectors: ``matching_rate`` is the
+        share of records whose word is found.
+    outsiders
+        Records of the same kind that were not in the data, for ``membership_auc``.
+    hide_t
+        Attack as if the interpolation parameter had not been seen.
+    seed
+        Of everything random in the attacks.
+    progress
+        Called with the number of attacks done and of all.
+
+    Returns
+    -------
+    Audit
+        What each attack recovered of each party. What no attack recovers is not thereby safe.
+
+    Raises
+    ------
+    InputError
+        ``audit-viewpoint``, ``option-image-shape``, ``audit-vocabulary``, data that are no
+        measure.
+    MismatchError
+        Truth of an unknown party, or of another dimension than the records of the run.
+
+    Notes
+    -----
+    The attack of *Private Wasserstein Distance*, app. D.1, is ``"distance-balls"``; the others
+    are ours. Monotone maps and uniqueness: docs/privacy.md.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import silot
+    >>> rng = np.random.default_rng(0)
+    >>> x, y = rng.normal(size=(40, 3)), rng.normal(size=(30, 3))
+    >>> run = silot.distance(x, y, method="trianglewad", seed=1)
+    >>> found = silot.audit(run.transcript, truth={"x": x, "y": y})
+    >>> found.exact_rates
+    {'x': 1.0, 'y': 1.0}
+    """
+    view = View.of(transcript, viewpoint)
+    vectors = None
+    if vocabulary is not None:
+        vectors = words.check_vocabulary(*vocabulary)[1]
+    known = _Known(
+        {name: _records(data) for name, data in _of_parties(truth, view).items()},
+        None if outsiders is None else _records(outsiders),
+        vectors,
+        seed,
+    )
+    shape = None if image_shape is None else _shape(image_shape)
+    hidden = flag(hide_t, "hide_t", "option-hide-t")
+    found: list[Attack] = []
+    for target in view.targets:
+        case = Case(view, target, hide_t=hidden, seed=seed)
+        for name, attack in ATTACKS.items():
+            found.append(_attacked(case, name, attack, known))
+            if progress is not None:
+                progress(len(found), len(ATTACKS) * len(view.targets))
+    return Audit(
+        viewpoint=viewpoint,
+        protocol=view.protocol,
+        targets=view.targets,
+        attacks=tuple(found),
+        image_shape=shape,
+        truth=dict(known.truth),
+    )
+
+
+def _of_parties(truth: Mapping[str, Data] | None, view: View) -> Mapping[str, Data]:
+    parties = (*view.holders, COORDINATOR)
+    for name in truth or {}:
+        if name not in parties:
+            raise MismatchError(
+                f"the truth names {name!r}; parties of the run are {', '.join(parties)}.",
+                code="audit-truth",
+            )
+    return truth or {}
+
+
+def _records(data: Data) -> Array:
+    """Records of positive weight, in their order: what their owner would send of them."""
+    answer = Own(data).answer(Records())
+    if isinstance(answer, Failure):
+        raise InputError("the truth has no records.", code=answer.code)
+    return answer.array("points", ndim=2)
+
+
+def _shape(shape: Sequence[int]) -> tuple[int, ...]:
+    found = tuple(int(k) for k in shape)
+    if len(found) not in (2, 3) or min(found) < 1 or (len(found) == 3 and found[2] not in (1, 3)):
+        raise InputError(
+            f"the image shape is {found}; give (height, width), or (height, width, 3).",
+            code="option-image-shape",
+        )
+    return found
+
+
+def _attacked(case: Case, name: str, attack: Function, known: _Known) -> Attack:
+    outcome = attack(case)
+    if isinstance(outcome, str):
+        return Attack(name=name, target=case.target, applicable=False, reason=outcome)
+    truth = known.truth.get(case.target)
+    rows = _plain_rows(case, outcome, truth)
+    found = Attack(
+        name=name,
+        target=case.target,
+        rows=len(rows),
+        certified=outcome.certified,
+        certified_rate=None if outcome.sure is None else float(np.mean(outcome.sure)),
+        note=outcome.note,
+        ordered=outcome.ordered,
+        recovered=rows,
+    )
+    return found if truth is None else _measured(found, rows, truth, outcome.ordered, known)
+
+
+def _measured(found: Attack, rows: Array, truth: Array, ordered: bool, known: _Known) -> Attack:
+    rates = score(rows, truth, ordered=ordered, seed=known.seed)
+    found = replace(
+        found,
+        exact_rate=rates.exact_rate,
+        reidentification_rate=rates.reidentification_rate,
+        chance=rates.chance,
+        relative_rmse=rates.relative_rmse,
+    )
+    if known.vectors is not None:
+        matching, cosine = words.word_rates(rows, truth, known.vectors, ordered=ordered)
+        found = replace(found, matching_rate=matching, cosine=cosine)
+    if known.outsiders is not None:
+        outsiders = as_points(known.outsiders, "outsiders")
+        if outsiders.shape[1] != truth.shape[1]:
+            raise MismatchError(
+                f"outsiders have {outsiders.shape[1]} features and the truth {truth.shape[1]}.",
+                code="dimension-mismatch",
+            )
+        found = replace(found, membership_auc=words.membership_auc(rows, truth, outsiders))
+    return found
+
+
+def _plain_rows(case: Case, guess: Guess, truth: Array | None) -> Array:
+    """Rows without label coordinates."""
+    width = record_width(case.embedding, guess.rows.shape[1])
+    if truth is not None and truth.shape[1] != width:
+        raise MismatchError(
+            f"the truth of {case.target!r} has {truth.shape[1]} features and the records of the "
+            f"run have {width}.",
+            code="dimension-mismatch",
+        )
+    return guess.rows[:, :width]
+
+
+__all__ = ["ATTACKS", "audit"]

@@ -1,0 +1,166 @@
+"""``silot audit``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from ..audit import audit
+from ..errors import InputError
+from ..federation.transcript import Transcript
+from ..loading import load_measure
+from ..measure import Measure
+from ..results import Attack, Audit
+from .console import OUT, progress_bar, show_rows
+from .options import (
+    ColumnsOption,
+    JsonOption,
+    LabelColumnOption,
+    SeedOption,
+    WeightColumnOption,
+    check_outputs,
+)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command of this file."""
+    app.command("audit")(audit_command)
+
+
+def audit_command(
+    transcript: Annotated[Path, typer.Argument(help="Messages of a run, saved by --transcript.")],
+    viewpoint: Annotated[
+        str, typer.Option("--as", help="Who looks: coordinator, or a holder of the run.")
+    ] = "coordinator",
+    truth: Annotated[
+        list[str] | None,
+        typer.Option(help="True records: FILE, named as the holder, or HOLDER=FILE. Repeatable."),
+    ] = None,
+    outsiders: Annotated[
+        Path | None, typer.Option(help="Records that were not in the data, for membership.")
+    ] = None,
+    vocabulary: Annotated[
+        Path | None, typer.Option(help="Word vectors: .npz with words and vectors.")
+    ] = None,
+    image_shape: Annotated[
+        str | None, typer.Option(help="Shape of a record as a picture, such as 28x28.")
+    ] = None,
+    hide_t: Annotated[
+        bool, typer.Option("--hide-t", help="Attack as if the parameter t had not been seen.")
+    ] = False,
+    report: Annotated[Path | None, typer.Option(help="Write an HTML report here.")] = None,
+    label_column: LabelColumnOption = None,
+    weight_column: WeightColumnOption = None,
+    columns: ColumnsOption = None,
+    seed: SeedOption = 0,
+    json: JsonOption = False,
+) -> None:
+    """What a party of a run could compute from the messages it saw."""
+    check_outputs(report)
+    messages = Transcript.load(transcript)
+
+    def load(path: Path) -> Measure:
+        table = not path.name.lower().endswith(".npz")
+        return load_measure(
+            path,
+            label_column=label_column if table else None,
+            weight_column=weight_column if table else None,
+            columns=[name.strip() for name in columns.split(",")] if table and columns else None,
+        )
+
+    options: dict[str, Any] = {}
+    if outsiders is not None:
+        options["outsiders"] = load(outsiders)
+    if vocabulary is not None:
+        options["vocabulary"] = load_vocabulary(vocabulary)
+    with progress_bar("audit") as bar:
+        task = bar.add_task("attacks")
+        result = audit(
+            messages,
+            viewpoint,
+            {name: load(path) for name, path in named_files(truth or []).items()},
+            image_shape=None if image_shape is None else shape_of(image_shape),
+            hide_t=hide_t,
+            seed=seed,
+            progress=lambda done, of: bar.update(task, completed=done, total=of),
+            **options,
+        )
+    if report is not None:
+        from ..report import write_audit
+
+        write_audit(report, result)
+    if json:
+        OUT.print(result.to_json(), markup=False, highlight=False, soft_wrap=True)
+    else:
+        _show(result)
+
+
+def named_files(given: list[str]) -> dict[str, Path]:
+    """Files by holder: ``HOLDER=FILE``, or a file whose name is the holder's."""
+    found: dict[str, Path] = {}
+    for text in given:
+        name, sign, path = text.partition("=")
+        if not sign:
+            name, path = Path(text).name.split(".")[0], text
+        if name in found:
+            raise InputError(f"the truth of {name!r} is given twice.", code="audit-truth")
+        found[name] = Path(path)
+    return found
+
+
+def shape_of(text: str) -> tuple[int, ...]:
+    """A shape from ``28x28`` or ``32x32x3``."""
+    parts = text.lower().split("x")
+    if len(parts) not in (2, 3) or not all(part.isdigit() and int(part) > 0 for part in parts):
+        raise InputError(
+            f"the image shape is {text!r}; give height x width, such as 28x28 or 32x32x3.",
+            code="option-image-shape",
+        )
+    return tuple(int(part) for part in parts)
+
+
+def load_vocabulary(path: Path) -> tuple[list[str], Any]:
+    """Words and their vectors from an ``.npz``."""
+    import numpy as np
+
+    from ..errors import FileError
+
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            words, vectors = file["words"], file["vectors"]
+            texts = str(words).split("\n") if words.ndim == 0 else [str(word) for word in words]
+            return texts, np.asarray(vectors, dtype=np.float64)
+    except (OSError, ValueError, KeyError) as error:
+        raise FileError(
+            f"{path.name} cannot be read as a vocabulary ({type(error).__name__}): an .npz with "
+            "arrays 'words' and 'vectors' is needed.",
+            code="file-unreadable",
+        ) from None
+
+
+def _show(result: Audit) -> None:
+    table = Table(box=None, pad_edge=False)
+    for title in ("target", "attack"):
+        table.add_column(title, no_wrap=True)
+    for title in ("exact", "re-id", "chance", "error"):
+        table.add_column(title, justify="right")
+    for attack in result.attacks:
+        if attack.applicable:
+            table.add_row(attack.target, attack.name, *_rates(attack))
+    if table.row_count:
+        OUT.print(table, highlight=False, markup=False)
+    skipped = sorted({one.name for one in result.attacks if not one.applicable})
+    rows = {"seen by": result.viewpoint, "method": result.protocol, "verdict": result.verdict}
+    if skipped:
+        rows["not applied"] = ", ".join(skipped)
+    show_rows(rows)
+
+
+def _rates(attack: Attack) -> tuple[str, ...]:
+    rates = (attack.exact_rate, attack.reidentification_rate, attack.chance)
+    shown = ["–" if rate is None else f"{100 * rate:.1f} %" for rate in rates]
+    error = attack.relative_rmse
+    return (*shown, "–" if error is None else f"{error:.2g}")

@@ -1,0 +1,92 @@
+"""Reading and adding rows of a ledger, inside a transaction of the caller."""
+
+from __future__ import annotations
+
+import math
+import secrets
+import sqlite3
+from collections.abc import Iterator
+from json import dumps
+
+from ._ledger_file import VERSION
+from ._ledger_rows import COLUMNS, FIRST, Row, broken, digest_of, now
+from .accounting import compose
+
+_INSERT = (
+    f"INSERT INTO rows ({', '.join(COLUMNS)}, reply) VALUES ({', '.join('?' * len(COLUMNS))}, ?)"
+)
+
+
+def add_first(connection: sqlite3.Connection) -> None:
+    """Begin the chain."""
+    parameters = dumps({"ledger": secrets.token_hex(16), "version": VERSION})
+    new = Row(0, "open", now(), "", "", parameters, "", 0.0, 0.0, "", FIRST).chained()
+    connection.execute(_INSERT, (*(getattr(new, name) for name in COLUMNS), None))
+
+
+def add(
+    connection: sqlite3.Connection,
+    event: str,
+    key: str,
+    *,
+    mu: float = 0.0,
+    mechanism: str = "",
+    parameters: str = "",
+    asker: str = "",
+    digest: str = "",
+    reply: bytes | None = None,
+) -> None:
+    """Add a row, and what all reserves spend with it."""
+    before = last(connection)
+    total = compose([spent(connection), mu]) if event == "reserve" else before.total
+    new = Row(
+        before.sequence + 1, event, now(), asker, mechanism, parameters, key, mu, total, digest,
+        before.hash,
+    ).chained()  # fmt: skip
+    connection.execute(_INSERT, (*(getattr(new, name) for name in COLUMNS), reply))
+
+
+def spent(connection: sqlite3.Connection) -> float:
+    """What all reserves spend together, whether they came to a release or not."""
+    (squares,) = connection.execute(
+        "SELECT COALESCE(SUM(mu * mu), 0.0) FROM rows WHERE event = 'reserve'"
+    ).fetchone()
+    return math.sqrt(squares)
+
+
+def last(connection: sqlite3.Connection) -> Row:
+    """The last row."""
+    found = connection.execute(
+        f"SELECT {', '.join(COLUMNS)} FROM rows ORDER BY sequence DESC LIMIT 1"
+    ).fetchone()
+    if found is None:
+        raise broken(0, "is missing")
+    return Row(*found)
+
+
+def row(connection: sqlite3.Connection, event: str, key: str) -> Row | None:
+    """The row of an event about a question, if there is one."""
+    found = connection.execute(
+        f"SELECT {', '.join(COLUMNS)} FROM rows WHERE event = ? AND key = ?", (event, key)
+    ).fetchone()
+    return None if found is None else Row(*found)
+
+
+def stored(connection: sqlite3.Connection, key: str) -> bytes | None:
+    """The stored answer to a question, if there is one and it is as it was."""
+    found = connection.execute(
+        "SELECT sequence, digest, reply FROM rows WHERE event = 'release' AND key = ?", (key,)
+    ).fetchone()
+    if found is None:
+        return None
+    sequence, digest, reply = found
+    if digest_of(reply or b"") != digest:
+        raise broken(sequence, "was changed")
+    return reply
+
+
+def rows(connection: sqlite3.Connection) -> Iterator[tuple[Row, bytes | None]]:
+    """All rows with the answers they store."""
+    found = connection.execute(f"SELECT {', '.join(COLUMNS)}, reply FROM rows ORDER BY sequence")
+    for *values, reply in found:
+        yield Row(*values), reply

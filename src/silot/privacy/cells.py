@@ -1,0 +1,242 @@
+"""Cells of a public law, in which a sketch counts records. No private data are used here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import InputError, MismatchError
+from ..measure import Measure
+from ..transport._check import Array, as_points, real, whole
+
+Codes = npt.NDArray[np.int64]
+Public = Measure | npt.ArrayLike
+
+FEWEST_CELLS, MOST_CELLS = 8, 128
+"""Cells of a sketch: below, it tells little; above, noise tells more than records."""
+FEWEST_PUBLIC = 3 * FEWEST_CELLS
+# Records drawn where there is no public sample: three for each of the most cells, and then some.
+_DRAWN = 1024
+# Rows of a block of squared distances: its 128 columns stay in the cache.
+_BLOCK = 1024
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """Public geometry of a sketch.
+
+    Attributes
+    ----------
+    centres
+        Shape (S, d). A record belongs to the nearest.
+    radius
+        Length offsets from a centre are clipped to.
+    radius2
+        Length above which a squared offset counts no more.
+    weights
+        Part of the public law in each cell (S,).
+    covariance
+        Covariance of the public law within cells (d, d).
+    drawn
+        Whether the public law was assumed (no sample was given).
+    fitted
+        Whether the centres are those of a sample, and nearer to it than to other records.
+    """
+
+    centres: Array = field(repr=False)
+    radius: float
+    radius2: float
+    weights: Array = field(repr=False)
+    covariance: Array = field(repr=False)
+    drawn: bool = False
+    fitted: bool = True
+
+    @classmethod
+    def of_sample(cls, public: Public, size: int, seed: int = 0, *, drawn: bool = False) -> Cells:
+        """Cells of a public sample: the centres are those of k-means.
+
+        Parameters
+        ----------
+        public
+            Public records, shape (m, d): of the law holders' records come from, and of no
+            holder.
+        size
+            Cells S, at most m / 3 and at most the distinct records.
+        seed
+            Of k-means. The same sample, size and seed give the same cells.
+        drawn
+            Whether the sample was drawn from an assumed law.
+
+        Raises
+        ------
+        InputError
+            Fewer than 24 public records, or all of them the same.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> sample = np.random.default_rng(0).normal(size=(400, 3))
+        >>> Cells.of_sample(sample, 16).centres.shape
+        (16, 3)
+        """
+        points = public_points(public)
+        # Far from the origin squared distances lose their digits.
+        middle = points.mean(axis=0)
+        near = points - middle
+        distinct = np.unique(near, axis=0)
+        if len(distinct) < 2:
+            raise InputError(
+                "all public records are the same: they tell no scale. Give a public sample of "
+                "the law holders' records come from.",
+                code="public-constant",
+            )
+        count = min(whole(size, "size", "option-size"), len(points) // 3, len(distinct))
+        centres, codes = grouped(near, count, seed)
+        offsets = near - centres[codes]
+        radius = 1.2 * _reach(offsets, centres)
+        return cls(
+            centres=centres + middle,
+            radius=radius,
+            radius2=2.0 * radius,
+            weights=np.bincount(codes, minlength=count) / len(points),
+            covariance=offsets.T @ offsets / len(points),
+            drawn=drawn,
+        )
+
+    @classmethod
+    def of_scale(
+        cls, mean: npt.ArrayLike | None, scale: npt.ArrayLike | None, size: int, seed: int = 0
+    ) -> Cells:
+        """Cells of a normal law of a public mean and scale, for want of a public sample.
+
+        Parameters
+        ----------
+        mean, scale
+            Mean and standard deviation of every feature; one of them a vector (d,).
+        size, seed
+            As ``of_sample``.
+
+        Raises
+        ------
+        InputError
+            No mean or no scale, or a scale that is not positive.
+
+        Examples
+        --------
+        >>> Cells.of_scale([0.0, 0.0, 0.0], 1.0, 16).drawn
+        True
+        """
+        return cls.of_sample(drawn_sample(mean, scale, seed), size, seed, drawn=True)
+
+    @property
+    def size(self) -> int:
+        """Number of cells."""
+        return len(self.centres)
+
+    @property
+    def dimension(self) -> int:
+        """Number of features."""
+        return int(self.centres.shape[1])
+
+
+def public_points(public: Public) -> Array:
+    """Public records as an array; too few are an ``InputError``."""
+    points = public.points if isinstance(public, Measure) else as_points(public, "public")
+    if len(points) < FEWEST_PUBLIC:
+        raise InputError(
+            f"{len(points)} public records are given; {FEWEST_PUBLIC} at least are needed, 400 "
+            "for a good sketch.",
+            code="public-few",
+        )
+    return points
+
+
+def drawn_sample(mean: npt.ArrayLike | None, scale: npt.ArrayLike | None, seed: int) -> Array:
+    """Records of a normal law, standing for a public sample."""
+    if mean is None or scale is None:
+        raise InputError(
+            "a sketch needs public knowledge of the records. Give public=, a sample that is no "
+            "holder's, or public_mean= and public_scale=, one number a feature.",
+            code="public-absent",
+        )
+    middle, spread = public_law(mean, scale)
+    # A stream of its own, as users draw their data from default_rng(seed) too.
+    rng = np.random.default_rng([seed, 11])
+    return middle + spread * rng.standard_normal((_DRAWN, len(middle)))
+
+
+def public_law(mean: npt.ArrayLike, scale: npt.ArrayLike) -> tuple[Array, Array]:
+    """Public mean and standard deviation of every feature (d,), checked."""
+    middle, spread = _vector(mean, "public_mean"), _vector(scale, "public_scale")
+    if len(middle) > 1 and len(spread) > 1 and len(middle) != len(spread):
+        raise MismatchError(
+            f"public_mean has {len(middle)} features and public_scale {len(spread)}.",
+            code="dimension-mismatch",
+        )
+    if not (spread > 0).all():
+        raise InputError("public_scale must be positive in every feature.", code="public-scale")
+    width = max(len(middle), len(spread))
+    return np.broadcast_to(middle, width).copy(), np.broadcast_to(spread, width).copy()
+
+
+def _vector(value: npt.ArrayLike, name: str) -> Array:
+    array = np.atleast_1d(np.asarray(value))
+    if array.ndim != 1:
+        raise InputError(f"{name} has shape {array.shape}; give one number a feature.",
+                         code="public-shape")  # fmt: skip
+    return np.array([real(item, name, "public-shape") for item in array.tolist()])
+
+
+def grouped(
+    points: Array, size: int, seed: int, weights: Array | None = None
+) -> tuple[Array, Codes]:
+    """Centres of groups of near points by k-means (S, d), and the group of each point (n,)."""
+    # Slow to import.
+    from sklearn.cluster import KMeans
+    from threadpoolctl import threadpool_limits
+
+    fit: Any = KMeans(n_clusters=size, random_state=seed, n_init=cast("Any", 1))
+    with threadpool_limits(1):
+        fit.fit(points, sample_weight=weights)
+    centres = np.asarray(fit.cluster_centers_, dtype=np.float64)
+    # By the rule holders go by, not by that of k-means: ties may differ.
+    codes, _ = nearest(points, centres)
+    return centres, codes
+
+
+def _reach(offsets: Array, centres: Array) -> float:
+    """Length of nearly all public offsets; never zero."""
+    lengths = np.linalg.norm(offsets, axis=1)
+    for reach in (float(np.quantile(lengths, 0.95)), float(lengths.max())):
+        if reach > 1e-12 * float(np.abs(centres).max()):
+            return reach
+    # Few distinct values, each a cell of its own: half the way to the next.
+    _, gaps = nearest(centres[1:], centres[:1])
+    return 0.5 * float(np.sqrt(np.median(gaps)))
+
+
+def nearest(points: Array, centres: Array) -> tuple[Codes, Array]:
+    """Nearest centre of every record (n,), and the squared distance to it (n,).
+
+    Only sums, differences and products of single numbers, in a fixed order: the cell of a record
+    depends on no other record, not even by the rounding that a matrix product of another shape
+    would bring. The sensitivity of a sketch rests on it.
+    """
+    codes = np.empty(len(points), dtype=np.int64)
+    squares = np.empty(len(points))
+    with np.errstate(over="ignore", invalid="ignore"):
+        for start in range(0, len(points), _BLOCK):
+            block = points[start : start + _BLOCK]
+            total = np.zeros((len(block), len(centres)))
+            apart = np.empty_like(total)
+            for column in range(points.shape[1]):
+                np.subtract(block[:, column, None], centres[None, :, column], out=apart)
+                np.multiply(apart, apart, out=apart)
+                np.add(total, apart, out=total)
+            places = total.argmin(axis=1)
+            codes[start : start + _BLOCK] = places
+            squares[start : start + _BLOCK] = total[np.arange(len(block)), places]
+    return codes, squares

@@ -1,0 +1,203 @@
+"""Distances between sketches: by samples of the laws they tell of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+
+from ..measure import Embedding
+from ..transport import cost_matrix, covariance_root
+from ..transport._check import Array
+from .cells import Cells, Codes, nearest
+from .sketch import Decoded
+
+# Records drawn from each law. Fewer tell less of shapes, more take longer.
+_DRAWN = 400
+# Largest public samples that are compared.
+_LARGEST = 512
+_FOLDS = 5
+_REPEATS = 12
+_STREAMS = 4
+# A larger ratio would come from a sample too small to tell.
+_MOST = 4.0
+
+
+@dataclass(frozen=True)
+class Rate:
+    r"""How far apart two samples of one law are, by their size.
+
+    .. math:: W_2^2(X_n, X'_n) = \rho\, (n / M)^{-\alpha}\, W_2^2(Y_M, Y'_M)
+
+    with X records of the public law and Y draws from what a sketch tells of it, M of them.
+
+    Attributes
+    ----------
+    ratio, power
+        :math:`\rho` and :math:`\alpha`.
+    """
+
+    ratio: float
+    power: float
+
+    def at(self, records: float) -> float:
+        """Factor between ``records`` real records and ``_DRAWN`` drawn ones."""
+        return self.ratio * (max(records, 1.0) / _DRAWN) ** -self.power
+
+
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """Two samples of the law a sketch tells of.
+
+    Attributes
+    ----------
+    first, second
+        Shape (M, D): with labels, D includes their coordinates.
+    apart
+        Squared distance between the two.
+    records
+        Records behind the sketch; infinite for a law itself.
+    """
+
+    first: Array = field(repr=False)
+    second: Array = field(repr=False)
+    apart: float
+    records: float
+
+    @property
+    def variance(self) -> float:
+        """Squared distance to the best single point."""
+        return float(np.mean([part.var(axis=0).sum() for part in (self.first, self.second)]))
+
+
+@dataclass(frozen=True, eq=False)
+class Sampler:
+    """Draws samples from sketches: the same random numbers for every sketch.
+
+    Common numbers make what is drawn differ as the laws do; two streams of them tell what part
+    of a distance is only that of two samples.
+
+    Attributes
+    ----------
+    noise
+        Standard normal numbers (2, M, d), each half centred.
+    embedding
+        Label coordinates to add.
+    """
+
+    noise: Array = field(repr=False)
+    embedding: Embedding = "none"
+
+    @classmethod
+    def of(
+        cls, dimension: int, seed: int, *, size: int = _DRAWN, embedding: Embedding = "none"
+    ) -> Sampler:
+        """A sampler for records of ``dimension`` features."""
+        noise = np.random.default_rng([seed, 13]).standard_normal((2, size, dimension))
+        return cls(noise - noise.mean(axis=1, keepdims=True), embedding)
+
+    def draw(self, found: Decoded, *, law: bool = False) -> Drawn:
+        """Two samples; ``law`` says that the measure is no sample itself."""
+        places = _spread(found.weights.ravel(), self.noise.shape[1])
+        classes, cells = np.divmod(places, found.weights.shape[1])
+        root = covariance_root(found.covariance)
+        halves = [found.atoms[cells] + half @ root for half in self.noise]
+        if self.embedding != "none":
+            extra = class_coordinates(found, self.embedding)[classes]
+            halves = [np.hstack([half, extra]) for half in halves]
+        return Drawn(halves[0], halves[1], matched(*halves), np.inf if law else found.records)
+
+
+def squared_distance(x: Drawn, y: Drawn, rate: Rate) -> float:
+    r"""Squared distance between the records behind two sketches.
+
+    .. math:: W^2 = \tfrac12 \left(W_2^2(X, Y') + W_2^2(X', Y)\right)
+              + \sqrt{W_2^2(X, X')\, W_2^2(Y, Y')} \left(\rho_n - 1\right)
+
+    X, X' are samples of one law and Y, Y' of the other. The second term takes away how far apart
+    samples of this size are by chance, and adds how far apart as many records as there are would
+    be.
+    """
+    across = 0.5 * (matched(x.first, y.second) + matched(x.second, y.first))
+    factor = 0.5 * (rate.at(x.records) + rate.at(y.records))
+    return max(across + float(np.sqrt(x.apart * y.apart)) * (factor - 1.0), 0.0)
+
+
+def matched(x: Array, y: Array) -> float:
+    """Squared distance of two clouds of as many points."""
+    cost = cost_matrix(x, y)
+    rows, columns = linear_sum_assignment(cost)
+    return float(cost[rows, columns].mean())
+
+
+def rate_of(public: Array, cells: Cells, seed: int) -> Rate:
+    """Compare public records with each other and with draws from their own sketch.
+
+    Their distance is measured at three sizes, and grows beyond them as it did between.
+    """
+    rng = np.random.default_rng([seed, 17])
+    # Parts of a larger sample serve as well.
+    rows = rng.permutation(len(public))[: 2 * _LARGEST]
+    sizes = [len(rows) // share for share in (2, 4, 8)]
+    found: list[float] = []
+    for size in sizes:
+        repeats = [rng.permutation(rows) for _ in range(_REPEATS * len(rows) // (2 * size))]
+        apart = [matched(public[o[:size]], public[o[size : 2 * size]]) for o in repeats]
+        found.append(float(np.mean(apart)))
+    largest = float(np.abs(public - public.mean(axis=0)).max())
+    if min(found) <= 1e-12 * largest**2:
+        # Samples that are all alike: chance adds nothing.
+        return Rate(0.0, 0.0)
+    slope = float(np.polyfit(np.log(sizes), np.log(found), 1)[0])
+    power = float(np.clip(-slope, 0.0, 1.0))
+    law = Decoded(
+        cells.centres,
+        cells.weights[None],
+        cells.covariance * (_unseen(public[rows], cells, seed) if cells.fitted else 1.0),
+        float(sizes[0]),
+    )
+    drawn = float(
+        np.mean(
+            [Sampler.of(cells.dimension, seed + step).draw(law).apart for step in range(_STREAMS)]
+        )
+    )
+    expected = found[0] * (_DRAWN / sizes[0]) ** -power
+    return Rate(min(expected / drawn, _MOST) if drawn > 0 else 0.0, power)
+
+
+def _unseen(public: Array, cells: Cells, seed: int) -> float:
+    """How much more records scatter that the centres were not fitted to."""
+    folds = np.arange(len(public)) % _FOLDS
+    total = 0.0
+    for fold in range(_FOLDS):
+        rest = Cells.of_sample(public[folds != fold], cells.size, seed)
+        total += float(nearest(public[folds == fold], rest.centres)[1].sum())
+    own = float(np.trace(cells.covariance))
+    return total / len(public) / own if own > 0 else 1.0
+
+
+def class_coordinates(found: Decoded, embedding: Embedding) -> Array:
+    """Mean and covariance block of every class, as in OTDD vectors: (C, D)."""
+    rows: list[Array] = []
+    for weights in found.weights:
+        mass = float(weights.sum())
+        # A class without mass moves nothing; its vector only has to exist.
+        share = weights / mass if mass > 0 else np.full(len(weights), 1.0 / len(weights))
+        mean = share @ found.atoms
+        apart = found.atoms - mean
+        covariance = (apart * share[:, None]).T @ apart + found.covariance
+        if embedding == "diagonal":
+            block = np.sqrt(np.diagonal(covariance))
+        else:
+            root = covariance_root(0.5 * (covariance + covariance.T))
+            block = root.ravel() if embedding == "full" else np.diagonal(root)
+        rows.append(np.concatenate([mean, block]))
+    return np.stack(rows)
+
+
+def _spread(weights: Array, size: int) -> Codes:
+    """Places drawn in proportion to weights, as evenly as ``size`` of them can be."""
+    steps = (np.arange(size) + 0.5) / size
+    places = np.searchsorted(np.cumsum(weights) / weights.sum(), steps)
+    return np.minimum(places, len(weights) - 1).astype(np.int64)

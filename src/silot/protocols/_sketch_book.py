@@ -1,0 +1,280 @@
+"""What decoded sketches tell: distances, a barycenter, values, groups."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import combinations
+from typing import get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import InputError
+from ..federation.protocol import COORDINATOR
+from ..measure import Embedding, Measure
+from ..privacy.cells import MOST_CELLS, Cells
+from ..privacy.compare import Drawn, Rate, Sampler, squared_distance
+from ..privacy.sketch import Decoded
+from ..results import Barycenter, Contribution, Contributions, Distance
+from ..results.sketches import Target
+from ..transport._check import whole
+from ..valuation.holders import explained, explained_shares, inverse_shares, ranks
+from ._sketch_centre import centre_of
+from .fedbary import shares_of
+
+# Repeated draws behind an interval, and their size: the exact one is needed for the value only.
+_REDRAWS, _SMALL = 24, 100
+_NORMAL_95 = 1.96
+LEAST_NU = 50.0
+"""Records times what a sketch spends: below it noise outweighs what is to be told."""
+TARGET = "barycenter"
+
+
+@dataclass(frozen=True, eq=False)
+class Page:
+    """One sketch: what it tells, and how to draw another of the same measure."""
+
+    decoded: Decoded
+    again: Callable[[np.random.Generator], Decoded]
+
+
+@dataclass(frozen=True, eq=False)
+class Book:
+    """Decoded sketches by name.
+
+    ``pages`` holds the coordinator's own under its name, without noise.
+    """
+
+    names: tuple[str, ...]
+    pages: Mapping[str, Page]
+    cells: Cells
+    rate: Rate
+    classes: tuple[str, ...]
+    embedding: Embedding
+    nu: float
+    seed: int
+    _drawn: dict[str, Drawn] = field(default_factory=dict[str, Drawn], repr=False)
+
+    @property
+    def owned(self) -> bool:
+        """Whether the coordinator has a measure of its own."""
+        return COORDINATOR in self.pages
+
+    def measure(self, name: str) -> Measure:
+        """What a sketch tells, as a measure of one atom a cell and class."""
+        found = self.pages[name].decoded
+        rows, columns = np.nonzero(found.weights)
+        labels = None
+        if self.classes:
+            labels = self._names[rows]
+        return Measure(found.atoms[columns], found.weights[rows, columns], labels)
+
+    @property
+    def _names(self) -> npt.NDArray[np.str_]:
+        """Names of the classes that were sketched: the public ones, and all others."""
+        other = "other"
+        while other in self.classes:
+            other += " classes"
+        return np.array([*self.classes, other])
+
+    def distance(self, a: str, b: str) -> Distance:
+        """Estimated distance with its interval."""
+        for name in (a, b):
+            if name not in self.pages:
+                raise InputError(
+                    f"there is no sketch of {name!r}; there are {', '.join(sorted(self.pages))}.",
+                    code="holder-unknown",
+                )
+        if a == b:
+            raise InputError(
+                f"both sides are {a!r}. Give two holders: one sketch cannot tell how far apart "
+                "two samples of its law would be.",
+                code="holder-names",
+            )
+        # One order of the two, or rounding would make the other differ.
+        first, second = sorted((a, b))
+        value = squared_distance(self._draw(first), self._draw(second), self.rate) ** 0.5
+        return self._result((a, b), value, self._interval(first, second, value))
+
+    def _result(
+        self, sides: tuple[str, str], value: float, interval: tuple[float, float] | None
+    ) -> Distance:
+        return Distance(
+            value=value,
+            lower=0.0,
+            upper=math.inf,
+            method="sketch",
+            status=self.status,
+            converged=self.nu >= LEAST_NU,
+            holders=sides,
+            p=2,
+            seed=self.seed,
+            interval=interval,
+        )
+
+    @property
+    def status(self) -> str:
+        """What kind of number a distance is."""
+        if self.nu < LEAST_NU:
+            return (
+                f"noise outweighs what is to be told: nu = {self.nu:.0f}, below {LEAST_NU:.0f}. "
+                "Give more records or a larger privacy_epsilon; no bound holds"
+            )
+        size = "10 %" if self.nu >= 200 else "25 %"
+        law = ", of an assumed normal law (give public=)" if self.cells.drawn else ""
+        return (
+            f"estimate: nu = {self.nu:.0f}, errors near {size} where records follow the public "
+            f"law{law}; the interval is of noise and sampling and not certified; no bound holds, "
+            "for what share of the records lies beyond the public radius is not known"
+        )
+
+    def _draw(self, name: str) -> Drawn:
+        if name not in self._drawn:
+            self._drawn[name] = self._sampler.draw(self.pages[name].decoded)
+        return self._drawn[name]
+
+    @cached_property
+    def _sampler(self) -> Sampler:
+        return Sampler.of(self.cells.dimension, self.seed, embedding=self.embedding)
+
+    @cached_property
+    def _redraws(self) -> dict[str, list[Drawn]]:
+        """Repeated sketches of every decoded measure, for intervals."""
+        sampler = Sampler.of(self.cells.dimension, self.seed, size=_SMALL, embedding=self.embedding)
+        found: dict[str, list[Drawn]] = {}
+        for place, name in enumerate(sorted(self.pages)):
+            page = self.pages[name]
+            rng = np.random.default_rng([self.seed, 19, place])
+            found[name] = [sampler.draw(page.again(rng)) for _ in range(_REDRAWS)]
+        return found
+
+    def _interval(self, a: str, b: str, value: float) -> tuple[float, float]:
+        pairs = zip(self._redraws[a], self._redraws[b], strict=True)
+        squares = [squared_distance(x, y, self.rate) for x, y in pairs]
+        room = _NORMAL_95 * float(np.std(squares, ddof=1))
+        return max(value**2 - room, 0.0) ** 0.5, (value**2 + room) ** 0.5
+
+    def barycenter(
+        self, weights: Mapping[str, float] | None, support: int | None, rounds: int
+    ) -> Barycenter:
+        """Barycenter of the holders' atoms, and of their scatters."""
+        shares = shares_of(weights, self.names)
+        count = (
+            min(self.cells.size, MOST_CELLS)
+            if support is None
+            else whole(support, "support", "option-support")
+        )
+        centre = centre_of(
+            {name: self.pages[name].decoded for name in self.names},
+            shares,
+            count,
+            whole(rounds, "rounds", "option-rounds"),
+        )
+        law = self._sampler.draw(centre.law, law=True)
+        distances = {
+            name: self._result(
+                (name, TARGET), squared_distance(self._draw(name), law, self.rate) ** 0.5, None
+            )
+            for name in self.names
+        }
+        labels = self._names[centre.codes] if self.classes else None
+        return Barycenter(
+            points=centre.atoms,
+            weights=centre.weights,
+            labels=labels,
+            objective=sum(shares[name] * distances[name].value ** 2 for name in self.names),
+            lower=0.0,
+            distances=distances,
+            shares=shares,
+            status=("converged" if centre.settled else f"stopped after {rounds} rounds")
+            + f": atoms of mean scatter {centre.law.scatter:.3g} around them; objective and "
+            "distances are estimates, not certified",
+            converged=centre.settled,
+            seed=self.seed,
+            history=centre.history,
+        )
+
+    def values(self, target: Target) -> Contributions:
+        """Distances to a target, and the shares that follow."""
+        if target not in get_args(Target):
+            raise InputError(
+                f"target is {target!r}; give 'validation' or 'barycenter'.", code="option-target"
+            )
+        barycenter = None
+        if target == "validation":
+            if not self.owned:
+                raise InputError(
+                    "there are no validation data. Give own=, or target='barycenter'.",
+                    code="validation-absent",
+                )
+            spread = self._draw(COORDINATOR).variance ** 0.5
+            distances = {
+                name: replace(self.distance(name, COORDINATOR), holders=(name, "validation"))
+                for name in self.names
+            }
+        else:
+            barycenter = self.barycenter(None, None, 20)
+            distances = dict(barycenter.distances)
+            middle = float(np.mean([self._draw(name).variance for name in self.names]))
+            spread = middle**0.5
+        return self._contributions(distances, spread, target, barycenter)
+
+    def _contributions(
+        self,
+        distances: Mapping[str, Distance],
+        spread: float,
+        target: Target,
+        barycenter: Barycenter | None,
+    ) -> Contributions:
+        values = np.array([item.value for item in distances.values()])
+        parts = explained(values, spread)
+        items = tuple(
+            Contribution(
+                holder=name,
+                distance=distance,
+                share=float(share),
+                explained=float(part),
+                explained_share=float(part_share),
+                rank=int(rank),
+                records=round(self.pages[name].decoded.records),
+            )
+            for (name, distance), share, part, part_share, rank in zip(
+                distances.items(),
+                inverse_shares(values),
+                parts,
+                explained_shares(parts),
+                ranks(values),
+                strict=True,
+            )
+        )
+        return Contributions(
+            holders=items,
+            target=target,
+            method="sketch",
+            labels="vectors" if self.classes else "none",
+            spread=spread,
+            status=self.status + "; numbers of records are estimates",
+            converged=self.nu >= LEAST_NU,
+            seed=self.seed,
+            barycenter=barycenter,
+        )
+
+    def clusters(self, k: int) -> dict[str, int]:
+        """Average linkage of the distances."""
+        from scipy.cluster.hierarchy import fcluster, linkage
+
+        count = whole(k, "k", "option-clusters", most=len(self.names))
+        if len(self.names) == 1:
+            return dict.fromkeys(self.names, 0)
+        ordered = sorted(self.names)
+        apart = [
+            squared_distance(self._draw(a), self._draw(b), self.rate) ** 0.5
+            for a, b in combinations(ordered, 2)
+        ]
+        raw = fcluster(linkage(np.array(apart), "average"), count, "maxclust")
+        order: list[int] = list(dict.fromkeys(int(code) for code in raw))
+        place = {name: order.index(int(code)) for name, code in zip(ordered, raw, strict=True)}
+        return {name: place[name] for name in self.names}

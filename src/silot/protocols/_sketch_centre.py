@@ -1,0 +1,127 @@
+"""Barycenter of decoded sketches: of their atoms, and of the scatter around them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ..privacy.cells import grouped
+from ..privacy.sketch import Array, Codes, Decoded
+from ..transport import covariance_root, exact_plan
+
+_TOL = 1e-6
+
+
+@dataclass(frozen=True, eq=False)
+class SketchCentre:
+    """A barycenter: atoms with classes, and the same as a law with its scatter."""
+
+    atoms: Array = field(repr=False)
+    weights: Array = field(repr=False)
+    codes: Codes = field(repr=False)
+    law: Decoded = field(repr=False)
+    history: tuple[Mapping[str, float], ...]
+    settled: bool
+
+
+def centre_of(
+    sketches: Mapping[str, Decoded], shares: Mapping[str, float], support: int, rounds: int
+) -> SketchCentre:
+    r"""Barycenter of mixtures: :math:`\sum_i \lambda_i (W_2^2(\text{atoms}) + \mathrm{Bures}^2)`.
+
+    Atoms and covariance part: a mixture of one covariance is moved by moving its atoms, and its
+    covariance. Atoms are found by the fixed point of Cuturi and Doucet, class by class, from
+    those of the average of the sketches; the covariance is the square of the
+    average root, for the covariances of sketches commute.
+    """
+    names = sorted(sketches)
+    parts = np.array([shares[name] for name in names])
+    masses = np.stack([sketches[name].weights.sum(axis=1) for name in names])
+    classes = parts @ masses
+    atoms: list[Array] = []
+    weights: list[Array] = []
+    codes: list[int] = []
+    history: list[dict[str, float]] = [{} for _ in range(rounds)]
+    settled = True
+    for code in np.flatnonzero(classes > 0).tolist():
+        sides = [
+            (sketches[name].atoms[used], row[used] / row[used].sum(), part * mass)
+            for name, part, mass in zip(names, parts, masses[:, code], strict=True)
+            if mass > 0
+            for row in (sketches[name].weights[code],)
+            for used in (row > 0,)
+        ]
+        size = max(1, round(support * float(classes[code])))
+        found, share, objectives, done = _atoms(sides, size, rounds)
+        settled = settled and done
+        atoms.append(found)
+        weights.append(classes[code] * share)
+        codes += [code] * len(found)
+        for k in range(rounds):
+            seen = objectives[min(k, len(objectives) - 1)]
+            history[k]["objective"] = history[k].get("objective", 0.0) + seen
+    points, mass = np.vstack(atoms), np.concatenate(weights)
+    covariance, scatter = _covariance([sketches[name].covariance for name in names], parts)
+    by_class = np.zeros((int(max(codes)) + 1, len(points)))
+    by_class[codes, np.arange(len(points))] = mass
+    noted = [
+        {"round": float(k), "objective": item["objective"] + scatter}
+        for k, item in enumerate(history)
+    ]
+    kept = next(
+        (k for k in range(1, len(noted)) if noted[k]["objective"] == noted[k - 1]["objective"]),
+        len(noted),
+    )
+    return SketchCentre(
+        points,
+        mass,
+        np.array(codes, dtype=np.int64),
+        Decoded(points, by_class, covariance, np.inf),
+        tuple(noted[:kept]),
+        settled,
+    )
+
+
+def _atoms(
+    sides: list[tuple[Array, Array, float]], size: int, rounds: int
+) -> tuple[Array, Array, list[float], bool]:
+    """Free-support barycenter of weighted atoms; its atoms, weights, and objective by round."""
+    points = np.vstack([points for points, _, _ in sides])
+    masses = np.concatenate([part * weights for _, weights, part in sides])
+    atoms, weights = _merged(points, masses / masses.sum(), size)
+    total = sum(part for _, _, part in sides)
+    objectives: list[float] = []
+    while len(objectives) < rounds:
+        plans = [exact_plan(atoms, there, weights, mass) for there, mass, _ in sides]
+        objectives.append(
+            sum(part * plan.cost for (_, _, part), plan in zip(sides, plans, strict=True))
+        )
+        if len(objectives) > 1 and objectives[-2] - objectives[-1] <= _TOL * objectives[-2]:
+            return atoms, weights, objectives, True
+        moved = np.zeros_like(atoms)
+        for (there, _, part), plan in zip(sides, plans, strict=True):
+            moved += part / total * np.asarray(plan.plan @ there) / weights[:, None]
+        atoms = moved
+    return atoms, weights, objectives, False
+
+
+def _merged(points: Array, weights: Array, size: int) -> tuple[Array, Array]:
+    """First atoms: groups of near points, at their mean."""
+    count = min(size, len(np.unique(points, axis=0)))
+    centres, codes = grouped(points, count, 0, weights)
+    mass = np.bincount(codes, weights, minlength=count)
+    used = mass > 0
+    return centres[used], mass[used] / mass.sum()
+
+
+def _covariance(covariances: list[Array], shares: Array) -> tuple[Array, float]:
+    """Bures barycenter of covariances that commute, as those of sketches do; its objective."""
+    roots = [covariance_root(one) for one in covariances]
+    middle = np.einsum("k,kij->ij", shares, np.stack(roots))
+    objective = sum(
+        float(share * np.sum((root - middle) ** 2))
+        for share, root in zip(shares, roots, strict=True)
+    )
+    return middle @ middle, objective

@@ -1,0 +1,296 @@
+"""The rounds of the sketch: a noisy count where sizes are private, and one release."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import InputError, MismatchError, WireError
+from ..federation.answer import Answer
+from ..federation.labelled import LabelledRecords, encode_classes
+from ..federation.protocol import COORDINATOR, Steps, required
+from ..federation.question import Answerer
+from ..federation.sketching import CountRecords, SketchRecords, SketchTree
+from ..measure import Embedding, Measure
+from ..privacy.accounting import epsilon_of
+from ..privacy.cells import (
+    FEWEST_CELLS,
+    MOST_CELLS,
+    Cells,
+    Public,
+    drawn_sample,
+    nearest,
+    public_law,
+    public_points,
+)
+from ..privacy.compare import rate_of
+from ..privacy.quadtree import DEEPEST, Tree, tree_cells
+from ..privacy.sketch import Array, Codes, Decoded, Reading, decode, redrawn
+from ..results import Sketches
+from ._sketch_book import LEAST_NU, Book, Page
+
+# Part of the squared budget that goes to the number of records, when it is not public.
+_FOR_COUNT = 0.02
+# Sizes a sketch comes in. Few of them: a noisy count moves the size less often, and the question
+# with it, which a ledger would charge again.
+_SIZES = (8, 11, 16, 22, 32, 45, 64, 90, 128)
+
+
+@dataclass(frozen=True)
+class SketchPlan:
+    """Checked options of one run."""
+
+    holders: tuple[str, ...]
+    own: Answerer | None
+    sample: Array = field(repr=False)
+    drawn: bool
+    box: tuple[Array, Array] | None
+    classes: tuple[str, ...]
+    prior_codes: npt.NDArray[np.str_] | None
+    epsilon: float
+    delta: float
+    mu: float
+    size: int | None
+    cells: int | None
+    mass_limit: float
+    seed: int
+    embedding: Embedding
+
+    @property
+    def asks_count(self) -> bool:
+        """Whether some of the budget goes to the number of records."""
+        return self.size is None and self.cells is None
+
+    def start(self) -> Steps[Sketches]:
+        mu, least = self.mu, self.size
+        if self.asks_count:
+            mu = self.mu * (1.0 - _FOR_COUNT) ** 0.5
+            least = yield from self._count()
+        if least is not None:
+            self._check_size(least, mu)
+        geometry = self._tree(least or 0, mu) if self.box else self._cells(least or 0, mu)
+        answers = yield dict.fromkeys(self.holders, geometry.question)
+        pages: dict[str, Page] = {}
+        for name in self.holders:
+            vector = _integers(required(answers, name), "sketch", geometry.width)
+            pages[name] = geometry.page(vector, mu)
+        if self.own is not None:
+            pages[COORDINATOR] = geometry.page(self._own(self.own, geometry.question), np.inf)
+        return self._result(pages, geometry.cells, mu)
+
+    def _cells(self, records: int, mu: float) -> _CellSketch:
+        size = self._count_of(records, mu)
+        cells = Cells.of_sample(self.sample, size, self.seed, drawn=self.drawn)
+        question = SketchRecords(
+            centres=cells.centres,
+            radius=cells.radius,
+            radius2=cells.radius2,
+            classes=encode_classes(list(self.classes)) if self.classes else "",
+            mass_limit=self.mass_limit,
+            privacy_mu=mu,
+        )
+        groups = len(self.classes) + 1 if self.classes else 1
+        return _CellSketch(cells, question, self._prior(cells), groups)
+
+    def _tree(self, records: int, mu: float) -> _TreeSketch:
+        """A finest square for every unit of nu, and one level more: empty ones stay whole."""
+        assert self.box is not None
+        depth = int(np.clip(np.log(max(records * mu, 1.0)) / np.log(4.0) + 1.0, 2, DEEPEST))
+        question = SketchTree(
+            low=self.box[0],
+            high=self.box[1],
+            depth=depth,
+            mass_limit=self.mass_limit,
+            privacy_mu=mu,
+        )
+        return _TreeSketch(tree_cells(*self.box, depth, self.sample), question)
+
+    def _count(self) -> Steps[int]:
+        """Noisy number of records of the smallest holder."""
+        question = CountRecords(privacy_mu=self.mu * _FOR_COUNT**0.5, mass_limit=self.mass_limit)
+        answers = yield dict.fromkeys(self.holders, question)
+        counts = [int(_integers(required(answers, name), "count", 1)[0]) for name in self.holders]
+        return max(round(min(counts) / question.resolution), 0)
+
+    def _check_size(self, records: int, mu: float) -> None:
+        if records * mu >= LEAST_NU:
+            return
+        needed = int(np.ceil(LEAST_NU / mu))
+        enough = epsilon_of(LEAST_NU / records, self.delta) if records > 0 else np.inf
+        other = f", or privacy_epsilon of {enough:.2g} or more" if enough < 50 else ""
+        raise InputError(
+            f"the smallest holder has about {records} records: too few for a sketch at "
+            f"privacy_epsilon {self.epsilon:g}. About {needed} records would do{other}.",
+            code="sketch-small",
+        )
+
+    def _count_of(self, records: int | None, mu: float) -> int:
+        """How many cells."""
+        if self.cells is not None:
+            return self.cells
+        # Centres of few public records each are off by chance, and holders in different cells
+        # then seem further apart: eight a cell, where three would do.
+        most = float(np.clip(len(self.sample) // 8, FEWEST_CELLS, MOST_CELLS))
+        wanted = min(max((records or 0) * mu / 6.0, FEWEST_CELLS), most)
+        return max(size for size in _SIZES if size <= wanted)
+
+    def _prior(self, cells: Cells) -> Array | None:
+        """Public masses by class and cell, where public records have classes."""
+        if not self.classes or self.prior_codes is None:
+            return None
+        places, _ = nearest(self.sample, cells.centres)
+        position = {name: k for k, name in enumerate(self.classes)}
+        other = len(self.classes)
+        rows = np.array([position.get(name, other) for name in self.prior_codes.tolist()])
+        found = np.zeros((other + 1, cells.size))
+        np.add.at(found, (rows, places), 1.0)
+        return found / found.sum()
+
+    def _own(self, own: Answerer, question: SketchRecords | SketchTree) -> Codes:
+        """The coordinator's own records, sketched without noise."""
+        classes = question.classes if isinstance(question, SketchRecords) else ""
+        asked = LabelledRecords(classes=classes)
+        answer = required({COORDINATOR: own.answer(asked)}, COORDINATOR)
+        points, weights = answer.array("points", ndim=2), answer.array("weights", ndim=1)
+        if points.shape[1] != self.sample.shape[1]:
+            raise MismatchError(
+                f"the coordinator's own measure has {points.shape[1]} features and the public "
+                f"sample {self.sample.shape[1]}.",
+                code="dimension-mismatch",
+            )
+        names = None
+        if self.classes:
+            known = np.array([*self.classes, "\0"])
+            names = known[np.minimum(answer.arrays["codes"], len(self.classes))]
+        # Its own weights need no public limit: they are relative to the largest.
+        return replace(question, mass_limit=1.0).exact(points, weights / weights.max(), names)
+
+    def _result(self, pages: Mapping[str, Page], cells: Cells, mu: float) -> Sketches:
+        decoded = {name: pages[name].decoded for name in self.holders}
+        nu = mu * min(found.records for found in decoded.values())
+        book = Book(
+            names=self.holders,
+            pages=pages,
+            cells=cells,
+            rate=rate_of(self.sample, cells, self.seed),
+            classes=self.classes,
+            embedding=self.embedding,
+            nu=nu,
+            seed=self.seed,
+        )
+        return Sketches(
+            names=self.holders,
+            measures={name: book.measure(name) for name in self.holders},
+            records={name: found.records for name, found in decoded.items()},
+            scatter={name: found.scatter for name, found in decoded.items()},
+            cells=cells.size,
+            nu=nu,
+            privacy_epsilon=self.epsilon,
+            privacy_delta=self.delta,
+            spent_mu=self.mu,
+            status=book.status,
+            seed=self.seed,
+            book=book,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class _CellSketch:
+    """Cells, the question about them, and how to read its answer."""
+
+    cells: Cells
+    question: SketchRecords
+    prior: Array | None
+    groups: int
+
+    @property
+    def width(self) -> int:
+        """Numbers in an answer."""
+        return self.groups * self.cells.size + self.cells.dimension + 1
+
+    def page(self, vector: Codes, mu: float) -> Page:
+        """Read and decode an answer."""
+        reading = Reading.of(vector, self.cells, mu, count=self.groups)
+        found = decode(reading, self.cells, self.prior)
+
+        def again(rng: np.random.Generator) -> Decoded:
+            return decode(redrawn(found, reading, self.cells, rng), self.cells, self.prior)
+
+        return Page(found, again)
+
+
+@dataclass(frozen=True, eq=False)
+class _TreeSketch:
+    """A quadtree, the question about it, and how to read its answer."""
+
+    cells: Cells
+    question: SketchTree
+
+    @property
+    def width(self) -> int:
+        """Numbers in an answer."""
+        return sum(4**level for level in range(1, self.question.depth + 1))
+
+    def page(self, vector: Codes, mu: float) -> Page:
+        """Read and decode an answer."""
+        tree = Tree.of(vector, self.question.depth, mu)
+        found = tree.decode(self.cells)
+        return Page(found, lambda rng: tree.redrawn(found, rng).decode(self.cells))
+
+
+def public_box(
+    public: Public | None, mean: npt.ArrayLike | None, scale: npt.ArrayLike | None
+) -> tuple[Array, Array] | None:
+    """Corners of the box a quadtree parts: two features without a sample."""
+    if public is not None or mean is None or scale is None:
+        return None
+    middle, spread = public_law(mean, scale)
+    return (middle - 4.0 * spread, middle + 4.0 * spread) if len(middle) == 2 else None
+
+
+def public_sample(
+    public: Public | None, mean: npt.ArrayLike | None, scale: npt.ArrayLike | None, seed: int
+) -> Array:
+    if public is None:
+        return drawn_sample(mean, scale, seed)
+    if mean is not None or scale is not None:
+        raise InputError(
+            "public= tells mean and scale already. Leave public_mean and public_scale out.",
+            code="option-public",
+        )
+    return public_points(public)
+
+
+def class_names(public: Public | None) -> npt.NDArray[np.str_] | None:
+    return public.names if isinstance(public, Measure) else None
+
+
+def public_classes(public: Public | None, classes: Sequence[object] | None) -> tuple[str, ...]:
+    """Public class names; those of a holder would tell which classes it has."""
+    if classes is not None:
+        # By the rule of measures: 3, 3.0 and "3" are one.
+        given: npt.NDArray[Any] = np.asarray(classes)
+        named = Measure(np.zeros((len(given), 1)), labels=given).names
+    else:
+        named = class_names(public)
+    if named is None:
+        raise InputError(
+            "labels need public classes. Give classes=[...], or a labelled Measure as public.",
+            code="sketch-classes",
+        )
+    return tuple(sorted(set(named.tolist())))
+
+
+def _integers(answer: Answer, name: str, width: int) -> Codes:
+    found = answer.arrays.get(name)
+    if found is None or found.dtype != np.int64 or found.shape != (width,):
+        raise WireError(
+            f"the answer has no {width} whole numbers {name!r}. The holder runs other code, or a "
+            "broken one.",
+            code="answer-malformed",
+        )
+    return found

@@ -1,0 +1,284 @@
+"""The engine of the secure distance: spu, which runs a function of jax on secret shares.
+
+spu and jax are imported here and nowhere else, inside functions: they are an optional extra.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import ExtraError, InputError, SolverError
+from ..federation.message import pack, unpack
+from ._program import Program, opened
+
+Array = npt.NDArray[np.float64]
+
+# Parties that compute, by the name of the protocol.
+PARTIES = {"aby3": 3, "cheetah": 2}
+_UNTRUSTWORTHY = {
+    "semi2k": "its first party deals the randomness and could open every share",
+    "ref2k": "it computes in the clear",
+    "securenn": "its third party helps without a share, and was not examined for this use",
+}
+# Bits after the point, and squarings within an exponential, by field.
+_FIELDS = {"aby3": ("FM128", 40, 16), "cheetah": ("FM64", 22, 8)}
+_SENT = re.compile(r"Link details: total send bytes (\d+), recv bytes (\d+), send actions (\d+)")
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """What one party sent and received, and in how many messages it sent it."""
+
+    sent: int
+    received: int
+    messages: int
+
+
+def load() -> Any:
+    """Import spu, or say which extra to install."""
+    try:
+        import spu  # pyright: ignore[reportMissingImports]
+        from spu.utils import frontend  # pyright: ignore[reportMissingImports]
+    except ImportError:
+        raise ExtraError(
+            "a secure distance needs spu (about 1 GB, with numpy 1.26). Run: "
+            "pip install 'silot[secure]'",
+            code="extra-secure",
+        ) from None
+    assert frontend is not None
+    _journal()
+    return spu
+
+
+def version() -> str:
+    """Version of the engine: all parties must run the same."""
+    return str(load().__version__)
+
+
+def settings(protocol: str) -> Any:
+    """Make spu's configuration of a protocol; one that could be opened by one party is refused."""
+    lib = load().libspu
+    check_protocol(protocol)
+    field, bits, squarings = _FIELDS[protocol]
+    config = lib.RuntimeConfig(
+        protocol=getattr(lib.ProtocolKind, protocol.upper()),
+        field=getattr(lib.FieldType, field),
+        fxp_fraction_bits=bits,
+    )
+    config.fxp_exp_mode = lib.RuntimeConfig.ExpMode.EXP_TAYLOR
+    config.fxp_exp_iters = squarings
+    # It writes what was sent to the journal.
+    config.enable_pphlo_profile = True
+    return check_trust(config, PARTIES[protocol])
+
+
+def check_protocol(protocol: str) -> None:
+    """Raise for a protocol whose shares one party could open, or that silot does not know."""
+    if protocol not in PARTIES:
+        why = _UNTRUSTWORTHY.get(str(protocol).lower(), "it was not examined for this use")
+        raise InputError(
+            f"protocol {protocol!r} is refused: {why}. Use 'aby3' (three parties of which no two "
+            "collude) or 'cheetah' (the two holders alone).",
+            code="secure-trust",
+        )
+
+
+def check_trust(config: Any, parties: int) -> Any:
+    """Return spu's configuration, or raise if one party could open the shares under it."""
+    kind = str(config.protocol).rsplit(".", 1)[-1].lower()
+    check_protocol(kind)
+    if parties != PARTIES[kind]:
+        raise InputError(
+            f"{kind} is computed by {PARTIES[kind]} parties; {parties} are given.",
+            code="secure-trust",
+        )
+    return config
+
+
+def compiled(program: Program, protocol: str) -> Any:
+    """Compile the program for arrays of its (public) shapes."""
+    spu = load()
+    import jax  # pyright: ignore[reportMissingImports]
+    import jax.numpy as jnp  # pyright: ignore[reportMissingImports]
+    from jax.experimental import enable_x64  # pyright: ignore[reportMissingImports]
+    from spu.utils import frontend  # pyright: ignore[reportMissingImports]
+
+    def repeat(count: int, body: Callable[[Any], Any], state: Any) -> Any:
+        return jax.lax.fori_loop(0, count, lambda _, now: body(now), state)
+
+    names = [f"in{place}" for place in range(len(program.shapes))]
+    arguments = [np.zeros(shape) for shape in program.shapes]
+    function = partial(opened, program, cast("Any", jnp), repeat)
+    secret = spu.libspu.Visibility.VIS_SECRET
+    with enable_x64():
+        executable, _ = frontend.compile(
+            frontend.Kind.JAX,
+            lambda *arrays: function(arrays),
+            arguments,
+            {},
+            names,
+            [secret] * len(names),
+            lambda outputs: [f"out{place}" for place in range(len(outputs))],
+        )
+    return executable
+
+
+def shares_of(arrays: Sequence[Array], protocol: str) -> list[bytes]:
+    """Split arrays into secret shares: one message for each computing party."""
+    spu = load()
+    parties = PARTIES[protocol]
+    io = spu.Io(parties, settings(protocol))
+    split = [
+        io.make_shares(np.asarray(array), spu.libspu.Visibility.VIS_SECRET) for array in arrays
+    ]
+    return [pack([_packed(shares[party]) for shares in split]) for party in range(parties)]
+
+
+def opened_from(shares: Sequence[bytes], protocol: str) -> float:
+    """Put the shares of one number together."""
+    io = load().Io(PARTIES[protocol], settings(protocol))
+    return float(io.reconstruct([_share(unpack(share)) for share in shares]))
+
+
+def run_party(link: Any, protocol: str, executable: Any, inputs: Sequence[bytes]) -> bytes:
+    """Run the program as one party: shares in, the share of one number out."""
+    spu = load()
+    runtime = spu.Runtime(link, settings(protocol))
+    received = [share for message in inputs for share in cast("list[Any]", unpack(message))]
+    for name, share in zip(executable.input_names, received, strict=True):
+        runtime.set_var(name, _share(share))
+    runtime.run(executable)
+    return pack(_packed(runtime.get_var(executable.output_names[0])))
+
+
+def connect(session: str, rank: int, addresses: Mapping[str, str], timeout: float) -> Any:
+    """Link the engine of this process with the others, through the sockets of a tunnel."""
+    link = load().libspu.link
+    description = link.Desc()
+    description.id = session
+    for name, address in addresses.items():
+        description.add_party(name, address)
+    wait = max(1, round(1000 * timeout))
+    description.recv_timeout_ms = description.http_timeout_ms = wait
+    description.connect_retry_interval_ms = 100
+    description.connect_retry_times = max(1, wait // 100)
+    return link.create_brpc(description, rank)
+
+
+def deal(link: Any, owner: int, shares: Sequence[bytes]) -> bytes:
+    """Hand out an owner's shares, each to its party, and return this party's."""
+    if link.rank != owner:
+        return link.recv(owner)
+    for party, share in enumerate(shares):
+        if party != owner:
+            link.send(party, share)
+    return shares[owner]
+
+
+def collect(link: Any, receiver: int, share: bytes) -> list[bytes]:
+    """Bring all shares of the number to the receiver; an empty list for the others."""
+    if link.rank != receiver:
+        link.send(receiver, share)
+        return []
+    return [share if party == receiver else link.recv(party) for party in range(link.world_size)]
+
+
+def finish(link: Any) -> None:
+    """Wait until all parties are done, and end the link."""
+    link.barrier()
+    link.stop_link()
+
+
+def simulate(program: Program, protocol: str, inputs: Sequence[Sequence[Array]]) -> Simulated:
+    """Run all parties as threads of this process, and open the number."""
+    spu = load()
+    parties = PARTIES[protocol]
+    executable = compiled(program, protocol)
+    messages = [shares_of(arrays, protocol) for arrays in inputs]
+    description = spu.libspu.link.Desc()
+    for party in range(parties):
+        description.add_party(f"party-{party}", f"thread-{party}")
+    outputs: list[bytes | Exception] = [b""] * parties
+
+    def work(party: int) -> None:
+        try:
+            link = spu.libspu.link.create_mem(description, party)
+            own = [message[party] for message in messages]
+            outputs[party] = run_party(link, protocol, executable, own)
+        except Exception as error:  # noqa: BLE001 - raised in the thread that waits
+            outputs[party] = error
+
+    with _simulating:
+        mark = journal_mark()
+        threads = [threading.Thread(target=work, args=(party,)) for party in range(parties)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        traffic = traffic_since(mark)
+    failed = [output for output in outputs if isinstance(output, Exception)]
+    if failed:
+        raise SolverError(
+            f"the engine stopped ({type(failed[0]).__name__}). Use fewer records or features.",
+            code="secure-engine",
+        ) from None
+    return Simulated(opened_from(cast("list[bytes]", outputs), protocol), traffic)
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """The number opened, and what the parties sent, in no order."""
+
+    opened: float
+    traffic: tuple[Traffic, ...]
+
+
+_simulating = threading.Lock()
+
+
+@cache
+def _journal() -> Path:
+    """Send spu's messages to a file, as they would clutter the terminal, and count from it."""
+    import spu  # pyright: ignore[reportMissingImports]
+
+    path = Path(tempfile.mkdtemp(prefix="silot-spu-")) / "spu.log"
+    options = spu.libspu.logging.LogOptions()
+    options.enable_console_logger = False
+    options.system_log_path = str(path)
+    spu.libspu.logging.setup_logging(options)
+    return path
+
+
+def journal_mark() -> int:
+    """Where the journal of this process ends now."""
+    path = _journal()
+    return path.stat().st_size if path.exists() else 0
+
+
+def traffic_since(mark: int) -> tuple[Traffic, ...]:
+    """What was sent by the parties of this process since the mark."""
+    path = _journal()
+    if not path.exists():
+        return ()
+    text = path.read_bytes()[mark:].decode(errors="replace")
+    return tuple(Traffic(*map(int, found)) for found in _SENT.findall(text))
+
+
+def _packed(share: Any) -> list[Any]:
+    return [share.meta, list(share.share_chunks)]
+
+
+def _share(parts: Any) -> Any:
+    share = load().libspu.Share()
+    share.meta, share.share_chunks = parts
+    return share

@@ -1,0 +1,114 @@
+"""Who computes together, where, and by which certificates: ``peers.yml``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from ..errors import ExtraError, FileError, InputError
+from .options import ROLES, Role
+
+
+class Tls(BaseModel):
+    """Files of this party's certificate; ``{role}`` in a path stands for its role."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    ca: str
+    certificate: str
+    key: str
+
+
+class Peers(BaseModel):
+    """Addresses of the computing parties, ``host:port``, and this party's certificates.
+
+    All links are encrypted, and each end shows a certificate of the same authority whose common
+    name is the party's role.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    a: str
+    b: str
+    third: str | None = None
+    tls: Tls
+    session: str = Field(default="silot", pattern=r"^[A-Za-z0-9._-]{1,64}$")
+    folder: Path = Path()
+
+    @field_validator("a", "b", "third")
+    @classmethod
+    def _address(cls, value: str | None) -> str | None:
+        if value is not None:
+            host, _, port = value.rpartition(":")
+            if not host or not port.isdigit() or not 0 < int(port) < 65536:
+                raise ValueError("an address is host:port")
+        return value
+
+    @classmethod
+    def load(cls, path: str | Path) -> Peers:
+        """Read a ``peers.yml``.
+
+        Raises
+        ------
+        FileError
+            The file is missing (code ``"file-missing"``) or is none (``"peers-invalid"``).
+        ExtraError
+            PyYAML is not installed.
+        """
+        try:
+            import yaml  # pyright: ignore[reportMissingImports, reportMissingModuleSource]
+        except ImportError:
+            raise ExtraError(
+                "peers.yml needs PyYAML. Run: pip install 'silot[secure]'", code="extra-secure"
+            ) from None
+        file = Path(path)
+        try:
+            body: Any = yaml.safe_load(file.read_text())
+        except FileNotFoundError:
+            raise FileError(f"{file} does not exist.", code="file-missing") from None
+        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+            raise FileError(
+                f"{file} cannot be read as YAML ({type(error).__name__}).", code="peers-invalid"
+            ) from None
+        try:
+            given = dict(body) if isinstance(body, dict) else {}
+            return cls.model_validate({**given, "folder": file.resolve().parent})
+        except ValidationError as error:
+            first = error.errors()[0]
+            place = ".".join(map(str, first["loc"])) or "the file"
+            raise FileError(
+                f"{file}, {place}: {first['msg']}. It needs a, b (and third) as host:port, and "
+                "tls with ca, certificate and key.",
+                code="peers-invalid",
+            ) from None
+
+    def addresses(self, parties: int) -> dict[str, str]:
+        """Addresses by role, in the order of roles."""
+        given = dict(zip(ROLES, (self.a, self.b, self.third)[:parties], strict=False))
+        found: dict[str, str] = {}
+        for role, address in given.items():
+            if address is None:
+                raise InputError(
+                    f"peers.yml has no address of {role!r}, which computes too. Add it, or use "
+                    "the two-party protocol.",
+                    code="peers-invalid",
+                )
+            found[role] = address
+        if len(set(found.values())) < len(found):
+            raise InputError("two parties have one address in peers.yml.", code="peers-invalid")
+        return found
+
+    def files(self, role: Role) -> tuple[Path, Path, Path]:
+        """Authority, certificate and key of a role; a missing file is a ``FileError``."""
+        tls = self.tls
+        names = [text.replace("{role}", role) for text in (tls.ca, tls.certificate, tls.key)]
+        ca, certificate, key = (self.folder / name for name in names)
+        for path in (ca, certificate, key):
+            if not path.is_file():
+                raise FileError(
+                    f"{path} does not exist. `silot secure-keys` makes certificates for a trial.",
+                    code="file-missing",
+                )
+        return ca, certificate, key

@@ -1,0 +1,80 @@
+"""``silot ledger`` as a user runs it."""
+
+import json
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from silot.privacy import Ledger
+
+from .test_commands import silot
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    with Ledger(tmp_path / "a.ledger") as ledger:
+        for number in range(3):
+            ledger.reserve(f"{number:064x}", mu=0.1, budget=1.0, parameters={"n": number},
+                           mechanism="discrete Gaussian, sketch",
+                           asker="coordinator.north-eastern-region.example")  # fmt: skip
+            if number != 1:
+                ledger.commit(f"{number:064x}", b"answer")
+    return tmp_path / "a.ledger"
+
+
+def test_show_lists_releases_within_80_columns(path: Path) -> None:
+    done = silot("ledger", "show", path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert all(len(line) <= 80 for line in done.stdout.splitlines())
+    for word in ("0.1732", "coordinator", "handed over", "nothing was", "releases  3", "policy"):
+        assert word in done.stdout
+
+
+def test_show_prints_json_and_nothing_else(path: Path) -> None:
+    done = silot("ledger", "show", path, "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    printed = json.loads(done.stdout)
+    assert printed["spent_mu"] == pytest.approx(0.03**0.5)
+    assert [item["state"] for item in printed["releases"]] == ["commit", "reserve", "commit"]
+    assert printed["releases"][2]["parameters"] == {"n": 2}
+
+
+def test_verify_prints_the_head_and_compares_it_with_one_noted_before(path: Path) -> None:
+    done = silot("ledger", "verify", path)
+    assert (done.returncode, done.stderr) == (0, "")
+    with Ledger(path) as ledger:
+        head = ledger.head
+    assert head in done.stdout and "cut off" in done.stdout
+    assert all(len(line) <= 80 for line in done.stdout.splitlines())
+    assert silot("ledger", "verify", path, "--head", head).returncode == 0
+    other = silot("ledger", "verify", path, "--head", "0" * 64)
+    assert other.returncode == 4 and "[ledger-broken]" in other.stderr
+
+
+def test_a_broken_ledger_exits_with_status_4_and_the_row(path: Path) -> None:
+    connection = sqlite3.connect(path)
+    with connection:
+        sql = connection.execute("SELECT sql FROM sqlite_master WHERE name = 'no_change'")
+        trigger = sql.fetchone()[0]
+        connection.execute("DROP TRIGGER no_change")
+        connection.execute("UPDATE rows SET mu = 0.01 WHERE sequence = 4")
+        connection.execute(trigger)
+    connection.close()
+    for command in ("show", "verify"):
+        done = silot("ledger", command, path)
+        assert done.returncode == 4 and done.stdout == ""
+        assert "[ledger-broken]" in done.stderr and "row 4" in done.stderr
+
+
+def test_looking_at_a_ledger_that_is_not_there_makes_none(tmp_path: Path) -> None:
+    for command in ("show", "verify"):
+        done = silot("ledger", command, tmp_path / "none.ledger")
+        assert done.returncode == 4 and "[file-missing]" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_empty_ledger_is_shown(tmp_path: Path) -> None:
+    Ledger(tmp_path / "a").close()
+    done = silot("ledger", "show", tmp_path / "a")
+    assert done.returncode == 0 and "releases  0" in done.stdout

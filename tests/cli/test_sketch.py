@@ -1,0 +1,96 @@
+"""Sketches on the command line: values, ledgers and budgets, as real processes."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from silot.privacy import Ledger
+
+from .test_commands import silot
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("sketch")
+    rng = np.random.default_rng(31)
+    np.savez(folder / "a.npz", X=rng.normal(size=(2000, 5)))
+    np.savez(folder / "b.npz", X=rng.normal(size=(1500, 5)) + 1.0)
+    np.savez(folder / "public.npz", X=rng.normal(size=(500, 5)) + 0.5)
+    return folder
+
+
+def sketch(data: Path, *more: object, command: str = "distance") -> tuple[int, str, str]:
+    done = silot(command, data / "a.npz", data / "b.npz", "--method", "sketch",
+                 "--public", data / "public.npz", *more)  # fmt: skip
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_a_distance_is_near_the_exact_one_and_says_it_is_not_certified(data: Path) -> None:
+    status, out, err = sketch(data, "--json")
+    assert (status, err) == (0, "")
+    found = json.loads(out)
+    exact = json.loads(silot("distance", data / "a.npz", data / "b.npz", "--json").stdout)
+    assert found["value"] == pytest.approx(exact["value"], rel=0.15)
+    assert found["upper"] is None and found["disclosure"] == "sketch"
+    assert "not certified" in found["status"]
+    assert found["privacy_mu"] == pytest.approx(1 / 4.045, rel=1e-3)
+
+
+def test_a_ledger_answers_again_for_nothing_and_refuses_beyond_the_budget(
+    data: Path, tmp_path: Path
+) -> None:
+    ledgers = tmp_path / "ledgers"
+    first = json.loads(sketch(data, "--ledgers", ledgers, "--json")[1])
+    again = json.loads(sketch(data, "--ledgers", ledgers, "--json")[1])
+    assert again["value"] == first["value"]
+    assert (first["privacy_mu"] > 0, again["privacy_mu"]) == (True, 0.0)
+    status, out, err = sketch(data, "--ledgers", ledgers, "--privacy-epsilon", "0.9")
+    assert (status, out) == (7, "")
+    for word in ("[ledger-budget]", "spent", "asked", "left"):
+        assert word in err
+    status, _, err = sketch(data, "--ledgers", ledgers, "--privacy-epsilon", "0.9", "--budget", 3)
+    assert (status, err) == (0, "")
+    with Ledger(ledgers / "a.ledger", create=False) as ledger:
+        assert ledger.spent > first["privacy_mu"]
+
+
+def test_a_matrix_charges_the_same_release_once(data: Path, tmp_path: Path) -> None:
+    status, out, _ = sketch(data, "--ledgers", tmp_path / "l", "--json", command="matrix")
+    assert status == 0
+    assert json.loads(out)["values"][0][1] > 0
+    assert sketch(data, "--ledgers", tmp_path / "l")[0] == 0
+
+
+def test_no_record_is_in_the_transcript(data: Path, tmp_path: Path) -> None:
+    path = tmp_path / "run.transcript"
+    assert sketch(data, "--transcript", path)[0] == 0
+    kept = path.read_bytes()
+    for name in "ab":
+        with np.load(data / f"{name}.npz") as stored:
+            values = stored["X"].ravel()
+        assert not [value for value in values if value.tobytes() in kept]
+        assert not [value for value in values[:500] if np.float32(value).tobytes() in kept]
+
+
+@pytest.mark.parametrize(
+    ("more", "code", "status"),
+    [
+        (("--privacy-epsilon", "0"), "option", 3),
+        (("--privacy-epsilon", "0.01"), "sketch-small", 3),
+        (("--budget", "-1", "--ledgers", "l"), "option-budget", 3),
+        (("--support", "5"), "option-unknown", 3),
+    ],
+)
+def test_bad_options_are_coded(
+    data: Path, tmp_path: Path, more: tuple[str, ...], code: str, status: int
+) -> None:
+    given = [str(tmp_path / item) if item == "l" else item for item in more]
+    found, out, err = sketch(data, *given)
+    assert (found, out) == (status, "") and f"[{code}" in err
+
+
+def test_without_public_knowledge_the_error_asks_for_it(data: Path) -> None:
+    done = silot("distance", data / "a.npz", data / "b.npz", "--method", "sketch")
+    assert done.returncode == 3 and "[public-absent]" in done.stderr

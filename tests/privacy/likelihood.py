@@ -1,0 +1,131 @@
+"""An audit of a release: what it was seen to spend, against what it says it spends.
+
+Two neighbouring data sets are released many times. Someone who tells the two apart knows the
+direction in which the exact vectors differ (the likelihood ratio of Gaussian noise is a function of
+the answer's component along it), picks a threshold on half of the answers, and counts hits and
+false alarms on the other half. Clopper-Pearson bounds on the two rates bound from below what the
+release must have spent, whatever it claims.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.stats import beta, norm
+
+from silot import Holder, Measure, Policy
+from silot.federation import Answer
+from silot.federation.release import Release
+from silot.privacy import Ledger
+from silot.privacy.mechanism import noise_for
+
+# One false alarm in ten thousand audits: the noise has no seed, so an audit cannot be repeated.
+RISK = 1e-4
+
+
+@dataclass(frozen=True)
+class Seen:
+    """Lower bounds on what a release spends, each of them valid at risk ``RISK``.
+
+    Attributes
+    ----------
+    mu
+        From the rates of a Gaussian test: hits and false alarms of any test of a release that
+        spends mu differ by at most mu in units of the normal quantile.
+    epsilon
+        From the definition alone: hits are at most exp(epsilon) false alarms plus delta.
+    """
+
+    mu: float
+    epsilon: float
+
+
+def seen(without: np.ndarray, with_: np.ndarray, delta: float) -> Seen:
+    """Bounds from the test statistic of answers to two neighbouring data sets."""
+    half = len(without) // 2
+    threshold = _threshold(without[:half], with_[:half])
+    trials = len(without) - half
+    hits = int((with_[half:] > threshold).sum())
+    alarms = int((without[half:] > threshold).sum())
+    # Both rates at once, in both directions: what is rare may be the hit or the miss.
+    least_hits, most_alarms = _least(hits, trials), 1 - _least(trials - alarms, trials)
+    least_misses, most_right = _least(trials - alarms, trials), 1 - _least(hits, trials)
+    epsilon = max(
+        math.log(max(least_hits - delta, 1e-300) / most_alarms),
+        math.log(max(least_misses - delta, 1e-300) / most_right),
+        0.0,
+    )
+    mu = float(norm.ppf(least_hits) - norm.ppf(most_alarms))
+    return Seen(mu=max(mu, 0.0), epsilon=epsilon)
+
+
+def _threshold(without: np.ndarray, with_: np.ndarray) -> float:
+    """Where hits and misses are told apart best."""
+    places = np.quantile(np.concatenate([without, with_]), np.linspace(0.02, 0.98, 97))
+    gains = [(with_ > place).mean() - (without > place).mean() for place in places]
+    return float(places[int(np.argmax(gains))])
+
+
+def _least(count: int, trials: int) -> float:
+    """Clopper-Pearson lower bound on a rate."""
+    return float(beta.ppf(RISK / 2, count, trials - count + 1)) if count else 0.0
+
+
+def direction(release: Release, without: Measure, with_: Measure) -> np.ndarray:
+    """The difference of the exact vectors, which nobody outside could know so well."""
+    change = _exact(release, with_) - _exact(release, without)
+    return change / max(float(np.linalg.norm(change)), 1e-300)
+
+
+def _exact(release: Release, measure: Measure) -> np.ndarray:
+    return release.exact(measure.points, measure.masses, measure.names)
+
+
+def audit(
+    release: Release,
+    without: Measure,
+    with_: Measure,
+    *,
+    runs: int = 4000,
+    delta: float = 1e-5,
+    charged: float | None = None,
+) -> Seen:
+    """Audit ``exact`` and the noise; ``charged`` is what noise is drawn for, if another mu."""
+    along = direction(release, without, with_)
+    answers = [
+        draw(release, _exact(release, side), runs, charged) @ along for side in (without, with_)
+    ]
+    return seen(*answers, delta)
+
+
+def draw(
+    release: Release, exact: np.ndarray, runs: int, charged: float | None = None
+) -> np.ndarray:
+    """Answers (runs, m). Noise is independent by coordinate, so one call draws all of them."""
+    noise = noise_for(release.sensitivity, charged or release.privacy_mu)
+    return noise(np.tile(exact, runs)).reshape(runs, len(exact))
+
+
+def audit_holder(
+    asked: Callable[[int], Release],
+    without: Measure,
+    with_: Measure,
+    *,
+    runs: int = 2000,
+    delta: float = 1e-5,
+) -> Seen:
+    """Audit the answers that leave a holder, ledger and bytes included; a new ledger each time."""
+    along = direction(asked(0), without, with_)
+    policy = Policy.open()
+
+    def statistic(measure: Measure, run: int) -> float:
+        answer = Holder(measure, policy, Ledger()).answer(asked(run))
+        assert isinstance(answer, Answer)
+        (vector,) = answer.arrays.values()
+        return float(vector @ along)
+
+    answers = [np.array([statistic(side, run) for run in range(runs)]) for side in (without, with_)]
+    return seen(*answers, delta)

@@ -1,0 +1,153 @@
+"""Options, refusals, and what a holder prepares: all of it without the engine."""
+
+import importlib.util
+
+import numpy as np
+import pytest
+
+import silot
+from silot.errors import ExtraError, InputError
+from silot.federation import Own
+from silot.federation.question import QUESTIONS
+from silot.measure import Measure
+from silot.secure import SECURE, SecureOptions
+from silot.secure._inputs import SecureInputs, laplace
+
+from .needs import needs_noise
+
+X = np.random.default_rng(0).normal(size=(20, 3))
+
+
+def prepared(measure: Measure, **fields) -> dict[str, np.ndarray]:
+    given = {"scale": 1.0, "unit": 2.0**-40, "largest": 2.0**16, **fields}
+    return dict(Own(measure).answer(SecureInputs(**given)).arrays)
+
+
+@pytest.mark.parametrize("protocol", ["semi2k", "SEMI2K", "ref2k", "securenn", "", "aby4"])
+def test_a_protocol_that_one_party_could_open_is_refused(protocol: str) -> None:
+    if protocol == "":
+        assert SecureOptions(protocol="").protocol == "aby3"
+        return
+    with pytest.raises(InputError) as caught:
+        silot.distance(X, X, method="secure", protocol=protocol)
+    assert caught.value.code == "secure-trust"
+
+
+@pytest.mark.parametrize(
+    ("options", "code"),
+    [
+        ({"scale": 0.0}, "option-scale"),
+        ({"scale": float("nan")}, "option-scale"),
+        ({"receiver": "c"}, "option-receiver"),
+        ({"two_party": True, "receiver": "third"}, "option-receiver"),
+        ({"two_party": 1}, "option-two-party"),
+        ({"privacy_epsilon": 1.0}, "option-diameter"),
+        ({"diameter": 1.0}, "option-diameter"),
+        ({"privacy_epsilon": -1.0, "diameter": 1.0}, "option-privacy-epsilon"),
+        ({"support": 10}, "option-unknown"),
+        ({"p": 1}, "option-p"),
+    ],
+)
+def test_bad_options_are_coded(options: dict[str, object], code: str) -> None:
+    with pytest.raises(InputError) as caught:
+        silot.distance(X, X, method="secure", **options)
+    assert caught.value.code == code
+
+
+def test_noise_for_label_vectors_is_refused() -> None:
+    with pytest.raises(InputError) as caught:
+        SecureOptions(privacy_epsilon=1.0, diameter=1.0, embedding="diagonal")
+    assert caught.value.code == "release-embedding"
+
+
+@pytest.mark.skipif(importlib.util.find_spec("spu") is not None, reason="spu is installed")
+def test_without_the_extra_the_error_names_it() -> None:
+    with pytest.raises(ExtraError, match=r"pip install 'silot\[secure\]'") as caught:
+        silot.distance(X, X, method="secure")
+    assert caught.value.code == "extra-secure"
+
+
+def test_inputs_cannot_be_asked_over_a_wire() -> None:
+    assert SecureInputs.kind not in QUESTIONS
+
+
+def test_inputs_are_centred_and_scaled_records_of_positive_weight() -> None:
+    weights = np.r_[np.zeros(5), np.arange(1.0, 16.0)]
+    made = prepared(Measure(X + 100.0, weights), scale=2.0)
+    mass = weights[5:] / weights.sum()
+    assert np.allclose(made["points"] + made["mean"], (X[5:] + 100.0) / 2.0)
+    assert np.allclose(mass @ made["points"], 0.0, atol=1e-12)
+    assert np.allclose(made["weights"], mass)
+    assert np.allclose(made["weights"] * made["inverse"], 1.0)
+    norms = (made["points"] ** 2).sum(1)
+    assert np.allclose(made["numbers"], [np.sqrt(mass @ norms), np.sqrt(norms.max()), 0.0])
+
+
+@pytest.mark.parametrize("size", [1e6, 1e12])
+def test_records_beyond_the_scale_are_refused_without_quoting_them(size: float) -> None:
+    with pytest.raises(InputError) as caught:
+        prepared(Measure(X * size))
+    assert caught.value.code == "secure-scale"
+    assert f"{X[0, 0] * size:.4g}"[:4] not in caught.value.message
+    prepared(Measure(X * size), scale=size)
+
+
+def test_tiny_weights_are_refused() -> None:
+    with pytest.raises(InputError) as caught:
+        prepared(Measure(X, np.r_[1e-12, np.ones(19)]))
+    assert caught.value.code == "secure-weights"
+
+
+@needs_noise
+def test_noise_needs_records_that_count_alike() -> None:
+    with pytest.raises(InputError) as caught:
+        prepared(Measure(X, np.arange(1.0, 21.0)), diameter=4.0, noise=1.0)
+    assert caught.value.code == "secure-weights"
+
+
+@needs_noise
+def test_clipped_records_lie_in_the_public_ball() -> None:
+    made = prepared(Measure(X * 10.0), diameter=4.0, noise=1.0)
+    norms = np.linalg.norm(made["points"] + made["mean"], axis=1)
+    assert norms.max() <= 2.0 + 1e-12
+    assert norms.max() > 1.99
+
+
+@needs_noise
+def test_noise_is_laplace_on_the_grid() -> None:
+    drawn = np.array([laplace(50.0) for _ in range(1500)], dtype=float)
+    # The mean of |noise| is the scale, with a deviation of scale / sqrt(1500).
+    assert 44.0 < np.abs(drawn).mean() < 56.0
+    assert abs(np.median(drawn)) < 8.0
+    noise = prepared(Measure(X), diameter=4.0, noise=1.0)["numbers"][2] * 2.0**40
+    assert noise == int(noise)
+
+
+def test_sensitivity_is_that_of_one_record_and_of_the_tolerance() -> None:
+    options = SecureOptions(privacy_epsilon=1.0, diameter=3.0)
+    assert options.sensitivity((100, 200)) == pytest.approx(9.0 * (0.01 + 0.01))
+    assert options.sensitivity((1000, 2000)) == pytest.approx(9.0 * (0.001 + 0.002))
+
+
+def test_replacing_a_record_moves_the_squared_distance_by_at_most_the_sensitivity() -> None:
+    rng = np.random.default_rng(1)
+    for _ in range(20):
+        x, y = rng.uniform(-1, 1, (15, 2)), rng.uniform(-1, 1, (12, 2))
+        x2 = x.copy()
+        x2[0] = rng.choice([-1.0, 1.0], 2)
+        moved = [silot.distance(cloud, y).value ** 2 for cloud in (x, x2)]
+        assert abs(moved[0] - moved[1]) <= 8.0 / 15.0 + 1e-9
+
+
+def test_the_method_is_described() -> None:
+    assert SECURE.name == "secure"
+    assert {"scale", "two_party", "receiver", "privacy_epsilon", "diameter"} <= set(SECURE.options)
+    with pytest.raises(InputError) as caught:
+        SECURE.protocol("a", "b")
+    assert caught.value.code == "method-secure"
+
+
+def test_pooled_knows_its_methods() -> None:
+    with pytest.raises(InputError) as caught:
+        silot.pooled_distance({"a": X}, X, method="nothing")
+    assert caught.value.code == "option-method"
