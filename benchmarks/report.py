@@ -11,10 +11,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.report.factory import many
-
 from benchmarks.timing import show
 from silot.report import write_report
+from tests.report.factory import many
 
 HOLDERS, RECORDS, LOADS = 100, 500, 5
 

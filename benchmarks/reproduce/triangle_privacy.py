@@ -223,7 +223,7 @@ def perturbed(*, size: int = 300, repeats: int = 20) -> list[tuple[float, float]
     for epsilon in (0.1, 0.5, 1.0, 5.0, 10.0):
         gaps = []
         for _ in range(repeats):
-            a, b = rng.normal(size=(size, 2)), rng.normal(size=(size, 2)) + [4.0, 2.0]
+            a, b = rng.normal(size=(size, 2)), rng.normal((4.0, 2.0), size=(size, 2))
             # The classical Gaussian mechanism on every record, clipped to a ball of radius 4.
             clipped = a * np.minimum(1.0, 4.0 / np.linalg.norm(a, axis=1))[:, None]
             noise = 8.0 * np.sqrt(2.0 * np.log(1.25 / 1e-5)) / epsilon

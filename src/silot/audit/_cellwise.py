@@ -16,7 +16,7 @@ Index = npt.NDArray[np.intp]
 _NEAR = 12
 _ROUNDS = 15
 _STEPS = 60
-_LARGEST = 40_000
+_LARGEST = 6_000
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ _TOLERANCE = 1e-9
 _MOST_STEPS = 300
 # Steps with whole plans before single cells are looked at.
 _PATIENCE = 40
-_MOST_VERTICES = 200
-_LARGEST_FACTOR = 2_000_000_000
+_MOST_VERTICES = 120
+_LARGEST_FACTOR = 100_000_000
 
 
 def direct_inversion(evidence: Evidence, t: float, records: int | None = None) -> Guess:
@@ -143,7 +143,7 @@ def _corrected(
     shares = cast("Array", nnls(system, aims, maxiter=100 * size)[0])
     shares /= shares.sum()
     kept = np.flatnonzero(shares > 1e-12)
-    image = np.tensordot(shares[kept], np.stack([vertices[k] for k in kept]), 1)
+    image = np.einsum("k,kij->ij", shares[kept], np.stack([vertices[k] for k in kept]))
     return image, [vertices[k] for k in kept]
 
 

@@ -18,6 +18,11 @@ from .release import Release
 
 # Steps of the integer grid: fewer would round records away, more would overflow sums.
 _COARSEST, _FINEST = 16, 1 << 20
+# Radii whose squares are neither lost nor infinite: offsets are clipped by them, and the
+# sensitivity rests on that.
+_SHORTEST, _LONGEST = 1e-100, 1e150
+# With more cells memory runs out for many records and not for few, which tells how many there are.
+_MOST_CELLS = 4096
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,8 +101,12 @@ class SketchRecords(_Masses):
         shaped = self.centres.ndim == 2 and 0 not in self.centres.shape
         if not shaped or not np.isfinite(self.centres).all():
             raise WireError("the centres are not finite points.", code="question-fields")
-        if not all(math.isfinite(r) and r > 0 for r in (self.radius, self.radius2)):
-            raise WireError("a radius is not positive.", code="question-fields")
+        if len(self.centres) > _MOST_CELLS:
+            raise WireError("there are too many centres.", code="question-fields")
+        if not all(_SHORTEST <= r <= _LONGEST for r in (self.radius, self.radius2)):
+            raise WireError("a radius is out of range.", code="question-fields")
+        if self.classes:
+            decode_classes(self.classes)
 
     @property
     def sensitivity(self) -> float:

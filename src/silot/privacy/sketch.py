@@ -111,7 +111,8 @@ def encode(
             apart = clean[:, column] - cells.centres[codes, column]
             moved = np.where(scale > 0, apart * scale, 0.0)
             shift[column] = np.rint(moved).astype(np.int64).sum()
-        far = np.minimum(squares / cells.radius2**2, 1.0)
+        # Squared last: the square of a small radius may be 0, and 0 / 0 no number.
+        far = np.minimum(length / cells.radius2, 1.0) ** 2
         scatter = np.floor(q * share * far).astype(np.int64).sum()
     return np.concatenate([counts, shift, [scatter]]).astype(np.int64)
 

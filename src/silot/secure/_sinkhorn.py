@@ -188,7 +188,7 @@ def opened_noisily(
 def bounds_of(opened: float) -> tuple[float, float]:
     """Return the bounds of the squared distance that an opened number stands for."""
     if opened <= 0.0:
-        return -opened, math.inf
+        return abs(opened), math.inf
     return opened * (1.0 - SPLIT * CLOSE), opened * (1.0 + (1.0 - SPLIT) * CLOSE)
 
 
