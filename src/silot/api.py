@@ -78,6 +78,12 @@ def distance(
         first, second = {"x": measures["x"]}, {"y": measures["y"]}
         return run_secure(first, second, embedding=embedding, progress=progress, **options)
     if method == "sketch":
+        if "ledgers" in options:
+            raise InputError(
+                "distance names its two sides x and y, which is no name for a ledger. Use "
+                "silot.sketches({name: data, ...}, ledgers=...), whose names are yours.",
+                code="option-ledgers",
+            )
         measures = checked_measures({"x": x, "y": y}, labels)
         return run_sketch_distance(measures, embedding=embedding, progress=progress, **options)
     protocol = method_named(method).protocol("x", "y", **options, embedding=embedding)

@@ -136,6 +136,13 @@ def _charged(
     measures: Mapping[str, Measure], folder: str | Path, epsilon: float, delta: float
 ) -> dict[str, Holder]:
     """Holders that charge releases to ledgers on the disk, one file each."""
+    if set(measures) == {str(k) for k in range(len(measures))} or "/" in "".join(measures):
+        # A name that depends on who else is in the run would find another holder's ledger.
+        raise InputError(
+            f"a ledger needs a name of its own for each holder; these are {', '.join(measures)}. "
+            "Give names (in Python a mapping, on the command line files of different names).",
+            code="option-ledgers",
+        )
     place = Path(folder)
     try:
         place.mkdir(mode=0o700, exist_ok=True)

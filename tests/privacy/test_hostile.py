@@ -6,7 +6,8 @@ import pytest
 from silot import Holder, Measure, Policy
 from silot.errors import WireError
 from silot.federation.answer import Answer, Failure, decode_reply
-from silot.federation.question import encode_question
+from silot.federation.labelled import InterpolateByClass
+from silot.federation.question import Describe, DistanceTo, Question, encode_question
 from silot.federation.sketching import SketchRecords, SketchTree
 from silot.privacy import Ledger
 
@@ -77,3 +78,32 @@ def test_in_any_box_every_record_counts_once_a_level(low: float, high: float) ->
     for value in (0.0, low, high, 5e-324, -5e-324, 1.0, 1e150, -1e150, 1e300, -1e300):
         alone = question.exact(np.array([[value, -value]]), np.ones(1))
         assert alone.min() >= 0 and np.linalg.norm(alone) <= question.sensitivity
+
+
+ATOMS = np.random.default_rng(1).normal(size=(20, 2))
+EQUAL = np.full(20, 0.05)
+
+
+@pytest.mark.parametrize(
+    "question", [Describe(), DistanceTo(reference=ATOMS, reference_weights=EQUAL)]
+)
+def test_a_holder_of_releases_alone_tells_no_exact_number(question: Question) -> None:
+    policy = Policy(level="sketch", privacy_epsilon=1.0)
+    answer = Holder(Measure(ATOMS), policy, Ledger()).answer(question)
+    assert isinstance(answer, Failure) and answer.code == "policy-level"
+
+
+@pytest.mark.parametrize("weight", [np.nan, np.inf, -1.0])
+def test_clouds_of_weights_that_are_no_masses_have_no_support(weight: float) -> None:
+    weights = np.where(np.arange(20) < 5, weight, EQUAL)
+    question = DistanceTo(reference=ATOMS, reference_weights=weights)
+    assert Policy.open().refusal(question, 100) == "policy-support"
+
+
+@pytest.mark.parametrize("t", [np.nan, np.inf, -0.5, 2.0])
+def test_an_interpolant_by_class_lies_between_its_ends(t: float) -> None:
+    question = InterpolateByClass(
+        target=ATOMS, target_weights=EQUAL, target_codes=np.zeros(20, dtype=np.int64), t=t
+    )
+    answer = Holder(Measure(ATOMS), Policy(level="record")).answer(question)
+    assert isinstance(answer, Failure) and answer.code in ("policy-t", "question-fields")

@@ -311,3 +311,29 @@ def test_a_sketch_that_noise_outweighs_says_so() -> None:
     pair = result.distance("h0", "h3")
     assert not pair.converged and pair.status.startswith("noise outweighs")
     assert np.isfinite(pair.value)
+
+
+def test_own_records_of_very_unlike_weights_all_count() -> None:
+    rng = np.random.default_rng(41)
+    public, x = rng.normal(size=(400, 3)), rng.normal(size=(1500, 3))
+    y, weights = rng.normal(size=(4000, 3)) + 0.5, np.full(4000, 0.9)
+    # In units of a thousandth of the heaviest, all others would be rounded away.
+    y[0], weights[0] = 0.5, 1000.0
+    target = silot.Measure(y, weights)
+    found = silot.sketches({"a": x}, target, public=public, privacy_epsilon=20.0)
+    heaviest = found.book.pages["coordinator"].decoded.weights.max()
+    assert heaviest < 1000.0 / target.masses.sum() + 0.2
+
+
+@pytest.mark.parametrize("names", [["0", "1"], ["one/a", "two/a"]])
+def test_a_ledger_is_never_found_by_a_name_that_is_no_holders_own(
+    names: list[str], tmp_path
+) -> None:
+    x = np.random.default_rng(3).normal(size=(1500, 2))
+    holders = dict(zip(names, (x, x + 1.0), strict=True))
+    with pytest.raises(silot.errors.InputError) as caught:
+        silot.sketches(holders, public=x[:400] + 0.1, ledgers=tmp_path)
+    assert caught.value.code == "option-ledgers"
+    with pytest.raises(silot.errors.InputError) as caught:
+        silot.distance(x, x, method="sketch", public=x[:400], ledgers=tmp_path)
+    assert caught.value.code == "option-ledgers"

@@ -71,6 +71,12 @@ def test_numbers_out_of_range_are_an_error_and_never_a_distance() -> None:
     assert caught.value.code == "secure-range"
 
 
+def test_two_parties_out_of_range_are_an_error_too() -> None:
+    with pytest.raises(SolverError) as caught:
+        silot.distance(X[:2], Y[:2] + 2000.0, method="secure", two_party=True)
+    assert caught.value.code == "secure-range"
+
+
 @needs_noise
 def test_noise_is_added_inside() -> None:
     options = {"method": "secure", "privacy_epsilon": 20.0, "diameter": 8.0}

@@ -11,7 +11,10 @@ from silot.federation import Own
 from silot.federation.question import QUESTIONS
 from silot.measure import Measure
 from silot.secure import SECURE, SecureOptions
+from silot.secure._engine import _FIELDS, PARTIES
 from silot.secure._inputs import SecureInputs, laplace
+from silot.secure._program import effort_for
+from silot.secure._sinkhorn import FAILED
 
 from .needs import needs_noise
 
@@ -52,6 +55,44 @@ def test_bad_options_are_coded(options: dict[str, object], code: str) -> None:
     with pytest.raises(InputError) as caught:
         silot.distance(X, X, method="secure", **options)
     assert caught.value.code == code
+
+
+@pytest.mark.parametrize(("protocol", "lightest"), [("aby3", 1e-9), ("cheetah", 2.0**-10)])
+def test_a_weight_the_numbers_cannot_hold_is_refused(protocol: str, lightest: float) -> None:
+    options = SecureOptions(protocol=protocol)
+    question = options.inputs(options.program((3, 3), 1, 3))
+    for part, refused in ((0.5, True), (2.0, False)):
+        measure = Measure(X[:3], weights=np.array([part * lightest, 0.5, 0.5]))
+        if refused:
+            with pytest.raises(InputError) as caught:
+                Own(measure).answer(question)
+            assert caught.value.code == "secure-weights"
+        else:
+            Own(measure).answer(question)
+
+
+@pytest.mark.parametrize(("two_party", "largest"), [(False, 2.0**16), (True, 64.0)])
+def test_a_ball_that_holders_could_refuse_is_refused_for_all(
+    two_party: bool, largest: float
+) -> None:
+    for diameter, refused in ((2.0 * largest, False), (2.1 * largest, True)):
+        options = SecureOptions(
+            scale=2.0, two_party=two_party, privacy_epsilon=1.0, diameter=diameter
+        )
+        if refused:
+            with pytest.raises(InputError) as caught:
+                options.program((5, 5), 1, 3)
+            assert caught.value.code == "option-diameter"
+        else:
+            options.program((5, 5), 1, 3)
+
+
+def test_a_failure_can_be_opened_under_every_protocol() -> None:
+    for protocol in PARTIES:
+        field, bits, _ = _FIELDS[protocol]
+        effort = effort_for(protocol, (5, 5), 1)
+        assert -FAILED * 2.0**bits < 2.0 ** (int(field.removeprefix("FM")) - 2)
+        assert 2.0 * effort.furthest < -0.5 * FAILED
 
 
 def test_noise_for_label_vectors_is_refused() -> None:

@@ -17,7 +17,7 @@ from ..federation.transcript import Transcript
 from ..measure import Measure
 from ..results import Attack, Audit
 from ..transport._check import as_points, flag
-from . import attacks, ball, rounds, sketches, unmerge, words
+from . import attacks, ball, rounds, shared, sketches, unmerge, words
 from ._case import Attack as Function
 from ._case import Case
 from ._evidence import Guess
@@ -36,6 +36,7 @@ ATTACKS: dict[str, Function] = {
     "extrapolation": attacks.extrapolation,
     "cell-means": attacks.cell_means,
     "joint-rounds": rounds.joint_rounds,
+    "shared-cells": shared.shared_cells,
     "undone-merges": unmerge.undone_merges,
     "distance-balls": ball.distance_balls,
     "sketch-reading": sketches.sketch_reading,

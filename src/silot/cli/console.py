@@ -93,6 +93,8 @@ def bill_rows(result: Billed) -> dict[str, str]:
     }
     if result.privacy_mu > 0:
         rows["charged"] = f"mu {result.privacy_mu:.4g} to each holder's ledger, at most"
+    elif result.disclosure == "sketch":
+        rows["charged"] = "nothing: told again from the ledgers, of the data they had then"
     return rows
 
 

@@ -10,11 +10,12 @@ import typer
 from rich.table import Table
 
 from ..api import distance_matrix, value_holders, value_records
+from ..audit import audit
 from ..demo import demo_holders, demo_images, demo_validation
 from ..errors import FileError
 from ..files import write_whole
 from ..measure import Measure
-from ..results import Contributions, DistanceMatrix
+from ..results import Audit, Contributions, DistanceMatrix
 from .console import OUT, interval, number, progress_bar, save_figure, short_status, traffic
 from .valuation import ranking_table
 
@@ -65,6 +66,8 @@ def demo_command(
     text = jsonlib.dumps([result.to_dict() for result in results], allow_nan=False)
     write_whole(record, text.encode())
     worth = _value(holders, page, seed)
+    broken = out / "audit.html"
+    audited = _audit(results[-1], holders, broken, seed)
     if json:
         typer.echo(text)
         return
@@ -76,8 +79,10 @@ def demo_command(
     )
     OUT.print("\nWhat the holders' data are worth for 300 other digits, labels and all:")
     OUT.print(ranking_table(worth), highlight=False)
+    OUT.print(f"\nAudit of trianglewad's messages, {' and '.join(audited.targets)}:")
+    OUT.print(audited.verdict, highlight=False, markup=False)
     OUT.print(
-        f"report:    {page}\nheat maps: {picture}\nresults:   {record}",
+        f"\nreport:    {page}\naudit:     {broken}\nheat maps: {picture}\nresults:   {record}",
         highlight=False,
         soft_wrap=True,
     )
@@ -102,6 +107,18 @@ def _value(holders: dict[str, Measure], page: Path, seed: int) -> Contributions:
         title="Five holders of digits",
     )
     return worth
+
+
+def _audit(result: DistanceMatrix, holders: dict[str, Measure], page: Path, seed: int) -> Audit:
+    """What a reader of one pair's messages computes from them."""
+    from ..report import write_audit
+
+    a, b = next(iter(result.pairs))
+    transcript = result[a, b].transcript
+    assert transcript is not None
+    found = audit(transcript, truth={a: holders[a], b: holders[b]}, image_shape=(8, 8), seed=seed)
+    write_audit(page, found)
+    return found
 
 
 def _table(results: list[DistanceMatrix]) -> Table:

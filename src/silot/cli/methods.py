@@ -6,6 +6,7 @@ import json as jsonlib
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 from rich.table import Table
 
 from ..protocols.registry import METHODS
@@ -46,6 +47,6 @@ def methods_command(
         table.add_column()
         table.add_row(method.name, "")
         for title in ("sends", "needs", "guarantees", "privacy"):
-            table.add_row(f"  {title}", str(getattr(method, title)))
+            table.add_row(f"  {title}", escape(str(getattr(method, title))))
         table.add_row("  discloses", str(method.disclosure))
         OUT.print(table, highlight=False)

@@ -150,6 +150,8 @@ class InterpolateByClass(_WithLabelledTarget):
     def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
         codes, known, _ = codes_of(labels, self.classes, len(points))
         self._check(points, known)
+        if not 0.0 <= self.t <= 1.0:
+            raise WireError("t is not between 0 and 1.", code="question-fields")
         atoms = self.target.copy()
         scatter, masses = np.zeros(known), np.bincount(codes, weights, minlength=known)[:known]
         optimal = True

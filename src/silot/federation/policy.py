@@ -51,8 +51,10 @@ class Policy(BaseModel):
     Attributes
     ----------
     level
-        Finest disclosure allowed. Every distance protocol of the literature (FedWaD,
-        TriangleWad, FedBary) needs ``"record"``: its messages give every record back.
+        Finest disclosure allowed. ``"sketch"`` allows differentially private releases alone, and
+        no exact number: with it the budget bounds all answers. Every distance protocol of the
+        literature (FedWaD, TriangleWad, FedBary) needs ``"record"``: its messages give every
+        record back.
     questions
         Kinds of questions allowed; ``None`` allows every kind the level allows.
     minimum_support
@@ -180,7 +182,7 @@ class Policy(BaseModel):
     def _about_interpolants(
         self, question: Question, records: int, memory: Memory, share: float
     ) -> str | None:
-        if getattr(question, "t", 1.0) < self.minimum_t:
+        if not getattr(question, "t", 1.0) >= self.minimum_t:
             return "policy-t"
         if not isinstance(question, Interpolate):
             return None
@@ -197,7 +199,9 @@ class Policy(BaseModel):
     def _about_answers(self, question: Question, records: int, memory: Memory) -> str | None:
         # Cell means that passed the rules above are statistics of many records each.
         told = Disclosure.AGGREGATE if _cell_means(question) else question.level
-        if told > self._finest:
+        # One exact number beside releases would end what they guarantee.
+        exact = self._finest is Disclosure.SKETCH and not isinstance(question, Release)
+        if told > self._finest or exact:
             return "policy-level"
         if question.tells_distance and not self.distances:
             return "policy-distances"
@@ -232,6 +236,8 @@ def _distinct(cloud: Cloud) -> int:
     """Distinct atoms of positive weight; 0 for what is no cloud."""
     atoms, weights = cloud
     if atoms.ndim != 2 or weights.shape != (len(atoms),):
+        return 0
+    if not (np.isfinite(atoms).all() and np.isfinite(weights).all() and (weights >= 0).all()):
         return 0
     return len(np.unique(atoms[weights > 0], axis=0))
 

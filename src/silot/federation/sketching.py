@@ -17,7 +17,7 @@ from .question import Array, Codes, Names, register
 from .release import Release
 
 # Steps of the integer grid: fewer would round records away, more would overflow sums.
-_COARSEST, _FINEST = 16, 1 << 20
+_COARSEST, FINEST = 16, 1 << 20
 # Radii whose squares are neither lost nor infinite: offsets are clipped by them, and the
 # sensitivity rests on that.
 _SHORTEST, _LONGEST = 1e-100, 1e150
@@ -41,7 +41,7 @@ class _Masses(Release):
         if self.embedding != "none":
             # Label coordinates hold means of private records: one record would move them all.
             raise WireError("a release takes no label coordinates.", code="question-fields")
-        if not _COARSEST <= self.resolution <= _FINEST:
+        if not _COARSEST <= self.resolution <= FINEST:
             raise WireError("the resolution is out of range.", code="question-fields")
         if not math.isfinite(self.mass_limit) or self.mass_limit < 0:
             raise WireError("the mass limit is negative.", code="question-fields")

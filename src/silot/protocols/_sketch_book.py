@@ -127,8 +127,9 @@ class Book:
         law = ", of an assumed normal law (give public=)" if self.cells.drawn else ""
         return (
             f"estimate: nu = {self.nu:.0f}, errors near {size} where records follow the public "
-            f"law{law}; the interval is of noise and sampling and not certified; no bound holds, "
-            "for what share of the records lies beyond the public radius is not known"
+            f"law{law} and no feature has heavy tails; the interval is of noise and sampling and "
+            "not certified; no bound holds, for what share of the records lies beyond the public "
+            "radius is not known"
         )
 
     def _draw(self, name: str) -> Drawn:

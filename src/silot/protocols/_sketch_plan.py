@@ -14,7 +14,7 @@ from ..federation.answer import Answer
 from ..federation.labelled import LabelledRecords, encode_classes
 from ..federation.protocol import COORDINATOR, Steps, required
 from ..federation.question import Answerer
-from ..federation.sketching import CountRecords, SketchRecords, SketchTree
+from ..federation.sketching import FINEST, CountRecords, SketchRecords, SketchTree
 from ..measure import Embedding, Measure
 from ..privacy.accounting import epsilon_of
 from ..privacy.cells import (
@@ -79,7 +79,10 @@ class SketchPlan:
             vector = _integers(required(answers, name), "sketch", geometry.width)
             pages[name] = geometry.page(vector, mu)
         if self.own is not None:
-            pages[COORDINATOR] = geometry.page(self._own(self.own, geometry.question), np.inf)
+            # Nothing bounds what its own records may weigh, so count them finely.
+            fine = replace(geometry.question, mass_limit=1.0, resolution=FINEST)
+            own = replace(geometry, question=fine)
+            pages[COORDINATOR] = own.page(self._own(self.own, fine), np.inf)
         return self._result(pages, geometry.cells, mu)
 
     def _cells(self, records: int, mu: float) -> _CellSketch:
@@ -167,7 +170,7 @@ class SketchPlan:
             known = np.array([*self.classes, "\0"])
             names = known[np.minimum(answer.arrays["codes"], len(self.classes))]
         # Its own weights need no public limit: they are relative to the largest.
-        return replace(question, mass_limit=1.0).exact(points, weights / weights.max(), names)
+        return question.exact(points, weights / weights.max(), names)
 
     def _result(self, pages: Mapping[str, Page], cells: Cells, mu: float) -> Sketches:
         decoded = {name: pages[name].decoded for name in self.holders}
@@ -214,7 +217,9 @@ class _CellSketch:
 
     def page(self, vector: Codes, mu: float) -> Page:
         """Read and decode an answer."""
-        reading = Reading.of(vector, self.cells, mu, count=self.groups)
+        reading = Reading.of(
+            vector, self.cells, mu, count=self.groups, resolution=self.question.resolution
+        )
         found = decode(reading, self.cells, self.prior)
 
         def again(rng: np.random.Generator) -> Decoded:
@@ -237,7 +242,7 @@ class _TreeSketch:
 
     def page(self, vector: Codes, mu: float) -> Page:
         """Read and decode an answer."""
-        tree = Tree.of(vector, self.question.depth, mu)
+        tree = Tree.of(vector, self.question.depth, mu, self.question.resolution)
         found = tree.decode(self.cells)
         return Page(found, lambda rng: tree.redrawn(found, rng).decode(self.cells))
 

@@ -110,8 +110,8 @@ def fedwad(
     -------
     Protocol[Distance]
         ``value`` is the best triangle sum, which is also the certified ``upper`` bound;
-        ``lower`` is the best bound from what was exchanged. Discloses every record: one round
-        is enough to compute them back.
+        ``lower`` is the best bound from what was exchanged. Discloses records: with as many
+        atoms as records one round gives them all back, with fewer several rounds give most.
 
     Raises
     ------

@@ -15,7 +15,6 @@ from ..federation.question import Names, Question
 NAMES = ("points", "weights", "inverse", "mean", "numbers")
 # Where the means may lie, in units of the scale; only their difference is squared.
 _FURTHEST = 2.0**20
-_LIGHTEST = 1e-9
 # Above it, noise has no exact float64.
 _LARGEST_NOISE = 2.0**46
 
@@ -36,6 +35,8 @@ class SecureInputs(Question):
         Largest distance of a record from the mean, in units of ``scale``.
     unit
         Step of the engine's numbers, and of the grid of the noise.
+    lightest
+        Smallest weight that can be computed with.
     """
 
     kind: ClassVar[str] = "secure-inputs"
@@ -46,6 +47,7 @@ class SecureInputs(Question):
     largest: float
     diameter: float = 0.0
     noise: float = 0.0
+    lightest: float = 1e-9
 
     def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
         """Centre, scale and clip; nothing in the answer may be shown to anybody else."""
@@ -60,9 +62,9 @@ class SecureInputs(Question):
                     "the weights or privacy_epsilon out.",
                     code="secure-weights",
                 )
-        if mass.min() < _LIGHTEST:
+        if mass.min() < self.lightest:
             raise InputError(
-                f"a weight is below {_LIGHTEST:g} of the sum. Drop such records, or set their "
+                f"a weight is below {self.lightest:g} of the sum. Drop such records, or set their "
                 "weight to 0.",
                 code="secure-weights",
             )

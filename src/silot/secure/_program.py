@@ -101,6 +101,7 @@ def effort_for(protocol: str, sizes: Sequence[int], split: int) -> Effort:
             largest=2.0**6,
             smallest=2.0**-8,
             furthest=2.0**18,
+            lightest=2.0**-10,
         )
     elif sum(sizes[:split]) * sum(sizes[split:]) > 200_000:
         effort = Effort(last=40)

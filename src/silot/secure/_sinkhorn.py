@@ -26,7 +26,8 @@ Shared = Any
 CLOSE = 0.12
 # Where the number opened lies between the bounds: the lower one is by far the tighter.
 SPLIT = 0.1
-FAILED = -(2.0**42)
+# Beyond every squared distance; 64-bit numbers with 22 bits after the point end at 2**40.
+FAILED = -(2.0**38)
 
 
 class Numbers(Protocol):
@@ -66,6 +67,8 @@ class Effort:
     smallest: float = 2.0**-18
     # Largest squared distance, in units of the scale squared.
     furthest: float = 2.0**33
+    # Smallest weight: lighter records are rounded away, or overflow by their inverse.
+    lightest: float = 1e-9
     # Error of sums over the plan, as a part of the cost of the independent coupling.
     resolution: float = 0.0
 

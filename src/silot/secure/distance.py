@@ -182,7 +182,8 @@ def _noisy(opened: float, options: SecureOptions, program: Program) -> _Reading:
     words = (
         f"noisy: {options.privacy_epsilon:g}-differentially private for replacing one record of "
         "records clipped to the public ball, towards everybody but the holders who add noise: "
-        "each of those knows its own part, and the other's alone is enough"
+        "each of those knows its own part, and the other's alone is enough; proven as long as "
+        "the bounds are close for neighbouring data too"
     )
     value = min(math.sqrt(max(opened, 0.0)) * options.scale, largest)
     return value, 0.0, math.inf, (min(low, largest), min(high, largest)), words

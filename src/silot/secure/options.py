@@ -38,7 +38,8 @@ class SecureOptions:
         coordinator, or ``"a"`` with two parties.
     privacy_epsilon
         Adds noise to the squared distance before it is opened, so that what is opened is
-        differentially private for replacing one record of either holder.
+        differentially private for replacing one record of either holder, as long as the bounds
+        are close for neighbouring data too (``docs/privacy.md``).
     diameter
         Public diameter of the ball around the origin that records are clipped to; with
         ``privacy_epsilon`` only.
@@ -135,6 +136,12 @@ class SecureOptions:
         effort = effort_for(self.protocol, sizes, split)
         noise = None
         if self.diameter is not None and self.privacy_epsilon is not None:
+            if self.diameter > effort.largest * self.scale:
+                # A holder would stop for its records, which no noise covers.
+                raise InputError(
+                    f"diameter is more than {effort.largest:g} scales. Agree on a larger scale.",
+                    code="option-diameter",
+                )
             largest = (self.diameter / self.scale) ** 2
             spread = self.sensitivity(sizes) / self.privacy_epsilon / self.scale**2
             noise = Noise(
@@ -153,6 +160,7 @@ class SecureOptions:
             scale=self.scale,
             largest=program.effort.largest,
             unit=program.effort.unit,
+            lightest=program.effort.lightest,
             diameter=self.diameter or 0.0,
             noise=noise,
             embedding=self.embedding,

@@ -8,6 +8,7 @@ sockets in a folder that only this user can enter, and what leaves the machine g
 from __future__ import annotations
 
 import asyncio
+import atexit
 import ssl
 import tempfile
 import threading
@@ -21,6 +22,7 @@ from ..errors import HolderError, InputError, SilotError
 
 _HELLO, _WELCOME, _DATA = b"?", b"!", b">"
 _HANDSHAKE = 5.0
+_abandoned: list[Tunnel] = []
 
 Files = tuple[Path, Path, Path]
 
@@ -70,8 +72,11 @@ class Tunnel:
             raise
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self.abandon()
 
     def local(self) -> dict[str, str]:
         """Where the engine finds the parties on this machine, by role."""
@@ -85,6 +90,15 @@ class Tunnel:
             self._thread.join()
         self._loop.close()
         self._folder.cleanup()
+
+    def abandon(self) -> None:
+        """End the links with others; sockets of the engine stay until the process ends.
+
+        What it still has to send would fail without them, and then it ends the process.
+        """
+        self._run(self._shut(everything=False))
+        _abandoned.append(self)
+        atexit.register(self._folder.cleanup)
 
     def _run(self, work: Coroutine[Any, Any, None]) -> None:
         asyncio.run_coroutine_threadsafe(work, self._loop).result()
@@ -209,7 +223,9 @@ class Tunnel:
             try:
                 far = await self._dial(peer, _DATA, _End.hold)
             except (OSError, TimeoutError):
-                near.close()
+                # Left open: see ``_End.connection_lost``.
+                near.local = True
+                self._ends.append(near)
             else:
                 self._join(near=near, far=far)
 
@@ -222,6 +238,7 @@ class Tunnel:
 
     def _join(self, *, near: _End, far: _End) -> None:
         self._ends += [near, far]
+        near.local = True
         near.forward(far, self._count_sent)
         far.forward(near, self._count_received)
 
@@ -231,11 +248,13 @@ class Tunnel:
     def _count_received(self, count: int) -> None:
         self.received += count
 
-    async def _shut(self) -> None:
-        for listener in self._listeners:
+    async def _shut(self, *, everything: bool = True) -> None:
+        # The first one listens to others.
+        for listener in self._listeners if everything else self._listeners[:1]:
             listener.close()
         for end in self._ends:
-            end.close()
+            if everything or not end.local:
+                end.close()
         for task in self._tasks:
             task.cancel()
         # Closing says goodbye to the other end, which takes a turn of the loop or two.
@@ -252,7 +271,7 @@ class _End(asyncio.Protocol):
         self._count: Callable[[int], None] = lambda count: None
         self._transport: Any = None
         self.owner: str | None = None
-        self.lost = False
+        self.lost = self.local = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport
@@ -280,7 +299,7 @@ class _End(asyncio.Protocol):
             other.write(data)
             count(len(data))
         self._held.clear()
-        if self.lost:
+        if self.lost and not other.local:
             other.close()
 
     def write(self, data: bytes) -> None:
@@ -301,7 +320,9 @@ class _End(asyncio.Protocol):
         if self._first is not None:
             first, self._first = self._first, None
             first(self, b"")
-        if self._other is not None:
+        # The engine ends the whole process, without a word, when what it sends fails; so its end
+        # stays open when the other party is gone, and what it waits for times out instead.
+        if self._other is not None and not self._other.local:
             self._other.close()
 
     def close(self) -> None:
