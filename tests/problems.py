@@ -118,6 +118,8 @@ def linear_program_cost(matrix: Array, a: Array, b: Array) -> float:
         A_eq=np.vstack([rows, cols])[:-1],
         b_eq=np.concatenate([a, b])[:-1],
         method="highs-ds",
+        # The default, 1e-7, is as large as the smallest masses that are tried.
+        options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
     )
     assert answer.success, answer.message
     return float(answer.fun) * scale

@@ -169,9 +169,7 @@ def connect(session: str, rank: int, addresses: Mapping[str, str], timeout: floa
     for name, address in addresses.items():
         description.add_party(name, address)
     wait = max(1, round(1000 * timeout))
-    description.recv_timeout_ms = wait
-    # Longer than any wait: the engine ends the whole process when what it sends times out.
-    description.http_timeout_ms = 2**31 - 1
+    description.recv_timeout_ms = description.http_timeout_ms = wait
     description.connect_retry_interval_ms = 100
     description.connect_retry_times = max(1, wait // 100)
     return link.create_brpc(description, rank)

@@ -110,7 +110,6 @@ def play(
             told = _agree(link, role, options, measure)
             program, owners = _program(told, options)
             opened = _compute(link, role, options, program, owners, measure)
-            _finish(link, has_number=opened is not None)
         except SilotError:
             raise
         except Exception as error:  # noqa: BLE001 - the engine raises RuntimeError and its like
@@ -119,6 +118,8 @@ def play(
                 "what it says, or raise the timeout.",
                 code="secure-timeout",
             ) from None
+        # What is left in the engine's queues must be on its way before the tunnel ends.
+        engine.finish(link)
     sent, received = tunnel.sent, tunnel.received
     traffic = (engine.Traffic(sent, received, 0),)
     result = None
@@ -258,16 +259,6 @@ def _compute(
     place = ROLES.index(options.receiver)
     gathered = engine.collect(link, place, output)
     return engine.opened_from(gathered, protocol) if rank == place else None
-
-
-def _finish(link: Any, *, has_number: bool) -> None:
-    """Wait for the others: what is queued must be on its way before the tunnel ends."""
-    try:
-        engine.finish(link)
-    except Exception:
-        # The receiver has its number, whatever has become of the others since.
-        if not has_number:
-            raise
 
 
 def _version() -> str:

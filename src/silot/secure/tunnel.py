@@ -8,7 +8,6 @@ sockets in a folder that only this user can enter, and what leaves the machine g
 from __future__ import annotations
 
 import asyncio
-import atexit
 import ssl
 import tempfile
 import threading
@@ -22,7 +21,6 @@ from ..errors import HolderError, InputError, SilotError
 
 _HELLO, _WELCOME, _DATA = b"?", b"!", b">"
 _HANDSHAKE = 5.0
-_abandoned: list[Tunnel] = []
 
 Files = tuple[Path, Path, Path]
 
@@ -72,11 +70,8 @@ class Tunnel:
             raise
         return self
 
-    def __exit__(self, kind: object, *_: object) -> None:
-        if kind is None:
-            self.close()
-        else:
-            self.abandon()
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def local(self) -> dict[str, str]:
         """Where the engine finds the parties on this machine, by role."""
@@ -90,15 +85,6 @@ class Tunnel:
             self._thread.join()
         self._loop.close()
         self._folder.cleanup()
-
-    def abandon(self) -> None:
-        """End the links with others; sockets of the engine stay until the process ends.
-
-        What it still has to send would fail without them, and then it ends the process.
-        """
-        self._run(self._shut(everything=False))
-        _abandoned.append(self)
-        atexit.register(self._folder.cleanup)
 
     def _run(self, work: Coroutine[Any, Any, None]) -> None:
         asyncio.run_coroutine_threadsafe(work, self._loop).result()
@@ -223,9 +209,7 @@ class Tunnel:
             try:
                 far = await self._dial(peer, _DATA, _End.hold)
             except (OSError, TimeoutError):
-                # Left open: see ``_End.connection_lost``.
-                near.local = True
-                self._ends.append(near)
+                near.close()
             else:
                 self._join(near=near, far=far)
 
@@ -238,7 +222,6 @@ class Tunnel:
 
     def _join(self, *, near: _End, far: _End) -> None:
         self._ends += [near, far]
-        near.local = True
         near.forward(far, self._count_sent)
         far.forward(near, self._count_received)
 
@@ -248,13 +231,11 @@ class Tunnel:
     def _count_received(self, count: int) -> None:
         self.received += count
 
-    async def _shut(self, *, everything: bool = True) -> None:
-        # The first one listens to others.
-        for listener in self._listeners if everything else self._listeners[:1]:
+    async def _shut(self) -> None:
+        for listener in self._listeners:
             listener.close()
         for end in self._ends:
-            if everything or not end.local:
-                end.close()
+            end.close()
         for task in self._tasks:
             task.cancel()
         # Closing says goodbye to the other end, which takes a turn of the loop or two.
@@ -271,7 +252,7 @@ class _End(asyncio.Protocol):
         self._count: Callable[[int], None] = lambda count: None
         self._transport: Any = None
         self.owner: str | None = None
-        self.lost = self.local = False
+        self.lost = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport
@@ -299,7 +280,7 @@ class _End(asyncio.Protocol):
             other.write(data)
             count(len(data))
         self._held.clear()
-        if self.lost and not other.local:
+        if self.lost:
             other.close()
 
     def write(self, data: bytes) -> None:
@@ -320,9 +301,7 @@ class _End(asyncio.Protocol):
         if self._first is not None:
             first, self._first = self._first, None
             first(self, b"")
-        # The engine ends the whole process, without a word, when what it sends fails; so its end
-        # stays open when the other party is gone, and what it waits for times out instead.
-        if self._other is not None and not self._other.local:
+        if self._other is not None:
             self._other.close()
 
     def close(self) -> None:
