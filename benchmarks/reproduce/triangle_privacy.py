@@ -15,7 +15,17 @@ import silot
 from silot.audit.ball import wasserstein_ball
 from silot.federation import DistanceTo, Interpolate
 
-from .common import Array, Claim, Context, DataMissingError, Report, Table, Verdict, stream
+from .common import (
+    Array,
+    Claim,
+    Context,
+    DataMissingError,
+    Report,
+    Table,
+    Verdict,
+    signed_pixels,
+    stream,
+)
 
 _CLASSES = {"car": 1, "cat": 3}
 
@@ -55,14 +65,7 @@ class Pictures:
 
 def images(context: Context, *, size: int = 100, t: float = 0.5, seed: int = 0) -> Pictures:
     """Run FedWaD and TriangleWad on cats and cars, and audit both."""
-    stored, labels = context.images("cifar10")
-    rng = stream(seed, 61)
-    a, b = (
-        stored[rng.choice(np.flatnonzero(labels == code), size, replace=False)].reshape(size, -1)
-        / 127.5
-        - 1.0
-        for code in _CLASSES.values()
-    )
+    a, b = _cars_and_cats(context, size, stream(seed, 61))
     walked = silot.distance(a, b, method="fedwad", support=size, rounds=20, seed=seed)
     triangle = silot.distance(a, b, method="trianglewad", t=t, seed=seed)
     walk = _last_reference(walked)
@@ -86,6 +89,15 @@ def images(context: Context, *, size: int = 100, t: float = 0.5, seed: int = 0) 
         a, b, walk, local, server, question.reference, attack,
         best["trianglewad"].recovered, best["fedwad"].recovered, rates,
     )  # fmt: skip
+
+
+def _cars_and_cats(context: Context, size: int, rng: np.random.Generator) -> list[Array]:
+    """Images of two classes, one a holder."""
+    stored, labels = context.images("cifar10")
+    return [
+        signed_pixels(stored[rng.choice(np.flatnonzero(labels == code), size, replace=False)])
+        for code in _CLASSES.values()
+    ]
 
 
 def _best(found: silot.Audit) -> silot.results.Attack:
@@ -193,14 +205,7 @@ class Ball:
 
 def ball(context: Context, *, size: int = 20, seed: int = 0) -> Ball:
     """The paper's attack on FedWaD: a cloud at two given distances."""
-    stored, labels = context.images("cifar10")
-    rng = stream(seed, 63)
-    a, b = (
-        stored[rng.choice(np.flatnonzero(labels == code), size, replace=False)].reshape(size, -1)
-        / 127.5
-        - 1.0
-        for code in _CLASSES.values()
-    )
+    a, b = _cars_and_cats(context, size, stream(seed, 63))
     walked = silot.distance(a, b, method="fedwad", support=size, rounds=20, seed=seed)
     walk = _last_reference(walked)
     direct = silot.distance(a, b).value

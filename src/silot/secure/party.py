@@ -118,8 +118,17 @@ def play(
                 "what it says, or raise the timeout.",
                 code="secure-timeout",
             ) from None
-        # What is left in the engine's queues must be on its way before the tunnel ends.
-        engine.finish(link)
+        try:
+            # What is left in the engine's queues must be on its way before the tunnel ends.
+            engine.finish(link)
+        except Exception as error:  # noqa: BLE001 - as above
+            # The receiver has its number, whatever became of the others since.
+            if opened is None:
+                raise HolderError(
+                    f"another party stopped at the end ({type(error).__name__}); the receiver may "
+                    "have the number all the same.",
+                    code="secure-timeout",
+                ) from None
     sent, received = tunnel.sent, tunnel.received
     traffic = (engine.Traffic(sent, received, 0),)
     result = None
