@@ -9,6 +9,7 @@ import re
 import tempfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -173,6 +174,15 @@ def connect(session: str, rank: int, addresses: Mapping[str, str], timeout: floa
     description.connect_retry_interval_ms = 100
     description.connect_retry_times = max(1, wait // 100)
     return link.create_brpc(description, rank)
+
+
+def gather(link: Any, text: str) -> list[str | bytes]:
+    """What every party says; nobody goes on, or away, before all have heard it."""
+    told = link.all_gather(text)
+    # A party that was told all it needs does not care whether the last ones left since.
+    with suppress(Exception):
+        link.barrier()
+    return list(told)
 
 
 def deal(link: Any, owner: int, shares: Sequence[bytes]) -> bytes:

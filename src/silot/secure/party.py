@@ -167,7 +167,7 @@ def _agree(
         assert isinstance(described, Answer)
         own["records"] = described.scalars["records"]
         own["dimension"] = described.scalars["dimension"]
-    told = [_heard(text) for text in link.all_gather(json.dumps(own, sort_keys=True))]
+    told = [_heard(text) for text in engine.gather(link, json.dumps(own, sort_keys=True))]
     for peer, other in zip(ROLES, told, strict=False):
         if other["role"] != peer:
             raise MismatchError(
@@ -254,7 +254,7 @@ def _compute(
     except SilotError as error:
         # The others wait for shares: they are told that none will come, and not why.
         ready, failure, executable = "stopped", error, None
-    states = link.all_gather(ready)
+    states = engine.gather(link, ready)
     if failure is not None:
         raise failure
     for peer, state in zip(ROLES, states, strict=False):

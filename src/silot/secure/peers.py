@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from ..errors import ExtraError, FileError, InputError
+from ..errors import FileError, InputError
 from .options import ROLES, Role
 
 
@@ -54,15 +55,7 @@ class Peers(BaseModel):
         ------
         FileError
             The file is missing (code ``"file-missing"``) or is none (``"peers-invalid"``).
-        ExtraError
-            PyYAML is not installed.
         """
-        try:
-            import yaml  # pyright: ignore[reportMissingImports, reportMissingModuleSource]
-        except ImportError:
-            raise ExtraError(
-                "peers.yml needs PyYAML. Run: pip install 'silot[secure]'", code="extra-secure"
-            ) from None
         file = Path(path)
         try:
             body: Any = yaml.safe_load(file.read_text())
