@@ -15,9 +15,12 @@ from . import (
     fedwad_digits,
     fedwad_rounds,
     fedwad_samples,
+    links_figures,
     records_noise,
     records_removal,
     sketch_accuracy,
+    stlf_energy,
+    stlf_table,
     triangle_hidden,
     triangle_images,
     triangle_privacy,
@@ -46,6 +49,9 @@ REPRODUCTIONS: dict[str, Callable[[Context], Report]] = {
     "valuation_time": value_time.run,
     "trianglewad-privacy": triangle_privacy.run,
     "audits": audits.run,
+    "stlf-figures-4-5": links_figures.run,
+    "stlf-figures-6-7": stlf_energy.run,
+    "stlf-table-1": stlf_table.run,
 }
 
 

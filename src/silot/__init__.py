@@ -7,6 +7,7 @@ statement of what every run disclosed.
 from importlib.metadata import PackageNotFoundError, version
 
 from . import transport
+from .adaptation import LinkCosts, Network, evaluate, links
 from .api import (
     barycenter,
     distance,
@@ -15,19 +16,24 @@ from .api import (
     value_holders,
     value_records,
 )
+from .api_adapt import adapt
 from .api_sketch import sketches
 from .audit import audit
 from .errors import SilotError
 from .federation import Holder, LocalFederation, Own, Policy, Transcript
+from .learning import ModelSpec
 from .loading import load_measure
 from .measure import Measure
 from .protocols import METHODS
 from .results import (
+    Adaptation,
     Audit,
     Barycenter,
     Contributions,
     Distance,
     DistanceMatrix,
+    Divergences,
+    LinkPlan,
     RecordScores,
     Sketches,
 )
@@ -39,24 +45,33 @@ except PackageNotFoundError:  # a source tree that was not installed
 
 __all__ = [
     "METHODS",
+    "Adaptation",
     "Audit",
     "Barycenter",
     "Contributions",
     "Distance",
     "DistanceMatrix",
+    "Divergences",
     "Holder",
+    "LinkCosts",
+    "LinkPlan",
     "LocalFederation",
     "Measure",
+    "ModelSpec",
+    "Network",
     "Own",
     "Policy",
     "RecordScores",
     "SilotError",
     "Sketches",
     "Transcript",
+    "adapt",
     "audit",
     "barycenter",
     "distance",
     "distance_matrix",
+    "evaluate",
+    "links",
     "load_measure",
     "pooled_distance",
     "sketches",

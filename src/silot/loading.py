@@ -43,6 +43,7 @@ def load_measure(
     label_column: str | None = None,
     weight_column: str | None = None,
     columns: Sequence[str] | None = None,
+    missing_label: str | None = None,
 ) -> Measure:
     """Read a measure from a file.
 
@@ -56,6 +57,8 @@ def load_measure(
         Columns of a table that are not features.
     columns
         Feature columns of a table, in this order; by default every remaining column.
+    missing_label
+        Label of records whose field in the label column is empty; by default there may be none.
 
     Returns
     -------
@@ -99,7 +102,7 @@ def load_measure(
                 )
             return _from_npz(file)
         table = _read_table(file, kind)
-        return _from_table(file, table, label_column, weight_column, columns)
+        return _from_table(file, table, label_column, weight_column, columns, missing_label)
     except SilotError as error:
         # The cure reads better with the file it is about.
         if file.name in error.message:
@@ -205,6 +208,7 @@ def _from_table(
     label_column: str | None,
     weight_column: str | None,
     columns: Sequence[str] | None,
+    missing_label: str | None,
 ) -> Measure:
     names = table.columns
     wanted = [*(columns or ()), *(name for name in (label_column, weight_column) if name)]
@@ -251,6 +255,10 @@ def _from_table(
     labels = None
     if label_column is not None:
         column = table[label_column]
+        if column.null_count() and missing_label is not None:
+            whole = column.dtype.is_float() and (column.drop_nulls() % 1 == 0).all()
+            column = column.cast(pl.Int64) if whole else column
+            column = column.cast(pl.String).fill_null(missing_label)
         if column.null_count():
             raise InputError(
                 f"{column.null_count()} label(s) are missing. Drop those records or give them a "

@@ -9,7 +9,7 @@ import typer
 
 from .. import __version__
 from ..errors import SilotError
-from . import audit, barycenter, demo, distances, ledger, methods, secure, valuation
+from . import adapt, audit, barycenter, demo, distances, ledger, links, methods, secure, valuation
 from .console import ERRORS
 
 EPILOG = (
@@ -51,6 +51,8 @@ methods.register(app)
 audit.register(app)
 ledger.register(app)
 secure.register(app)
+links.register(app)
+adapt.register(app)
 demo.register(app)
 
 

@@ -101,6 +101,7 @@ def load_holders(
     weight_column: str | None,
     columns: str | None,
     labels: bool,
+    missing_label: str | None = None,
 ) -> dict[str, Measure]:
     """Measures by a name: the file's, or its path where two files have one name."""
     stems = [path.name.split(".")[0] for path in paths]
@@ -128,6 +129,7 @@ def load_holders(
             label_column=label_column if table else None,
             weight_column=weight_column if table else None,
             columns=chosen if table else None,
+            missing_label=missing_label,
         )
         if labels and not loaded[name].labelled:
             cure = "Name the column with --label-column." if table else "Save them as y."

@@ -17,6 +17,9 @@ from ..measure import Embedding, Measure
 from ..privacy.ledger import BudgetError, Ledger
 from ..privacy.mechanism import noise_for
 from .answer import Answer, Array, Failure, decode_reply, encode_reply, with_charge
+from .combinations import Evaluation
+from .divergences import MeanFeatures, ProjectedQuantiles
+from .hypotheses import AboutLabelled
 from .labelled import ClassSizes
 from .policy import Memory, Policy
 from .protocol import COORDINATOR
@@ -38,6 +41,9 @@ class Holder:
     ledger
         The account that differentially private releases are charged to. Without one there are
         none. A ledger belongs to one data set: give all holders of the same records the same.
+    evaluation
+        Records with true labels, for questions that evaluate models; no other question sees
+        them. Without them those questions fail.
 
     Examples
     --------
@@ -51,8 +57,10 @@ class Holder:
         measure: Measure | npt.ArrayLike,
         policy: Policy | None = None,
         ledger: Ledger | None = None,
+        evaluation: Measure | None = None,
     ) -> None:
         self._measure = Measure.of(measure)
+        self._evaluation = evaluation
         weights = self._measure.weights
         self._records = int((weights > 0).sum())
         self._share = float(weights.max()) if self._measure.weighted else 0.0
@@ -107,6 +115,8 @@ class Holder:
     def _refusal(self, question: Question, memory: Memory) -> Failure | None:
         # How many records there are is for the noise of a release to hide, not for a rule to tell.
         records = sys.maxsize if isinstance(question, Release) else self._records
+        if isinstance(question, Evaluation) and self._evaluation is not None:
+            records = self._evaluation.size
         code = self.policy.refusal(question, records, memory, self._share)
         return None if code is None else Failure(code, "refused")
 
@@ -139,9 +149,13 @@ class Holder:
     def _compute(self, question: Question) -> Answer:
         if isinstance(question, Interpolate) and self.policy.bare(question):
             question = dataclasses.replace(question, scalars=False)
-        if isinstance(question, ClassSizes):
+        if isinstance(question, ClassSizes | MeanFeatures | ProjectedQuantiles | AboutLabelled):
             least = max(question.least, self.policy.minimum_records)
             question = dataclasses.replace(question, least=least)
+        if isinstance(question, Evaluation):
+            if self._evaluation is None:
+                raise InputError("there are no evaluation records.", code="evaluation-absent")
+            return question.compute(*self._evaluation.arrays(), self._evaluation.names)
         return question.compute(*self._arrays(question.embedding), self._measure.names)
 
     def _release(self, release: Release, asker: str) -> bytes:

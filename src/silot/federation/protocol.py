@@ -124,6 +124,9 @@ _CURES = {
     "extra-privacy": "it cannot add noise: silot[privacy] is not installed there",
     "release-embedding": "releases are of records alone: label vectors depend on all records",
     "labels-absent": "its records have no labels. Leave the label option out",
+    "answer-fine": "the answer would hold too many numbers for its records, which could be solved "
+    "for them. Ask for fewer features, directions or quantiles, or for a larger least",
+    "records-few": "it has too few records for one quantile",
     "dimension-mismatch": "its records have another number of features than the reference",
     "holder-timeout": "it did not answer in time. Raise the timeout",
     "holder-raised": "its code raised an error; the holder's own log says more",

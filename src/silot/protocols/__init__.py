@@ -1,7 +1,9 @@
 """Protocols: what is asked of whom, and what the answers prove. One file each."""
 
+from .adapt import adapt
 from .contributions import contributions
 from .direct import direct
+from .divergences import DIVERGENCES, divergences
 from .fedbary import fedbary
 from .fedwad import fedwad
 from .pooled import pooled
@@ -11,10 +13,13 @@ from .sketch import sketch, sketches
 from .trianglewad import trianglewad
 
 __all__ = [
+    "DIVERGENCES",
     "METHODS",
     "Method",
+    "adapt",
     "contributions",
     "direct",
+    "divergences",
     "fedbary",
     "fedwad",
     "pooled",

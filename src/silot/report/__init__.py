@@ -1,6 +1,17 @@
 """Reports for people: one HTML file that needs nothing else, no network and no scripts."""
 
+from .adaptation import render_adaptation, write_adaptation
 from .audit import render_audit, write_audit
 from .html import render_report, write_report
+from .links import render_links, write_links
 
-__all__ = ["render_audit", "render_report", "write_audit", "write_report"]
+__all__ = [
+    "render_adaptation",
+    "render_audit",
+    "render_links",
+    "render_report",
+    "write_adaptation",
+    "write_audit",
+    "write_links",
+    "write_report",
+]

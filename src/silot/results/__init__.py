@@ -1,12 +1,16 @@
 """Results: values with bounds, a status, a bill and a statement of what was disclosed."""
 
 from ._run import Bill, Billed, Run, format_bytes
+from .adaptation import Adaptation
 from .audit import Attack, Audit
 from .distances import Distance, DistanceMatrix
+from .divergences import Divergences
+from .links import LinkPlan, LinkTerms
 from .sketches import Sketches
 from .valuation import Barycenter, Contribution, Contributions, RecordScores, Viewpoint
 
 __all__ = [
+    "Adaptation",
     "Attack",
     "Audit",
     "Barycenter",
@@ -16,6 +20,9 @@ __all__ = [
     "Contributions",
     "Distance",
     "DistanceMatrix",
+    "Divergences",
+    "LinkPlan",
+    "LinkTerms",
     "RecordScores",
     "Run",
     "Sketches",

@@ -1,0 +1,198 @@
+r"""What a target's records are made of, and what each source would get wrong there.
+
+A source tells the mean of public random features of its records, class by class; a target tells
+the mean of its own, without labels. The target's mean is explained as a mixture of the sources'
+class means: whose share of a class is :math:`w_{kc}`. That estimates which classes the target
+has, and whose records of a class its own look like.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy.optimize import nnls
+
+from ..errors import InputError, MismatchError
+
+Array = npt.NDArray[np.float64]
+Counts = npt.NDArray[np.int64]
+
+# Weight of the equation that shares sum to 1, beside features of norm 1.
+_SUM = 100.0
+
+
+@dataclass(frozen=True, eq=False)
+class Matching:
+    r"""What is expected of every source at every target, class by class.
+
+    Attributes
+    ----------
+    shares
+        Shape (N, C): estimated class proportions of every device's records.
+    errors
+        Shape (N, N, C): expected error of source i on the records of class c of device j; 1
+        where the source never saw the class.
+    transfer
+        Shape (N, N): :math:`T_{ij} = \sum_c \pi_{jc} e_{ijc}`, the expected error of source i
+        at device j; 1 where i is no source.
+    between
+        Shape (N, N): distance of the records of one class at two sources, averaged over the
+        classes both have; NaN where either is no source.
+    residual
+        Shape (N,): what the mixture leaves unexplained of each device's mean, at most 1.
+    """
+
+    shares: Array
+    errors: Array
+    transfer: Array
+    between: Array
+    residual: Array
+
+
+def match(
+    means: npt.ArrayLike,
+    class_means: npt.ArrayLike,
+    counts: npt.ArrayLike,
+    class_errors: npt.ArrayLike,
+    *,
+    ridge: float = 1e-3,
+    domain_weight: float = 1.0,
+) -> Matching:
+    r"""Explain every device's records by the sources' classes; expect errors from that.
+
+    .. math::
+        w_j = \arg\min_{w \in \Delta} \Big|\mu_j - \sum_{kc} w_{kc} m_{kc}\Big|^2 + r |w|^2,
+        \quad \pi_{jc} = \sum_k w_{jkc}, \quad
+        e_{ijc} = \min\Big(1, e_{ic} + b \sum_k \frac{w_{jkc}}{\pi_{jc}} d_{ik}\Big)
+
+    with :math:`d_{ik}` the root of the mean, over the classes both sources have, of the unbiased
+    squared distance of their class means.
+
+    Parameters
+    ----------
+    means
+        Shape (N, D): mean features of all records of every device.
+    class_means
+        Shape (N, C, D): mean features of the labelled records by class.
+    counts
+        Shape (N, C): records behind each of these means; 0 for none. A device without any is
+        no source.
+    class_errors
+        Shape (N, C): error each source expects on its own records of a class.
+    ridge
+        r > 0; makes the mixture unique.
+    domain_weight
+        b >= 0: error per unit of distance.
+
+    Returns
+    -------
+    Matching
+
+    Raises
+    ------
+    InputError, MismatchError
+        Arrays that do not fit together or are not finite; no labelled class anywhere.
+
+    Examples
+    --------
+    >>> means = [[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]]
+    >>> labelled = [[[1.0, 0.0], [0.0, 0.0]], [[0.0, 0.0], [0.0, 1.0]], [[0.0] * 2] * 2]
+    >>> found = match(means, labelled, [[9, 0], [0, 9], [0, 0]], [[0, 1], [1, 0], [1, 1]])
+    >>> found.shares[2].round(2), found.transfer[:, 2].round(2)
+    (array([0.5, 0.5]), array([0.5, 0.5, 1. ]))
+    """
+    mean, own = _finite(means, 2, "means"), _finite(class_means, 3, "class_means")
+    numbers = np.asarray(counts)
+    expected = _finite(class_errors, 2, "class_errors")
+    devices, classes, width = own.shape
+    if (
+        mean.shape != (devices, width)
+        or numbers.shape != (devices, classes)
+        or expected.shape != (devices, classes)
+    ):
+        raise MismatchError(
+            f"means {mean.shape}, class_means {own.shape}, counts {numbers.shape} and "
+            f"class_errors {expected.shape} do not fit together.",
+            code="matching-shape",
+        )
+    if not ridge > 0 or not domain_weight >= 0:
+        raise InputError("ridge must be positive, domain_weight 0 or more.", code="option-matching")
+    rows, columns = np.nonzero(numbers > 0)
+    if len(rows) == 0:
+        raise InputError("no device tells the mean of any class.", code="labels-absent")
+    between = class_distances(own, numbers)
+    known = np.where(numbers > 0, expected, 1.0)
+    shares = np.zeros((devices, classes))
+    errors = np.ones((devices, devices, classes))
+    residual = np.zeros(devices)
+    sources = np.flatnonzero((numbers > 0).any(axis=1))
+    parts = own[rows, columns].T
+    for j in range(devices):
+        weights, residual[j] = mixture(parts, mean[j], ridge)
+        origin = np.zeros((devices, classes))
+        origin[rows, columns] = weights
+        shares[j] = origin.sum(axis=0)
+        # A class the target does not seem to have gets the origin of all its records.
+        of_class = np.where(
+            shares[j] > 0, origin / np.where(shares[j] > 0, shares[j], 1.0), origin.sum(1)[:, None]
+        )
+        away = between[np.ix_(sources, sources)] @ of_class[sources]
+        errors[sources, j] = np.minimum(1.0, known[sources] + domain_weight * away)
+    return Matching(shares, errors, np.einsum("jc,ijc->ij", shares, errors), between, residual)
+
+
+def mixture(parts: Array, mean: Array, ridge: float) -> tuple[Array, float]:
+    """Shares of the columns of ``parts`` that make up ``mean``, and what they leave of it.
+
+    Examples
+    --------
+    >>> shares, left = mixture(np.eye(2), np.array([0.25, 0.75]), 1e-9)
+    >>> shares.round(3), round(left, 6)
+    (array([0.25, 0.75]), 0.0)
+    """
+    count = parts.shape[1]
+    system = np.vstack([parts, np.full((1, count), _SUM), ridge**0.5 * np.eye(count)])
+    wanted = np.concatenate([mean, [_SUM], np.zeros(count)])
+    weights = np.asarray(nnls(system, wanted, maxiter=100 * count)[0], dtype=np.float64)
+    weights /= weights.sum()
+    return weights, float(np.linalg.norm(mean - parts @ weights))
+
+
+def class_distances(class_means: Array, counts: Counts) -> Array:
+    """Distances of sources whose classes are compared one by one, (N, N).
+
+    Sources without a common class are as far apart as others are on average. Features have
+    norm 1, hence a mean of n of them is off by (1 - |mean|^2) / (n - 1), squared.
+    """
+    devices = len(class_means)
+    norms = (class_means**2).sum(axis=2)
+    # Of one record there is no telling how far its mean is off.
+    noise = np.where(counts > 1, (1.0 - norms) / np.maximum(counts - 1, 1), 1.0)
+    between = np.full((devices, devices), np.nan)
+    sources = np.flatnonzero((counts > 0).any(axis=1))
+    for i in sources:
+        for k in sources[sources > i]:
+            both = (counts[i] > 0) & (counts[k] > 0)
+            if both.any():
+                squares = ((class_means[i, both] - class_means[k, both]) ** 2).sum(axis=1)
+                excess = np.maximum(squares - noise[i, both] - noise[k, both], 0.0)
+                between[i, k] = between[k, i] = float(excess.mean()) ** 0.5
+    pairs = np.ix_(sources, sources)
+    table = between[pairs]
+    upper = table[np.triu_indices(len(sources), 1)]
+    told = upper[~np.isnan(upper)]
+    table[np.isnan(table)] = float(told.mean()) if len(told) else 0.0
+    np.fill_diagonal(table, 0.0)
+    between[pairs] = table
+    return between
+
+
+def _finite(values: npt.ArrayLike, ndim: int, name: str) -> Array:
+    found = np.asarray(values, dtype=np.float64)
+    if found.ndim != ndim or not np.isfinite(found).all():
+        raise InputError(
+            f"{name} is no array of finite numbers with {ndim} axes.", code="matching-shape"
+        )
+    return found

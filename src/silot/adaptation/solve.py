@@ -1,0 +1,88 @@
+"""The one entry to every solver of the network problem."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from ..errors import InputError
+from ..results.links import LinkPlan
+from .costs import LinkCosts, Mixing
+from .exact import solve_exact
+from .network import Network
+
+Method = Literal["exact", "gp"]
+
+
+def links(
+    costs: LinkCosts | Network,
+    *,
+    method: Method = "exact",
+    mixing: Mixing = "none",
+    allow_unserved: float | None = None,
+    time_limit: float = 60.0,
+    gap: float = 0.0,
+    seed: int = 0,
+    **options: Any,
+) -> LinkPlan:
+    """Which devices train, which receive, and over which links with which weights.
+
+    Parameters
+    ----------
+    costs
+        Costs of a network, or a network whose costs are computed with its own options.
+    method
+        ``"exact"``, or ``"gp"``: successive geometric programming as published (extra
+        ``silot[gp]``), which proves nothing.
+    mixing
+        What mixing sources adds to a target's cost: ``"none"`` (as published; one source is
+        best for each target), ``"variance"``, ``"ambiguity"`` or ``"mmd"``.
+    allow_unserved
+        Cost of leaving a target without a model; ``None`` does not allow it.
+    time_limit
+        Seconds.
+    gap
+        Relative gap that is good enough.
+    seed
+        Of ``"gp"`` with a random start; the exact methods draw nothing.
+    **options
+        Further options of ``solve_gp``.
+
+    Returns
+    -------
+    LinkPlan
+
+    Raises
+    ------
+    NoEligibleSource
+        No device may be a source.
+    InputError
+        Options out of range, a target that nobody can reach.
+    ExtraError
+        ``method="gp"`` without the extra.
+
+    Examples
+    --------
+    >>> plan = links(LinkCosts([1, 9], [[0, 2], [2, 0]], [[0, 3], [3, 0]], phi=(1, 2, 1)))
+    >>> plan.sources, plan.objective
+    (('0',), 8.0)
+    """
+    known = costs.costs() if isinstance(costs, Network) else costs
+    if method == "exact":
+        if options:
+            raise InputError(
+                f"method='exact' has no option {sorted(options)[0]!r}.", code="option-unknown"
+            )
+        return solve_exact(
+            known, mixing=mixing, allow_unserved=allow_unserved, time_limit=time_limit, gap=gap
+        )
+    if method != "gp":
+        raise InputError(f"method is {method!r}; give 'exact' or 'gp'.", code="option-method")
+    if mixing != "none" or allow_unserved is not None:
+        raise InputError(
+            "method='gp' solves the published objective only: mixing='none', and every target "
+            "is served. Use method='exact'.",
+            code="gp-objective",
+        )
+    from .gp import solve_gp
+
+    return solve_gp(known, seed=seed, time_limit=time_limit, **options)

@@ -1,0 +1,227 @@
+"""``silot adapt``: devices teach one another."""
+
+from __future__ import annotations
+
+import io
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from ..errors import FileError, InputError
+from ..files import write_whole
+from ..results._run import Array
+from ..results.adaptation import Adaptation
+from .audit import shape_of
+from .console import OUT, save_transcript, show_rows
+from .devices import (
+    DivergenceOption,
+    EnergyOption,
+    ModelChoice,
+    ModelOption,
+    ShapeOption,
+    UnlabelledOption,
+    evaluation_files,
+    run_adaptation,
+)
+from .options import (
+    ColumnsOption,
+    JsonOption,
+    LabelColumnOption,
+    SeedOption,
+    TranscriptOption,
+    check_outputs,
+    given,
+)
+from .plans import (
+    ConstantsOption,
+    GapOption,
+    LinkMethod,
+    MethodOption,
+    MixingChoice,
+    MixingOption,
+    PhiOption,
+    ReportOption,
+    TimeOption,
+    UnservedOption,
+    models_bill,
+    plan_rows,
+    show_adaptation,
+)
+
+
+class RuleChoice(StrEnum):
+    """How targets combine models."""
+
+    output = "output"
+    parameter = "parameter"
+    density = "density"
+
+
+class ObjectiveChoice(StrEnum):
+    """What a plan is to be good at."""
+
+    coverage = "coverage"
+    matched = "matched"
+    bound = "bound"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command of this file."""
+    app.command("adapt")(adapt_command)
+
+
+def adapt_command(
+    devices: Annotated[
+        list[Path],
+        typer.Argument(help="Devices: .npz, .csv, .csv.gz or .parquet; see --test too."),
+    ],
+    test: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder of evaluation records, in files named as the devices'. Default: "
+            "NAME.test.npz beside NAME.npz.",
+        ),
+    ] = None,
+    objective: Annotated[
+        ObjectiveChoice,
+        typer.Option(help="Every class of a target taught, errors matched, or the paper's bound."),
+    ] = ObjectiveChoice.coverage,
+    budget: Annotated[
+        float | None,
+        typer.Option(help="For coverage: share of the energy of all links. Default: 0.275."),
+    ] = None,
+    method: MethodOption = LinkMethod.exact,
+    mixing: MixingOption = MixingChoice.none,
+    rule: Annotated[
+        RuleChoice, typer.Option(help="How a target combines models.")
+    ] = RuleChoice.output,
+    phi: PhiOption = None,
+    constants: ConstantsOption = None,
+    allow_unserved: UnservedOption = None,
+    time_limit: TimeOption = 60.0,
+    gap: GapOption = 0.0,
+    label_column: LabelColumnOption = None,
+    columns: ColumnsOption = None,
+    unlabelled: UnlabelledOption = None,
+    model: ModelOption = ModelChoice.mlp,
+    shape: ShapeOption = None,
+    iterations: Annotated[
+        int | None, typer.Option(min=1, help="Steps of training at a device. Default: 300.")
+    ] = None,
+    divergence: DivergenceOption = "mmd",
+    energy: EnergyOption = None,
+    report: ReportOption = None,
+    save: Annotated[
+        Path | None, typer.Option(help="Save the trained models and the links to this .npz file.")
+    ] = None,
+    seed: SeedOption = 0,
+    transcript: TranscriptOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Train where labels are, choose links, combine models at the targets, and evaluate them."""
+    check_outputs(report, save, transcript)
+    if save is not None and save.suffix != ".npz":
+        raise FileError(f"{save.name} is no .npz file. Give --save NAME.npz.", code="file-kind")
+    files, tests = evaluation_files(devices, test)
+    if len(files) < 2:
+        raise InputError(
+            f"{len(files)} device(s); give a data file for each, two or more.", code="holder-names"
+        )
+    found = run_adaptation(
+        files,
+        label_column=label_column,
+        columns=columns,
+        unlabelled=unlabelled,
+        network=energy,
+        tests=tests,
+        model=model.value,
+        divergence=divergence,
+        objective=objective.value,
+        mixing=mixing.value,
+        method=method.value,
+        rule=rule.value,
+        allow_unserved=allow_unserved,
+        time_limit=time_limit,
+        gap=gap,
+        seed=seed,
+        **given(
+            phi=phi,
+            budget=budget,
+            iterations=iterations,
+            constants=None if constants is None else constants.value,
+            shape=None if shape is None else shape_of(shape),
+        ),
+    )
+    save_transcript(found, transcript)
+    if save is not None:
+        _save_models(found, save)
+    if report is not None:
+        # Slow to import: it draws.
+        from ..report import write_adaptation
+
+        write_adaptation(report, found)
+    if json:
+        typer.echo(found.to_json())
+        return
+    show_adaptation(found)
+    show_rows(_rows(found))
+    for what, path in (("report", report), ("models", save)):
+        if path is not None:
+            OUT.print(f"{what} in {path}", highlight=False, markup=False, soft_wrap=True)
+
+
+def _rows(found: Adaptation) -> dict[str, str]:
+    rows = plan_rows(found.plan)
+    del rows["status"]
+    rows["energy"] += f", {100 * found.energy_share:.1f} % of all links to the targets"
+    if found.accuracy is not None:
+        told = [value for value in found.accuracies.values() if value is not None]
+        rows = {
+            "accuracy": f"{100 * found.accuracy:.1f} % on average over {len(told)} target(s), "
+            f"{100 * min(told):.1f} % at worst; models combined by {found.rule}",
+            **rows,
+        }
+    return {
+        **rows,
+        "models": f"{found.spec.kind}, {found.spec.size} parameters, {len(found.classes)} classes",
+        "status": found.status,
+        **models_bill(found),
+    }
+
+
+def _save_models(found: Adaptation, path: Path) -> None:
+    """Models of all sources and the weights of all links; texts and numbers only."""
+    names = list(found.parameters)
+    arrays: dict[str, Any] = {
+        "devices": np.array(found.names),
+        "classes": np.array(found.classes),
+        "model": np.array(found.spec.to_text()),
+        "rule": np.array(found.rule),
+        "alpha": found.plan.alpha,
+        "psi": found.plan.psi,
+        "trained": np.array(names),
+        "parameters": np.stack([found.parameters[name] for name in names]),
+    }
+    laws = _densities(found)
+    if laws:
+        nothing = np.full(len(next(iter(laws.values()))), np.nan)
+        arrays["densities"] = np.stack([laws.get(name, nothing) for name in names])
+    buffer = io.BytesIO()
+    np.savez(buffer, **arrays)
+    write_whole(path, buffer.getvalue(), private=True)
+
+
+def _densities(found: Adaptation) -> dict[str, Array]:
+    """Where the records of sources lie, by source, when models are combined by that."""
+    plan = found.plan
+    laws: dict[str, Array] = {}
+    for j, target in enumerate(plan.names):
+        model = found.models.get(target)
+        rows = getattr(model, "densities", None)
+        if rows is not None:
+            senders = [plan.names[i] for i in np.flatnonzero(plan.alpha[:, j] > 0)]
+            laws.update(zip(senders, rows, strict=True))
+    return laws

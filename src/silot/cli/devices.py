@@ -1,0 +1,164 @@
+"""Devices from data files: their records, what sending costs them, and one run over them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+import yaml
+
+from ..adaptation._matrix import as_rows
+from ..api_adapt import adapt
+from ..errors import FileError, InputError, SilotError
+from ..measure import Measure
+from ..results.adaptation import Adaptation
+from .console import steps
+from .options import load_holders
+
+# Labels that stand for none, unless another one is named.
+_MARKERS = ("", "-1")
+_TEST = ".test."
+_FIELDS = ("rates_mbit", "power_dbm", "model_bits")
+
+
+class ModelChoice(StrEnum):
+    """What devices train."""
+
+    mlp = "mlp"
+    logistic = "logistic"
+    cnn = "cnn"
+
+
+UnlabelledOption = Annotated[
+    str | None, typer.Option(help="Label that stands for none. Default: empty, or -1.")
+]
+ModelOption = Annotated[ModelChoice, typer.Option(help="What devices train.")]
+ShapeOption = Annotated[
+    str | None, typer.Option(help="Shape of a record as an image, such as 28x28, for a cnn.")
+]
+DivergenceOption = Annotated[
+    str,
+    typer.Option(help="How far apart data are: mmd, classifier, sliced, fedwad, sketch, none."),
+]
+EnergyOption = Annotated[
+    Path | None,
+    typer.Option("--network", help="File with rates_mbit, power_dbm and model_bits."),
+]
+
+
+def run_adaptation(
+    paths: Sequence[Path],
+    *,
+    label_column: str | None,
+    columns: str | None,
+    unlabelled: str | None,
+    network: Path | None,
+    tests: Mapping[str, Path] | None = None,
+    **options: Any,
+) -> Adaptation:
+    """Run ``adapt`` over data files; ``tests`` are files of evaluation records by device."""
+    loaded = load_holders(list(paths), label_column, None, columns, False, unlabelled or "")
+    marker = _marker(loaded) if unlabelled is None else unlabelled
+    truth: dict[str, Measure] = {}
+    for name, path in (tests or {}).items():
+        read = load_holders([path], label_column, None, columns, True, marker)
+        truth[name] = next(iter(read.values()))
+    numbers = {} if network is None else energy_numbers(network, list(loaded))
+    with steps("adapt") as progress:
+        return adapt(
+            loaded,
+            evaluation=truth,
+            progress=progress,
+            unlabelled=marker,
+            **numbers,
+            **options,
+        )
+
+
+def evaluation_files(
+    paths: Sequence[Path], folder: Path | None
+) -> tuple[list[Path], dict[str, Path]]:
+    """Files of devices, and of their evaluation records by the name of the device.
+
+    Those are files of the same names in a folder, or ``NAME.test.npz`` beside ``NAME.npz``.
+    """
+    devices = [path for path in paths if _TEST not in path.name]
+    stems = [path.name.split(".")[0] for path in devices]
+    found: dict[str, Path] = {}
+    for stem, path in zip(stems, devices, strict=True):
+        end = path.name.removeprefix(stem)
+        beside = path.with_name(f"{stem}.test{end}") if folder is None else folder / path.name
+        if beside.is_file():
+            found[stem if stems.count(stem) == 1 else str(path)] = beside
+    if folder is not None and not found:
+        raise FileError(
+            f"{folder} has no file named as one of the devices'. Give evaluation records the "
+            "names of the devices' own files.",
+            code="file-missing",
+        )
+    return devices, found
+
+
+def energy_numbers(path: Path, names: Sequence[str]) -> dict[str, Any]:
+    """Options of ``adapt`` about energy, from a file."""
+    body = _mapping(path)
+    strange = sorted(set(body) - set(_FIELDS))
+    if strange:
+        raise InputError(
+            f"{path.name}, {strange[0][:40]}: there is no such field. Fields are "
+            f"{', '.join(_FIELDS)}.",
+            code="network-unknown-field",
+        )
+    found: dict[str, Any] = {}
+    if "rates_mbit" in body:
+        found["rates"] = _rates(path, body["rates_mbit"], names)
+    if "power_dbm" in body:
+        found["powers"] = body["power_dbm"]
+    if "model_bits" in body:
+        found["model_bits"] = body["model_bits"]
+    return found
+
+
+def _rates(path: Path, value: Any, names: Sequence[str]) -> Any:
+    try:
+        rates = np.array(as_rows(value, "rates_mbit", names), dtype=np.float64)
+    except SilotError as error:
+        raise type(error)(f"{path.name}: {error.message}", code=error.code) from None
+    except (TypeError, ValueError):
+        raise InputError(
+            f"{path.name}, rates_mbit: numbers are needed.", code="network-field"
+        ) from None
+    return rates
+
+
+def _mapping(path: Path) -> dict[str, Any]:
+    try:
+        body: Any = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise FileError(f"{path} does not exist. Check the path.", code="file-missing") from None
+    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
+        raise FileError(
+            f"{path.name} cannot be read as YAML or JSON ({type(error).__name__}).",
+            code="file-unreadable",
+        ) from None
+    if not isinstance(body, dict) or not all(isinstance(key, str) for key in body):
+        raise FileError(f"{path.name} is no mapping of fields.", code="file-unreadable")
+    return body
+
+
+def _marker(loaded: Mapping[str, Measure]) -> str:
+    """The label that stands for none: an empty one or -1, whichever there is."""
+    labels = {name for measure in loaded.values() if measure.names is not None
+              for name in np.unique(measure.names).tolist()}  # fmt: skip
+    used = [marker for marker in _MARKERS if marker in labels]
+    if len(used) > 1:
+        raise InputError(
+            "some records have an empty label and others -1. Use one of them, or name it with "
+            "--unlabelled.",
+            code="option-unlabelled",
+        )
+    return used[0] if used else _MARKERS[0]

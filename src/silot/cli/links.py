@@ -1,0 +1,178 @@
+"""``silot links``: who can teach whom."""
+
+from __future__ import annotations
+
+import json as jsonlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from ..adaptation.network import Network
+from ..adaptation.solve import links
+from ..errors import InputError
+from .audit import shape_of
+from .console import OUT, progress_bar, show_rows
+from .devices import (
+    DivergenceOption,
+    EnergyOption,
+    ModelChoice,
+    ModelOption,
+    ShapeOption,
+    UnlabelledOption,
+    run_adaptation,
+)
+from .options import (
+    ColumnsOption,
+    JsonOption,
+    LabelColumnOption,
+    SeedOption,
+    check_outputs,
+    given,
+)
+from .plans import (
+    ConstantsOption,
+    GapOption,
+    LinkMethod,
+    MethodOption,
+    MixingChoice,
+    MixingOption,
+    PhiOption,
+    ReportOption,
+    TimeOption,
+    UnservedOption,
+    models_bill,
+    plan_rows,
+    show_adaptation,
+    show_plan,
+)
+
+_NETWORKS = (".json", ".yml", ".yaml")
+_DATA = (".npz", ".csv", ".csv.gz", ".parquet")
+# Of an adaptation: what is about its plan, and about models that this command does not tell.
+_APART = ("plan", "accuracies", "accuracy", "unevaluated", "rule")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command of this file."""
+    app.command("links")(links_command)
+
+
+def links_command(
+    network: Annotated[
+        list[Path],
+        typer.Argument(help="A network (.json, .yml, .yaml), or a data file for each device."),
+    ],
+    method: MethodOption = LinkMethod.exact,
+    mixing: MixingOption = MixingChoice.none,
+    phi: PhiOption = None,
+    constants: ConstantsOption = None,
+    allow_unserved: UnservedOption = None,
+    time_limit: TimeOption = 60.0,
+    gap: GapOption = 0.0,
+    label_column: LabelColumnOption = None,
+    columns: ColumnsOption = None,
+    unlabelled: UnlabelledOption = None,
+    model: ModelOption = ModelChoice.mlp,
+    shape: ShapeOption = None,
+    divergence: DivergenceOption = "mmd",
+    energy: EnergyOption = None,
+    report: ReportOption = None,
+    seed: SeedOption = 0,
+    json: JsonOption = False,
+) -> None:
+    """Which devices train, which receive, and over which links with which weights."""
+    check_outputs(report)
+    options: dict[str, Any] = {
+        "method": method.value,
+        "mixing": mixing.value,
+        "allow_unserved": allow_unserved,
+        "time_limit": time_limit,
+        "gap": gap,
+        "seed": seed,
+    }
+    chosen = given(phi=phi, constants=None if constants is None else constants.value)
+    alone = len(network) == 1 and not network[0].name.lower().endswith(_DATA)
+    if alone or any(path.suffix.lower() in _NETWORKS for path in network):
+        measured = (label_column, columns, unlabelled, shape, energy)
+        if len(network) > 1 or any(option is not None for option in measured):
+            raise InputError(
+                "a network file comes alone, and without options about data files.",
+                code="option-network",
+            )
+        _of_network(network[0], chosen, options, report, json)
+        return
+    if len(network) < 2:
+        raise InputError(
+            f"{network[0].name} is one data file; give one for each device, two or more, or a "
+            "network as .json, .yml or .yaml.",
+            code="holder-names",
+        )
+    found = run_adaptation(
+        network,
+        label_column=label_column,
+        columns=columns,
+        unlabelled=unlabelled,
+        network=energy,
+        model=model.value,
+        divergence=divergence,
+        objective="bound",
+        **given(shape=None if shape is None else shape_of(shape)),
+        **options,
+        **chosen,
+    )
+    if report is not None:
+        # Slow to import: it draws.
+        from ..report import write_adaptation
+
+        write_adaptation(report, found, title="Who can teach whom")
+    if json:
+        told = {name: value for name, value in found.to_dict().items() if name not in _APART}
+        typer.echo(jsonlib.dumps({**found.plan.to_dict(), "measured": told}, allow_nan=False))
+        return
+    show_adaptation(found)
+    show_rows({**plan_rows(found.plan), **models_bill(found)})
+    _say_where(report)
+
+
+def _of_network(
+    path: Path,
+    chosen: Mapping[str, Any],
+    options: Mapping[str, Any],
+    report: Path | None,
+    json: bool,
+) -> None:
+    network = Network.load(path).model_copy(update=chosen)
+    costs = network.costs()
+    with progress_bar("links") as bar:
+        bar.add_task("links", total=None)
+        plan = links(costs, **options)
+    if report is not None:
+        # Slow to import: it draws.
+        from ..report import write_links
+
+        write_links(report, plan, costs, network=network)
+    if json:
+        typer.echo(jsonlib.dumps(plan.to_dict(), allow_nan=False))
+        return
+    errors = [device.error for device in network.devices]
+    show_plan(
+        plan,
+        np.where(costs.eligible, costs.source, np.nan),
+        costs.transfer,
+        costs.energy,
+        {
+            "labelled": [str(device.labelled) for device in network.devices],
+            "unlabelled": [str(device.unlabelled) for device in network.devices],
+            "error": ["-" if error is None else f"{error:.3f}" for error in errors],
+        },
+    )
+    show_rows(plan_rows(plan))
+    _say_where(report)
+
+
+def _say_where(report: Path | None) -> None:
+    if report is not None:
+        OUT.print(f"report in {report}", highlight=False, markup=False, soft_wrap=True)

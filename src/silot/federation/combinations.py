@@ -1,0 +1,167 @@
+"""Questions about combinations of models: how far they agree, what they see, how good they are.
+
+Answers are statistics of all records. Still, whoever chooses the models can choose one that
+singles a record out, hence the level of even a single number.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Self, cast
+
+import numpy as np
+
+from ..errors import InputError
+from ..learning import (
+    Combination,
+    DensitySpec,
+    ModelSpec,
+    Rule,
+    probabilities,
+)
+from .answer import Answer
+from .disclosure import Disclosure
+from .hypotheses import AboutLabelled, models_of
+from .labelled import codes_of
+from .question import Array, Codes, Names, Question, register
+
+
+def _none() -> Array:
+    return np.zeros((0, 0))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Disagreement(Question):
+    r"""Mean squared difference of models on the records: :math:`E |h_i(x) - h_k(x)|^2`, (S, S)."""
+
+    kind: ClassVar[str] = "disagreement"
+    level: ClassVar[Disclosure] = Disclosure.AGGREGATE
+
+    model: str
+    parameters: Array
+
+    def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
+        spec = ModelSpec.from_text(self.model)
+        models = models_of(self.parameters)
+        records = points[weights > 0]
+        told = np.stack([probabilities(spec, row, records).ravel() for row in models])
+        products = told @ told.T
+        norms = np.diag(products)
+        squares = np.maximum(norms[:, None] + norms[None, :] - 2.0 * products, 0.0)
+        np.fill_diagonal(squares, 0.0)
+        return Answer({"squares": 0.5 * (squares + squares.T) / len(records)})
+
+
+@dataclass(frozen=True, kw_only=True)
+class _AboutCombination(AboutLabelled):
+    """A question that brings a combination of models along (``learning.combine``).
+
+    ``densities`` is (S, D) for the rule ``"density"``, and ``factors`` (S, C); both are (0, 0)
+    for none.
+    """
+
+    model: str
+    parameters: Array
+    weights: Array
+    rule: str = "output"
+    densities: Array = field(default_factory=_none)
+    dimensions: int = 16
+    density_seed: int = 0
+    sharpness: float = 1.0
+    factors: Array = field(default_factory=_none)
+
+    def combination(self) -> Combination:
+        """The combination the question brings along."""
+        spec = ModelSpec.from_text(self.model)
+        law = None
+        if self.rule == "density":
+            law = DensitySpec(
+                spec.inputs, spec.classes, self.dimensions, self.density_seed, self.sharpness
+            )
+        return Combination(
+            spec=spec,
+            parameters=models_of(self.parameters),
+            weights=self.weights,
+            rule=cast("Rule", self.rule),
+            density=law,
+            densities=None if law is None else self.densities,
+            factors=self.factors if self.factors.size else None,
+        )
+
+    @classmethod
+    def about(cls, model: Combination, **fields: Any) -> Self:
+        """The question about a combination."""
+        law = model.density
+        if law is not None and model.densities is not None:
+            fields |= {
+                "densities": model.densities,
+                "dimensions": law.dimensions,
+                "density_seed": law.seed,
+                "sharpness": law.sharpness,
+            }
+        if model.factors is not None:
+            fields["factors"] = model.factors
+        return cls(
+            model=model.spec.to_text(),
+            parameters=model.parameters,
+            weights=model.weights,
+            rule=model.rule,
+            **fields,
+        )
+
+
+class Evaluation:
+    """Mark of questions that a holder answers from its evaluation records."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluateCombination(_AboutCombination, Evaluation):
+    """Accuracy of a combination of models on the holder's evaluation records.
+
+    Records of classes outside the list count as mistakes.
+    """
+
+    kind: ClassVar[str] = "evaluate-combination"
+    level: ClassVar[Disclosure] = Disclosure.AGGREGATE
+
+    def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
+        records, codes = _truth(self, points, weights, labels)
+        right = self.combination().probabilities(records).argmax(axis=1) == codes
+        return Answer(scalars={"accuracy": float(right.mean()), "records": len(records)})
+
+
+@dataclass(frozen=True, kw_only=True)
+class TestModels(AboutLabelled, Evaluation):
+    """Accuracy of every model on the holder's evaluation records."""
+
+    kind: ClassVar[str] = "test-models"
+    level: ClassVar[Disclosure] = Disclosure.AGGREGATE
+    __test__: ClassVar[bool] = False
+
+    model: str
+    parameters: Array
+
+    def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
+        spec = ModelSpec.from_text(self.model)
+        records, codes = _truth(self, points, weights, labels)
+        right = [
+            float((probabilities(spec, row, records).argmax(axis=1) == codes).mean())
+            for row in models_of(self.parameters)
+        ]
+        return Answer({"accuracies": np.array(right)}, {"records": len(records)})
+
+
+def _truth(
+    question: AboutLabelled, points: Array, weights: Array, labels: Names | None
+) -> tuple[Array, Codes]:
+    """Evaluation records that have a label, and their codes, unknown classes included."""
+    if labels is None:
+        raise InputError("the evaluation records have no labels.", code="labels-absent")
+    used = (weights > 0) & (labels != question.unlabelled)
+    if not used.any():
+        raise InputError("no evaluation record has a label.", code="labels-absent")
+    codes, _, _ = codes_of(labels, question.classes, len(points))
+    return points[used], codes[used]
+
+
+register(Disagreement, EvaluateCombination, TestModels)

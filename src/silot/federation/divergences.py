@@ -1,0 +1,303 @@
+"""Questions about how far a device's records are from those of others.
+
+``least`` is the fewest records behind a number that is told: answers with more numbers than the
+records have, over ``least``, are refused, for then they could be solved for the records. A
+holder raises ``least`` to what its policy wants. It is a fence for one question, not a
+guarantee: answers to several, with other seeds, add up.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, cast
+
+import numpy as np
+
+from ..errors import InputError, MismatchError, WireError
+from ..learning import ModelSpec, probabilities, train
+from .answer import Answer
+from .disclosure import Disclosure
+from .question import Array, Codes, Names, Question, register
+
+MOST_FEATURES = 1 << 16
+MOST_DIRECTIONS = 4096
+_MOST_ITERATIONS = 100_000
+_LEAST_PROBABILITY = 1e-12
+# Rows of features held at once.
+_CHUNK = 4096
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spread(Question):
+    """Mean and variance of every feature, and how many records of the heaviest weight fit."""
+
+    kind: ClassVar[str] = "spread"
+    level: ClassVar[Disclosure] = Disclosure.AGGREGATE
+
+    def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
+        mean = weights @ points
+        variance = weights @ (points - mean) ** 2
+        return Answer({"mean": mean, "variance": variance}, {"records": _effective(weights)})
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeanFeatures(Question):
+    r"""Mean of random Fourier features of the records.
+
+    .. math:: \phi(x) = \sqrt{2 / D}\, [\cos(\omega_k^T x), \sin(\omega_k^T x)]_{k \le D / 2},
+        \quad \omega_k \sim N(0, h^{-2} I)
+
+    so that :math:`\phi(x)^T \phi(y)` estimates :math:`e^{-|x - y|^2 / 2 h^2}` and
+    :math:`|\phi(x)| = 1`. ``squares`` is :math:`\sum_i w_i^2`, for the unbiased correction.
+    """
+
+    kind: ClassVar[str] = "mean-features"
+    level: ClassVar[Disclosure] = Disclosure.AGGREGATE
+
+    features: int
+    bandwidth: float
+    seed: int
+    least: int = 1
+
+    def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
+        half, odd = divmod(self.features, 2)
+        _bounded(0 < half <= MOST_FEATURES // 2 and not odd and self.seed >= 0)
+        _bounded(0 < self.bandwidth < np.inf)
+        _enough(self.features, self.least, points, weights)
+        drawn = np.random.default_rng([self.seed, 31]).standard_normal((points.shape[1], half))
+        total = np.zeros(2 * half)
+        for first in range(0, len(points), _CHUNK):
+            rows = slice(first, first + _CHUNK)
+            angles = (points[rows] / self.bandwidth) @ drawn
+            total[:half] += weights[rows] @ np.cos(angles)
+            total[half:] += weights[rows] @ np.sin(angles)
+        return Answer(
+            {"mean": total / half**0.5},
+            {"squares": float(weights @ weights), "dimension": points.shape[1]},
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProjectedQuantiles(Question):
+    r"""Quantile functions of projections on random directions, averaged over equal steps.
+
+    .. math:: q_{lk} = K \int_{(k-1)/K}^{k/K} F_l^{-1}(u)\, du, \quad k = 1 \dots K
+
+    with :math:`F_l` the distribution of :math:`u_l^T x`. K is ``quantiles``, or fewer where a
+    step would hold less mass than ``least`` records: a quantile of few records *is* a record's
+    coordinate. Directions are orthonormal, as far as there are dimensions.
+    """
+
+    kind: ClassVar[str] = "projected-quantiles"
+    level: ClassVar[Disclosure] = Disclosure.AGGREGATE
+
+    directions: int
+    quantiles: int
+    seed: int
+    least: int = 1
+
+    def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
+        _bounded(0 < self.directions <= MOST_DIRECTIONS and self.seed >= 0)
+        _bounded(0 < self.quantiles <= MOST_FEATURES)
+        steps = min(self.quantiles, _effective(weights) // max(self.least, 1))
+        if steps < 1:
+            raise InputError(
+                f"a quantile needs {self.least} records; one record weighs more than that share.",
+                code="records-few",
+            )
+        _enough(steps * self.directions, self.least, points, weights)
+        projected = points @ public_directions(self.seed, self.directions, points.shape[1])
+        return Answer({"quantiles": _step_means(projected.T, weights, steps)})
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainDomain(Question):
+    """Training of domain classifiers, one a row: the records all have the label ``sides`` gives.
+
+    Records are shifted by ``centre`` and divided by ``scale``. The answer is the parameters
+    after ``iterations`` of stochastic gradient descent. Parameters of a model trained on few
+    records for few iterations can be inverted: gradients of a layer on a batch are combinations
+    of its inputs.
+    """
+
+    kind: ClassVar[str] = "train-domain"
+    level: ClassVar[Disclosure] = Disclosure.RECORD
+
+    model: str
+    parameters: Array
+    sides: Codes
+    seeds: Codes
+    centre: Array
+    scale: Array
+    iterations: int
+    batch: int
+    rate: float
+    momentum: float = 0.0
+
+    def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
+        spec = ModelSpec.from_text(self.model)
+        _check_rows(self.parameters, self.sides)
+        _bounded(self.seeds.shape == self.sides.shape and bool((self.seeds >= 0).all()))
+        _bounded(0 < self.iterations <= _MOST_ITERATIONS and self.batch > 0)
+        moved, masses = _moved(points, weights, self.centre, self.scale)
+        found = np.empty_like(self.parameters)
+        for row, (side, seed) in enumerate(
+            zip(self.sides.tolist(), self.seeds.tolist(), strict=True)
+        ):
+            records = _resampled(moved, masses, seed)
+            found[row] = train(
+                spec,
+                self.parameters[row],
+                records,
+                np.full(len(records), side, dtype=np.int64),
+                iterations=self.iterations,
+                batch=self.batch,
+                rate=self.rate,
+                momentum=self.momentum,
+                seed=seed,
+            )
+        return Answer({"parameters": found})
+
+
+@dataclass(frozen=True, kw_only=True)
+class _AboutDomains(Question):
+    """A question about domain classifiers, one a row, that a holder shares with others."""
+
+    model: str
+    parameters: Array
+    sides: Codes
+    centre: Array
+    scale: Array
+
+    def _log_odds(self, points: Array, weights: Array) -> tuple[Array, Array]:
+        """Log odds of side 1, shape (classifiers, records), and the records' weights."""
+        spec = ModelSpec.from_text(self.model)
+        _check_rows(self.parameters, self.sides)
+        moved, masses = _moved(points, weights, self.centre, self.scale)
+        odds = np.empty((len(self.sides), len(moved)))
+        for row, parameters in enumerate(self.parameters):
+            told = np.log(np.maximum(probabilities(spec, parameters, moved), _LEAST_PROBABILITY))
+            odds[row] = told[:, 1] - told[:, 0]
+        return odds, masses
+
+
+@dataclass(frozen=True, kw_only=True)
+class DomainScores(_AboutDomains):
+    """Quantiles of the log odds of side 1, for each classifier."""
+
+    kind: ClassVar[str] = "domain-scores"
+    level: ClassVar[Disclosure] = Disclosure.AGGREGATE
+
+    quantiles: int
+
+    def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
+        _bounded(1 < self.quantiles <= MOST_FEATURES)
+        odds, masses = self._log_odds(points, weights)
+        found = np.empty((len(odds), self.quantiles))
+        for row, line in enumerate(odds):
+            order = np.argsort(line, kind="stable")
+            share = np.cumsum(masses[order]) / masses.sum()
+            levels = np.linspace(0.0, 1.0, self.quantiles)
+            places = np.minimum(np.searchsorted(share, levels - 1e-12), len(line) - 1)
+            found[row] = line[order][places]
+        return Answer({"scores": found})
+
+
+@dataclass(frozen=True, kw_only=True)
+class DomainErrors(_AboutDomains):
+    """Share of the mass that each domain classifier takes for the other side's.
+
+    A record is taken for side 1 where its log odds exceed the classifier's entry of
+    ``thresholds``.
+    """
+
+    kind: ClassVar[str] = "domain-errors"
+    level: ClassVar[Disclosure] = Disclosure.AGGREGATE
+
+    thresholds: Array
+
+    def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
+        _bounded(self.thresholds.shape == self.sides.shape)
+        _bounded(bool(np.isfinite(self.thresholds).all()))
+        odds, masses = self._log_odds(points, weights)
+        above = odds - self.thresholds[:, None]
+        # A classifier that cannot decide is wrong half of the time, whichever the side.
+        # Summed row by row: a matrix product would round by how many classifiers there are.
+        taken = ((np.sign(above) + 1.0) / 2.0 * masses).sum(axis=1) / masses.sum()
+        errors = np.abs(taken - self.sides)
+        return Answer({"errors": np.clip(errors, 0.0, 1.0)})
+
+
+def public_directions(seed: int, count: int, dimension: int) -> Array:
+    """Random directions (d, count), each uniform on the sphere, orthonormal in groups of d."""
+    rng = np.random.default_rng([seed, 37])
+    groups: list[Array] = []
+    left = count
+    while left > 0:
+        drawn = rng.standard_normal((dimension, min(left, dimension)))
+        groups.append(np.linalg.qr(drawn)[0])
+        left -= dimension
+    return np.concatenate(groups, axis=1)
+
+
+def _effective(weights: Array) -> int:
+    """How many records of the heaviest weight make up the mass."""
+    return int(1.0 / float(weights.max()) + 1e-9)
+
+
+def _enough(numbers: int, least: int, points: Array, weights: Array) -> None:
+    held = _effective(weights) * points.shape[1]
+    if least > 1 and numbers * least > held:
+        raise InputError(
+            f"{numbers} numbers are asked for; the records hold {held}, and {least} of them at "
+            "least must stand behind each.",
+            code="answer-fine",
+        )
+
+
+def _step_means(values: Array, weights: Array, steps: int) -> Array:
+    """Means of the quantile functions of every row of values over equal steps of mass."""
+    edges = np.linspace(0.0, 1.0, steps + 1)
+    found = np.empty((len(values), steps))
+    for row, line in enumerate(values):
+        order = np.argsort(line, kind="stable")
+        mass = np.concatenate([[0.0], np.cumsum(weights[order])])
+        middle = float(weights @ line)
+        # Around the middle: the integral of large numbers would lose what they differ by.
+        integral = np.concatenate([[0.0], np.cumsum(weights[order] * (line[order] - middle))])
+        at = cast("Array", np.interp(edges * mass[-1], mass, integral))
+        found[row] = (at[1:] - at[:-1]) * steps + middle
+    return found
+
+
+def _check_rows(parameters: Array, sides: Codes) -> None:
+    fits = parameters.ndim == 2 and sides.shape == (len(parameters),)
+    _bounded(fits and bool(np.isin(sides, (0, 1)).all()) and bool(np.isfinite(parameters).all()))
+
+
+def _moved(points: Array, weights: Array, centre: Array, scale: Array) -> tuple[Array, Array]:
+    """Records of positive weight in the units of the model."""
+    if centre.shape != points.shape[1:] or scale.shape != points.shape[1:]:
+        raise MismatchError(
+            "the classifier has another number of features than the records.",
+            code="dimension-mismatch",
+        )
+    _bounded(bool(np.isfinite(centre).all()) and bool((scale > 0).all()))
+    used = weights > 0
+    return (points[used] - centre) / scale, weights[used]
+
+
+def _resampled(points: Array, weights: Array, seed: int) -> Array:
+    """Records as often as they weigh: training takes each as one."""
+    if float(np.ptp(weights)) <= 1e-12 * float(weights.max()):
+        return points
+    rng = np.random.default_rng([seed, 41])
+    return points[rng.choice(len(points), size=len(points), p=weights / weights.sum())]
+
+
+def _bounded(holds: bool) -> None:
+    if not holds:
+        raise WireError("a field of the question is out of range.", code="question-fields")
+
+
+register(Spread, MeanFeatures, ProjectedQuantiles, TrainDomain, DomainScores, DomainErrors)

@@ -1,0 +1,28 @@
+"""Models that holders train, and how several are combined into one."""
+
+from .combine import RULES, Combination, Rule, combine
+from .density import DensitySpec, check_density, fit_density, log_density
+from .features import random_features
+from .spec import KINDS, Kind, ModelSpec
+from .training import Training, cross_predictions, error_of, initial, probabilities, train
+
+__all__ = [
+    "KINDS",
+    "RULES",
+    "Combination",
+    "DensitySpec",
+    "Kind",
+    "ModelSpec",
+    "Rule",
+    "Training",
+    "check_density",
+    "combine",
+    "cross_predictions",
+    "error_of",
+    "fit_density",
+    "initial",
+    "log_density",
+    "probabilities",
+    "random_features",
+    "train",
+]

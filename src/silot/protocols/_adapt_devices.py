@@ -1,0 +1,204 @@
+"""What the coordinator of an adaptation learns about its devices, and who drops out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import HolderError, InputError, SilotError
+from ..federation.answer import Answer, Array, Failure
+from ..federation.hypotheses import CountLabelled
+from ..federation.labelled import decode_classes, encode_classes
+from ..federation.protocol import Questions, Steps, failure_error
+from ..learning import ModelSpec
+from ._sides import agreed_dimension
+
+
+@dataclass(frozen=True)
+class Counted:
+    """What one device told of its records.
+
+    Attributes
+    ----------
+    counts
+        Labelled records of every class.
+    labelled, unlabelled
+        Records with and without a label.
+    dimension
+        Numbers of a record.
+    centre, variance
+        Mean of all its numbers, and the sum of its features' variances.
+    """
+
+    counts: dict[str, int]
+    labelled: int
+    unlabelled: int
+    dimension: int
+    centre: float
+    variance: float
+
+    @property
+    def records(self) -> int:
+        """Records, labelled or not."""
+        return self.labelled + self.unlabelled
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What one device told of its model."""
+
+    parameters: Array
+    error: float
+    class_errors: Array
+
+
+@dataclass(frozen=True)
+class Means:
+    """Mean features of one device: of all its records, and of its labelled ones by class."""
+
+    mean: Array
+    by_class: Array
+    counts: npt.NDArray[np.int64]
+
+
+@dataclass
+class Devices:
+    """Devices of one run, by name and in the order of names, and why some are left out.
+
+    Attributes
+    ----------
+    counted
+        Devices that take part.
+    missing
+        Devices that do not.
+    excluded
+        Devices that take part and may be no source.
+    """
+
+    counted: dict[str, Counted] = field(default_factory=dict[str, Counted])
+    missing: dict[str, Failure] = field(default_factory=dict[str, Failure])
+    excluded: dict[str, Failure] = field(default_factory=dict[str, Failure])
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Devices that take part."""
+        return tuple(sorted(self.counted))
+
+    def drop(self, name: str, failure: Failure) -> None:
+        """Leave a device out from now on."""
+        self.counted.pop(name, None)
+        self.excluded.pop(name, None)
+        self.missing[name] = failure
+
+    def check(self) -> None:
+        """Raise what the first failure means, when fewer than two devices are left."""
+        if len(self.counted) >= 2:
+            return
+        if self.missing:
+            raise failure_error(*min(self.missing.items()))
+        raise InputError("two devices or more are needed.", code="holder-names")
+
+
+def count(
+    names: Sequence[str], classes: tuple[str, ...] | None, unlabelled: str, devices: Devices
+) -> Steps[tuple[str, ...]]:
+    """Ask everybody for counts; return the list of classes."""
+    text = "" if classes is None else encode_classes(list(classes))
+    question = CountLabelled(classes=text, unlabelled=unlabelled)
+    answers = yield dict.fromkeys(names, question)
+    for name in names:
+        answer = answers.get(name, Failure("holder-silent"))
+        if isinstance(answer, Answer):
+            try:
+                devices.counted[name] = _counted(answer, classes)
+                continue
+            except SilotError as error:
+                answer = Failure(error.code)
+        devices.missing[name] = answer
+    devices.check()
+    agreed_dimension({name: devices.counted[name].dimension for name in devices.names})
+    if classes is not None:
+        return classes
+    return tuple(sorted({name for item in devices.counted.values() for name in item.counts}))
+
+
+def _counted(answer: Answer, classes: tuple[str, ...] | None) -> Counted:
+    told = answer.scalars.get("classes")
+    names = list(classes) if classes is not None else decode_classes(str(told))
+    counts = answer.arrays.get("counts")
+    if counts is None or counts.dtype != np.int64 or counts.shape != (len(names),):
+        raise HolderError("counts that are none.", code="answer-malformed")
+    numbers = {name: int(number) for name, number in zip(names, counts.tolist(), strict=True)}
+    found = Counted(
+        counts=numbers,
+        labelled=int(answer.number("labelled")),
+        unlabelled=int(answer.number("unlabelled")),
+        dimension=int(answer.number("dimension")),
+        centre=_real(answer, "centre"),
+        variance=answer.number("variance"),
+    )
+    if min(numbers.values(), default=0) < 0 or sum(numbers.values()) != found.labelled:
+        raise HolderError("counts that do not add up.", code="answer-malformed")
+    if found.records == 0:
+        raise HolderError("no records to speak of.", code="records-few")
+    return found
+
+
+def read_trained(answer: Answer, spec: ModelSpec) -> Trained:
+    """A model as a device told it, or an error that stands for what is wrong with it."""
+    parameters = answer.array("parameters", ndim=1)
+    error = answer.number("error")
+    held_out = answer.optional_number("held_out")
+    if parameters.shape != (spec.size,) or error > 1 or (held_out or 0.0) > 1:
+        raise HolderError("a model that is none.", code="answer-malformed")
+    told = error if held_out is None else held_out
+    by_class = np.full(spec.classes, told)
+    if held_out is not None:
+        by_class = answer.array("class_errors", ndim=1)
+        if by_class.shape != (spec.classes,) or by_class.min() < 0 or by_class.max() > 1:
+            raise HolderError("errors that are none.", code="answer-malformed")
+    return Trained(parameters, told, by_class)
+
+
+def read_means(answer: Answer, classes: int, features: int) -> Means:
+    """Mean features as a device told them, or an error that stands for what is wrong with them."""
+    mean = answer.array("mean", ndim=1)
+    by_class = answer.array("means", ndim=2)
+    counts = answer.arrays.get("counts")
+    fits = mean.shape == (features,) and by_class.shape == (classes, features)
+    if not fits or counts is None or counts.dtype != np.int64 or counts.shape != (classes,):
+        raise HolderError("means that are none.", code="answer-malformed")
+    if (counts < 0).any():
+        raise HolderError("counts that are none.", code="answer-malformed")
+    return Means(mean, by_class, counts)
+
+
+def gather(questions: Questions) -> Steps[tuple[dict[str, Answer], dict[str, Failure]]]:
+    """Ask; return answers and failures apart, both in the order of names."""
+    if not questions:
+        return {}, {}
+    answers = yield questions
+    told: dict[str, Answer] = {}
+    failed: dict[str, Failure] = {}
+    for name in sorted(questions):
+        answer = answers.get(name, Failure("holder-silent"))
+        if isinstance(answer, Answer):
+            told[name] = answer
+        else:
+            failed[name] = answer
+    return told, failed
+
+
+def codes_of(failures: Mapping[str, Failure]) -> dict[str, str]:
+    """Why devices are left out, in words of code."""
+    return {name: failures[name].code for name in sorted(failures)}
+
+
+def _real(answer: Answer, name: str) -> float:
+    value = answer.scalars.get(name)
+    if isinstance(value, bool | str | None) or not np.isfinite(value):
+        raise HolderError(f"{name} is no number.", code="answer-malformed")
+    return float(value)

@@ -1,0 +1,150 @@
+"""Options of an adaptation, checked before any question is sent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, cast, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from ..adaptation import MIXINGS
+from ..errors import InputError, MismatchError
+from ..federation.answer import Array
+from ..learning import KINDS, RULES, Kind, ModelSpec, Training
+from ..transport._check import real, whole
+from .divergences import divergence_named
+
+Objective = Literal["coverage", "matched", "bound"]
+Prior = Literal["source", "matched"]
+
+
+@dataclass(frozen=True)
+class Energy:
+    """What sending a model costs: rates of all pairs, powers of all devices, size of a model."""
+
+    rates: float | Array
+    powers: Mapping[str, float]
+    model_bits: float
+    order: tuple[str, ...]
+
+    def rates_of(self, names: Sequence[str]) -> float | Array:
+        """Rates between some devices."""
+        if not isinstance(self.rates, np.ndarray):
+            return self.rates
+        places = [self.order.index(name) for name in names]
+        return self.rates[np.ix_(places, places)]
+
+
+def energy_options(
+    holders: tuple[str, ...],
+    rates: npt.ArrayLike,
+    powers: float | Mapping[str, float],
+    model_bits: float,
+) -> Energy:
+    """Check rates (one number, or a row and a column for each holder) and powers in dBm."""
+    table = np.asarray(rates, dtype=np.float64)
+    size = len(holders)
+    if table.shape not in ((), (size, size)):
+        raise MismatchError(
+            f"rates have shape {table.shape}; one number or {(size, size)} is needed.",
+            code="costs-shape",
+        )
+    told = table if table.shape == () else table[~np.eye(size, dtype=bool)]
+    if not np.isfinite(told).all() or (told < 0).any() or (table.shape == () and table == 0):
+        raise InputError("rates must be positive; a rate of 0 bars a link.", code="option-rates")
+    if isinstance(powers, Mapping):
+        strange = sorted(set(powers) - set(holders))
+        if strange or len(powers) < size:
+            raise MismatchError(
+                f"powers are of {len(powers)} devices; one of each holder is needed.",
+                code="device-names",
+            )
+        by_name = {name: real(powers[name], "power", "option-power") for name in holders}
+    else:
+        by_name = dict.fromkeys(holders, real(powers, "powers", "option-power"))
+    if not real(model_bits, "model_bits", "option-model-bits") > 0:
+        raise InputError("model_bits must be positive.", code="option-model-bits")
+    return Energy(float(table) if table.shape == () else table, by_name, float(model_bits), holders)
+
+
+def check_choices(objective: str, mixing: str, rule: str, prior: str, divergence: str) -> None:
+    """Raise unless every name is known, and they go together."""
+    for value, known, name, code in (
+        (objective, get_args(Objective), "objective", "option-objective"),
+        (mixing, MIXINGS, "mixing", "option-mixing"),
+        (rule, RULES, "rule", "option-rule"),
+        (prior, get_args(Prior), "prior", "option-prior"),
+    ):
+        if value not in known:
+            raise InputError(f"{name} is {value!r}; give one of {', '.join(known)}.", code=code)
+    if objective == "coverage" and mixing != "none":
+        raise InputError(
+            "objective='coverage' has its own reason to mix sources. Leave mixing out, or give "
+            "objective='matched'.",
+            code="option-mixing",
+        )
+    if prior == "matched" and (objective == "bound" or rule == "parameter"):
+        raise InputError(
+            "prior='matched' needs the class proportions that objective='coverage' or 'matched' "
+            "estimates, and a rule other than 'parameter'.",
+            code="option-prior",
+        )
+    if mixing == "mmd" and divergence != "mmd":
+        raise InputError(
+            "mixing='mmd' needs divergence='mmd', which tells the kernel.", code="option-mixing"
+        )
+    if divergence != "none":
+        divergence_named(divergence)
+    elif objective == "bound":
+        raise InputError(
+            "objective='bound' needs a divergence. Give divergence='mmd'.", code="option-divergence"
+        )
+
+
+def check_model(model: ModelSpec | str, shape: Sequence[int] | None) -> ModelSpec | str:
+    """A description, or the kind of one to be made when the records are known."""
+    if isinstance(model, ModelSpec):
+        if shape is not None:
+            raise InputError("a ModelSpec has a shape: leave shape out.", code="model-shape")
+        return model
+    if model not in KINDS or (model == "cnn" and shape is None):
+        raise InputError(
+            f"model is {model!r}; give 'mlp', 'logistic', 'cnn' with the shape of its images, or "
+            "a ModelSpec(...).",
+            code="model-kind",
+        )
+    if shape is not None:
+        # Checks the shape; the number of classes is not known yet.
+        ModelSpec(cast("Kind", model), tuple(shape), 2)
+    return model
+
+
+def check_training(options: Training, folds: int) -> Training:
+    """Check what training at devices would raise there."""
+    whole(folds, "folds", "option-folds", least=0, most=100)
+    if folds == 1:
+        raise InputError("folds is 1; give 0 for none, or two or more.", code="option-folds")
+    whole(options.get("iterations"), "iterations", "option-iterations", least=1, most=1_000_000)
+    whole(options.get("batch"), "batch", "option-batch")
+    whole(options.get("seed"), "seed", "option-seed", least=0, most=1 << 62)
+    rate = real(options.get("rate"), "rate", "option-rate")
+    momentum = real(options.get("momentum"), "momentum", "option-momentum")
+    passes = real(options.get("passes"), "passes", "option-passes")
+    if not (rate > 0 and 0 <= momentum < 1 and passes >= 0):
+        raise InputError(
+            "rate > 0, 0 <= momentum < 1 and passes >= 0 are needed.", code="option-training"
+        )
+    return options
+
+
+def check_classes(classes: Sequence[str] | None) -> tuple[str, ...] | None:
+    """Names of classes: two or more different texts."""
+    if classes is None:
+        return None
+    names = tuple(classes)
+    texts: list[Any] = [name for name in names if isinstance(name, str)]
+    if isinstance(classes, str) or len(set(texts)) != len(names) or len(names) < 2:
+        raise InputError("classes must be two or more different texts.", code="option-classes")
+    return names

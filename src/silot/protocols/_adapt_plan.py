@@ -1,0 +1,305 @@
+"""The steps of an adaptation, one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+
+from ..adaptation import NoEligibleSource
+from ..adaptation.coverage import solve_coverage
+from ..adaptation.matching import Matching, match
+from ..errors import HolderError, MismatchError, SilotError
+from ..federation.answer import Array, Failure
+from ..federation.combinations import Disagreement
+from ..federation.hypotheses import ClassFeatures, TrainModel
+from ..federation.labelled import encode_classes
+from ..federation.protocol import Steps
+from ..learning import ModelSpec
+from ..results import LinkPlan
+from ..results.adaptation import Adaptation
+from ..results.divergences import Divergences
+from ._adapt_costs import Choices, costs_of, energy_share
+from ._adapt_devices import (
+    Devices,
+    Means,
+    Trained,
+    codes_of,
+    count,
+    gather,
+    read_means,
+    read_trained,
+)
+from ._adapt_targets import Targets
+from .divergences import divergences
+
+# Fewest numbers of the records behind each number told, by which features are chosen.
+_NUMBERS = 5
+_FEWEST_FEATURES = 16
+# Fewest records of a class that tell anything about it.
+_LEAST = 3
+
+
+@dataclass(frozen=True)
+class Plan:
+    """An adaptation of devices, named in the order of the alphabet."""
+
+    holders: tuple[str, ...]
+    choices: Choices
+
+    def start(self) -> Steps[Adaptation]:
+        choices, devices = self.choices, Devices()
+        classes = yield from count(self.holders, choices.classes, choices.unlabelled, devices)
+        spec = self._spec(devices, classes)
+        trained = yield from self._train(devices, spec, classes)
+        told = yield from self._features(devices, classes)
+        apart = yield from self._divergences(devices)
+        sources = {name: trained[name].parameters for name in trained if name in devices.counted}
+        disagreement = yield from self._disagreement(devices, spec, sources)
+        models = {name: value for name, value in sources.items() if name in devices.counted}
+        matching = self._match(devices, told, trained, spec)
+        costs = costs_of(choices, devices, trained, apart, matching, disagreement)
+        if choices.objective == "coverage" and matching is not None:
+            plan = solve_coverage(
+                costs,
+                matching.shares,
+                matching.errors,
+                budget=choices.budget,
+                time_limit=choices.time_limit,
+                gap=choices.gap,
+            )
+        else:
+            plan = choices.solve(costs)
+        targets = Targets(
+            spec=spec,
+            classes=classes,
+            unlabelled=choices.unlabelled,
+            rule=choices.rule,
+            dimensions=choices.dimensions,
+            sharpness=choices.sharpness,
+            shares=matching.shares if matching and choices.prior == "matched" else None,
+            seed=choices.seed,
+            counts={
+                name: np.array([devices.counted[name].counts.get(c, 0) for c in classes])
+                for name in models
+            },
+        )
+        found = yield from targets.combine(plan, models)
+        accuracies, unevaluated = yield from targets.evaluate(plan, found)
+        names = devices.names
+        return Adaptation(
+            names=names,
+            classes=classes,
+            plan=plan,
+            source=costs.source,
+            transfer=costs.transfer,
+            link_energy=costs.energy,
+            divergences=apart,
+            labelled={name: devices.counted[name].labelled for name in names},
+            unlabelled={name: devices.counted[name].unlabelled for name in names},
+            errors={name: trained[name].error for name in models},
+            shares=None if matching is None else matching.shares,
+            models=found,
+            spec=spec,
+            parameters=models,
+            rule=choices.rule,
+            accuracies=accuracies,
+            energy=plan.energy,
+            energy_share=energy_share(plan, costs),
+            status=_status(plan, devices, unevaluated),
+            seed=choices.seed,
+            excluded=codes_of(devices.excluded),
+            missing=codes_of(devices.missing),
+            unevaluated=unevaluated,
+        )
+
+    def _spec(self, devices: Devices, classes: tuple[str, ...]) -> ModelSpec:
+        counted = [devices.counted[name] for name in devices.names]
+        inputs = counted[0].dimension
+        model = self.choices.model
+        if len(classes) < 2 or not any(item.labelled for item in counted):
+            raise NoEligibleSource(
+                f"{len(classes)} class(es) have labelled records; two or more are needed. Give "
+                "labels to a device, or the label of unlabelled records (unlabelled=...).",
+                code="no-eligible-source",
+            )
+        if isinstance(model, ModelSpec):
+            if model.inputs != inputs or model.classes != len(classes):
+                raise MismatchError(
+                    f"the model is for {model.inputs} numbers and {model.classes} classes; "
+                    f"records have {inputs} and there are {len(classes)} classes.",
+                    code="model-mismatch",
+                )
+            return model
+        weights = np.array([item.records for item in counted], dtype=np.float64)
+        weights /= weights.sum()
+        centres = np.array([item.centre for item in counted])
+        spreads = np.array([item.variance for item in counted]) / inputs
+        centre = float(weights @ centres)
+        scale = float(weights @ (spreads + (centres - centre) ** 2)) ** 0.5
+        kind = cast("Any", model)
+        made = ModelSpec(
+            kind, self.choices.shape or (inputs,), len(classes), centre=centre, scale=scale or 1.0
+        )
+        if made.inputs != inputs:
+            raise MismatchError(
+                f"shape holds {made.inputs} numbers; records have {inputs}.", code="model-mismatch"
+            )
+        return made
+
+    def _train(
+        self, devices: Devices, spec: ModelSpec, classes: tuple[str, ...]
+    ) -> Steps[dict[str, Trained]]:
+        choices = self.choices
+        able: list[str] = []
+        for name in devices.names:
+            labelled = devices.counted[name].labelled
+            if labelled >= choices.minimum_labelled:
+                able.append(name)
+            elif labelled:
+                devices.excluded[name] = Failure("labels-few")
+        question = TrainModel(
+            model=spec.to_text(),
+            classes=encode_classes(list(classes)),
+            unlabelled=choices.unlabelled,
+            least=_LEAST,
+            folds=choices.folds,
+            **choices.training,
+        )
+        told, failed = yield from gather(dict.fromkeys(able, question))
+        devices.excluded.update(failed)
+        trained: dict[str, Trained] = {}
+        for name, answer in told.items():
+            try:
+                trained[name] = read_trained(answer, spec)
+            except SilotError as error:
+                devices.excluded[name] = Failure(error.code)
+        if not trained:
+            reasons = ", ".join(f"{k} ({v.code})" for k, v in sorted(devices.excluded.items()))
+            raise NoEligibleSource(
+                f"no device could train a model: {reasons or 'none has labels'}. A source needs "
+                f"{choices.minimum_labelled} labels or more and a policy of level 'record'.",
+                code="no-eligible-source",
+            )
+        return trained
+
+    def _features(self, devices: Devices, classes: tuple[str, ...]) -> Steps[dict[str, Means]]:
+        choices = self.choices
+        if choices.objective == "bound":
+            return {}
+        counted = [devices.counted[name] for name in devices.names]
+        bandwidth = choices.bandwidth
+        if bandwidth is None:
+            # A device's records are this far apart, root mean squared.
+            within = np.mean([2.0 * item.variance for item in counted]) ** 0.5
+            bandwidth = 0.5 * float(within) or 1.0
+        question = ClassFeatures(
+            classes=encode_classes(list(classes)),
+            unlabelled=choices.unlabelled,
+            least=_LEAST,
+            features=self._how_many(devices),
+            bandwidth=bandwidth,
+            seed=choices.seed,
+        )
+        told, failed = yield from gather(dict.fromkeys(devices.names, question))
+        found: dict[str, Means] = {}
+        for name, answer in told.items():
+            try:
+                found[name] = read_means(answer, len(classes), question.features)
+            except SilotError as error:
+                failed[name] = Failure(error.code)
+        for name, failure in failed.items():
+            devices.drop(name, failure)
+        devices.check()
+        return found
+
+    def _how_many(self, devices: Devices) -> int:
+        """Features that small classes can tell the mean of, without telling their records."""
+        items = list(devices.counted.values())
+        sizes = [size for item in items for size in item.counts.values() if size >= _NUMBERS]
+        if not sizes:
+            return self.choices.features
+        fewest = min(float(np.quantile(sizes, 0.25)), *(item.records for item in items))
+        usual = fewest * items[0].dimension / _NUMBERS
+        return min(self.choices.features, max(_FEWEST_FEATURES, 2 * int(usual / 2)))
+
+    def _divergences(self, devices: Devices) -> Steps[Divergences | None]:
+        choices = self.choices
+        if choices.divergence == "none":
+            return None
+        found = yield from divergences(
+            devices.names,
+            method=choices.divergence,
+            seed=choices.seed,
+            **choices.divergence_options,
+        ).start()
+        for name, code in found.missing.items():
+            devices.drop(name, Failure(code))
+        devices.check()
+        return found
+
+    def _disagreement(
+        self, devices: Devices, spec: ModelSpec, models: Mapping[str, Array]
+    ) -> Steps[Array | None]:
+        if self.choices.mixing != "ambiguity":
+            return None
+        question = Disagreement(model=spec.to_text(), parameters=np.stack(list(models.values())))
+        told, failed = yield from gather(dict.fromkeys(devices.names, question))
+        for name, answer in told.items():
+            try:
+                squares = answer.array("squares", ndim=2)
+                if squares.shape != (len(models), len(models)):
+                    raise HolderError("a table of another size.", code="answer-malformed")
+            except SilotError as error:
+                failed[name] = Failure(error.code)
+        for name, failure in failed.items():
+            devices.drop(name, failure)
+        devices.check()
+        names = devices.names
+        places = [names.index(name) for name in models if name in names]
+        kept = [k for k, name in enumerate(models) if name in names]
+        found = np.zeros((len(names),) * 3)
+        for j, name in enumerate(names):
+            squares = told[name].array("squares", ndim=2)
+            found[np.ix_([j], places, places)] = squares[np.ix_(kept, kept)]
+        return found
+
+    def _match(
+        self,
+        devices: Devices,
+        told: Mapping[str, Means],
+        trained: Mapping[str, Trained],
+        spec: ModelSpec,
+    ) -> Matching | None:
+        if not told:
+            return None
+        names = devices.names
+        sources = np.array([name in trained for name in names])
+        errors = np.ones((len(names), spec.classes))
+        for j, name in enumerate(names):
+            if name in trained:
+                errors[j] = trained[name].class_errors
+        counts = np.stack([told[name].counts for name in names])
+        return match(
+            np.stack([told[name].mean for name in names]),
+            np.stack([told[name].by_class for name in names]),
+            np.where(sources[:, None], counts, 0),
+            errors,
+            domain_weight=self.choices.domain_weight,
+        )
+
+
+def _status(plan: LinkPlan, devices: Devices, unevaluated: Mapping[str, str]) -> str:
+    text = plan.status
+    for failures, words in (
+        (devices.missing, "; without"),
+        (devices.excluded, "; never sources:"),
+    ):
+        if failures:
+            text += f"{words} {', '.join(f'{n} ({f.code})' for n, f in sorted(failures.items()))}"
+    silent = [name for name, code in unevaluated.items() if code != "evaluation-absent"]
+    if silent:
+        text += f"; without an accuracy of {', '.join(silent)}"
+    return text

@@ -1,0 +1,128 @@
+"""What the divergence protocols share: who answers, and how wide their data are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ..errors import InputError
+from ..federation.answer import Answer, Array, Failure
+from ..federation.divergences import Spread
+from ..federation.protocol import Answers, Questions, Steps, failure_error
+from ..measure import Embedding
+from ..transport._check import whole
+from ._found import missing_text
+from ._sides import agreed_dimension, check_seed, present
+
+
+@dataclass
+class Devices:
+    """Devices of one run: who still answers, and why the others do not."""
+
+    names: tuple[str, ...]
+    quorum: int
+    seed: int
+    missing: dict[str, Failure] = field(default_factory=dict[str, Failure])
+
+    @classmethod
+    def of(cls, holders: Sequence[str], quorum: int, seed: int) -> Devices:
+        """Check names and quorum."""
+        names = tuple(holders)
+        if len(names) < 2:
+            raise InputError(
+                f"{len(names)} device(s) given; a divergence needs two or more.",
+                code="holder-names",
+            )
+        least = whole(quorum, "quorum", "option-quorum", least=2, most=len(names))
+        return cls(names, least, check_seed(seed))
+
+    def fresh(self) -> Devices:
+        """The same devices before a run."""
+        return Devices(self.names, self.quorum, self.seed)
+
+    def ask(self, questions: Questions) -> Steps[dict[str, Answer]]:
+        """Ask, and go on without those that fail, down to the quorum."""
+        answers = yield questions
+        left = self.left(answers, tuple(questions))
+        return {name: answer for name in left if isinstance(answer := answers[name], Answer)}
+
+    def left(self, answers: Answers, asked: Sequence[str]) -> tuple[str, ...]:
+        """Names among the asked that answered; the others are missing from now on."""
+        return present(answers, asked, self.missing, self.quorum)
+
+    def check(self) -> None:
+        """Raise what the first failure means, when too few are left."""
+        if len(self.names) - len(self.missing) < self.quorum:
+            raise failure_error(*next(iter(self.missing.items())))
+
+    @property
+    def codes(self) -> dict[str, str]:
+        """Why devices are missing."""
+        return {name: self.missing[name].code for name in sorted(self.missing)}
+
+    @property
+    def note(self) -> str:
+        """How a status names them."""
+        return missing_text(self.missing)
+
+
+@dataclass(frozen=True)
+class Width:
+    """Mean and variance of every device, and what follows for all together.
+
+    Everything is added up in the order of names, or rounding would depend on the order given.
+    """
+
+    means: Mapping[str, Array]
+    variances: Mapping[str, Array]
+    records: int
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Devices that told, in the order they were given."""
+        return tuple(self.means)
+
+    @property
+    def dimension(self) -> int:
+        """Number of features."""
+        return len(self.means[self.names[0]])
+
+    @property
+    def centre(self) -> Array:
+        """Mean of the devices' means."""
+        return np.mean([self.means[name] for name in sorted(self.means)], axis=0)
+
+    @property
+    def within(self) -> float:
+        """Total variance of a device's records, on average."""
+        return float(np.mean([self.variances[name].sum() for name in sorted(self.means)]))
+
+    @property
+    def pooled(self) -> Array:
+        """Variance of every feature over all devices, each counted alike."""
+        centre = self.centre
+        parts = [self.variances[k] + (self.means[k] - centre) ** 2 for k in sorted(self.means)]
+        return np.mean(parts, axis=0)
+
+
+def ask_width(devices: Devices, embedding: Embedding = "none") -> Steps[Width]:
+    """Ask every device for its mean and variances."""
+    answers = yield from devices.ask(dict.fromkeys(devices.names, Spread(embedding=embedding)))
+    means = {name: answer.array("mean", ndim=1) for name, answer in answers.items()}
+    agreed_dimension({name: len(mean) for name, mean in means.items()})
+    variances = {
+        name: np.maximum(answer.array("variance", ndim=1, columns=len(means[name])), 0.0)
+        for name, answer in answers.items()
+    }
+    records = min(int(answer.number("records")) for answer in answers.values())
+    return Width(means, variances, records)
+
+
+def symmetric(size: int, pairs: Mapping[tuple[int, int], float]) -> Array:
+    """A matrix from its entries above (or below) the diagonal; zero where there is none."""
+    matrix = np.zeros((size, size))
+    for (i, j), value in pairs.items():
+        matrix[i, j] = matrix[j, i] = value
+    return matrix

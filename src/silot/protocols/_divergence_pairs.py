@@ -1,0 +1,275 @@
+"""Wasserstein distances between all devices, by the protocols for two, and by sketches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import combinations
+from typing import Any, TypeVar
+
+import numpy as np
+
+from ..errors import HolderError, InputError
+from ..federation.answer import Array, Failure
+from ..federation.disclosure import Disclosure
+from ..federation.protocol import Answers, Protocol, Questions, Steps
+from ..federation.question import Records
+from ..measure import Embedding
+from ..privacy.compare import Sampler, squared_distance
+from ..results import Distance, Sketches
+from ..results.divergences import Divergences
+from ..transport import exact_plan
+from ..transport._check import as_order
+from ._divergence_common import Devices, ask_width, symmetric
+from ._parallel import parallel
+from ._sides import agreed_dimension, received_weights
+from ._sketch_book import LEAST_NU, Book
+from .fedwad import fedwad
+from .sketch import sketches
+from .trianglewad import trianglewad
+
+T = TypeVar("T")
+Found = dict[tuple[str, str], Distance]
+_UNIT = "the unit of the features: Wasserstein distance of order "
+
+
+def fedwad_pairs(
+    holders: Sequence[str], *, seed: int = 0, quorum: int = 2, **options: Any
+) -> Protocol[Divergences]:
+    """FedWaD between every two devices, several pairs at once. Options are those of ``fedwad``."""
+    return _in_step(fedwad, holders, seed, quorum, options)
+
+
+def trianglewad_pairs(
+    holders: Sequence[str], *, seed: int = 0, quorum: int = 2, **options: Any
+) -> Protocol[Divergences]:
+    """TriangleWad between every two devices. Options are those of ``trianglewad``."""
+    return _in_step(trianglewad, holders, seed, quorum, options)
+
+
+def _in_step(
+    build: Callable[..., Protocol[Distance]],
+    holders: Sequence[str],
+    seed: int,
+    quorum: int,
+    options: Mapping[str, Any],
+) -> Protocol[Divergences]:
+    devices = Devices.of(holders, quorum, seed)
+    # Options are checked here, before anything is asked.
+    sample = build(*devices.names[:2], seed=devices.seed, **options)
+    order = as_order(options.get("p", 2))
+    stages = len(_stages(devices.names))
+
+    def start() -> Steps[Divergences]:
+        run = devices.fresh()
+        told = yield from ask_width(run, options.get("embedding", "none"))
+        found: Found = {}
+        for stage in _stages(tuple(sorted(told.names))):
+            pairs = [pair for pair in stage if not set(pair) & set(run.missing)]
+            runs = {
+                str(k): _noted(build(*pair, seed=run.seed, **options).start(), run.missing)
+                for k, pair in enumerate(pairs)
+            }
+            results = yield from parallel(runs)
+            for k, pair in enumerate(pairs):
+                result = results[str(k)]
+                if isinstance(result, Distance):
+                    found[pair] = result
+                elif not set(pair) & set(run.missing):
+                    # Nobody failed to answer: what an answer held is wrong.
+                    raise result
+            run.check()
+        return _result(run, found, sample.name, order, told.within**0.5)
+
+    return Protocol(
+        sample.name,
+        devices.names,
+        Disclosure.RECORD,
+        start,
+        {name: value for name, value in sample.parameters.items() if name != "seed"}
+        | {"seed": devices.seed},
+        expected_rounds=1 + stages * sample.expected_rounds,
+    )
+
+
+def direct(
+    holders: Sequence[str],
+    *,
+    p: int = 2,
+    seed: int = 0,
+    quorum: int = 2,
+    embedding: Embedding = "none",
+) -> Protocol[Divergences]:
+    """Exact distances of pooled records: the baseline. Discloses every record."""
+    devices, order = Devices.of(holders, quorum, seed), as_order(p)
+
+    def start() -> Steps[Divergences]:
+        run = devices.fresh()
+        answers = yield from run.ask(dict.fromkeys(run.names, Records(embedding=embedding)))
+        clouds = {name: answer.array("points", ndim=2) for name, answer in answers.items()}
+        agreed_dimension({name: cloud.shape[1] for name, cloud in clouds.items()})
+        masses = {
+            name: received_weights(answer, len(clouds[name])) for name, answer in answers.items()
+        }
+        found: Found = {}
+        for a, b in combinations(sorted(clouds), 2):
+            plan = exact_plan(clouds[a], clouds[b], masses[a], masses[b], p=order)
+            found[a, b] = Distance(
+                value=plan.distance,
+                lower=min(plan.lower, plan.distance),
+                upper=max(plan.upper, plan.distance),
+                method="direct",
+                status=plan.status,
+                converged=plan.optimal,
+                holders=(a, b),
+                p=order,
+                seed=run.seed,
+            )
+        spread = [_variance(clouds[name], masses[name]) for name in sorted(clouds)]
+        return _result(run, found, "direct", order, float(np.mean(spread)) ** 0.5)
+
+    return Protocol(
+        "direct",
+        devices.names,
+        Disclosure.RECORD,
+        start,
+        {"p": order, "seed": devices.seed, "embedding": embedding},
+    )
+
+
+def sketch(
+    holders: Sequence[str], *, seed: int = 0, quorum: int = 2, **options: Any
+) -> Protocol[Divergences]:
+    """Distances from one differentially private release of every device, as ``sketches``."""
+    devices = Devices.of(holders, quorum, seed)
+    if options.pop("p", 2) != 2:
+        raise InputError("sketches tell W2 only. Give p=2.", code="option-p")
+    sample = sketches(devices.names, seed=devices.seed, **options)
+
+    def start() -> Steps[Divergences]:
+        run = devices.fresh()
+        while True:
+            left = [name for name in run.names if name not in run.missing]
+            before = len(run.missing)
+            try:
+                book = yield from _noted(
+                    sketches(left, seed=run.seed, **options).start(), run.missing
+                )
+            except HolderError:
+                if len(run.missing) == before:
+                    raise
+                run.check()
+                # Once more without those: what a device released before costs it nothing.
+                continue
+            return _sketched(run, book)
+
+    return Protocol(
+        "sketch",
+        devices.names,
+        Disclosure.SKETCH,
+        start,
+        sample.parameters,
+        expected_rounds=sample.expected_rounds,
+    )
+
+
+def _sketched(run: Devices, found: Sketches) -> Divergences:
+    book = found.book
+    assert isinstance(book, Book)
+    decoded = {name: book.pages[name].decoded for name in sorted(found.names)}
+    # As Book.distance, without its intervals, which take most of the time.
+    sampler = Sampler.of(book.cells.dimension, run.seed, embedding=book.embedding)
+    drawn = {name: sampler.draw(item) for name, item in decoded.items()}
+    place = {name: k for k, name in enumerate(found.names)}
+    values = {
+        (place[a], place[b]): squared_distance(drawn[a], drawn[b], book.rate) ** 0.5
+        for a, b in combinations(drawn, 2)
+    }
+    spread = [k.scatter + _variance(k.atoms, k.weights.sum(axis=0)) for k in decoded.values()]
+    return Divergences(
+        names=found.names,
+        values=symmetric(len(found.names), values),
+        method="sketch",
+        unit=_UNIT + "2",
+        law="normal",
+        scale=float(np.mean(spread)) ** 0.5,
+        status=book.status + run.note,
+        converged=book.nu >= LEAST_NU,
+        seed=run.seed,
+        details={"cells": found.cells, "nu": found.nu},
+        missing=run.codes,
+    )
+
+
+def _result(run: Devices, found: Found, method: str, order: int, scale: float) -> Divergences:
+    names = tuple(name for name in run.names if name not in run.missing)
+    place = {name: k for k, name in enumerate(names)}
+    kept = {
+        (place[a], place[b]): distance
+        for (a, b), distance in found.items()
+        if a in place and b in place
+    }
+    slow = [k for k in kept.values() if not k.converged]
+    text = f"converged: all {len(kept)} pairs"
+    if slow:
+        text = (
+            f"{len(slow)} of {len(kept)} pairs did not converge; "
+            f"{' and '.join(slow[0].holders)}: {slow[0].status}"
+        )
+    values, lower, upper = (
+        symmetric(len(names), {key: getattr(k, what) for key, k in kept.items()})
+        for what in ("value", "lower", "upper")
+    )
+    return Divergences(
+        names=names,
+        values=values,
+        method=method,
+        unit=f"{_UNIT}{order}",
+        law="normal",
+        scale=scale,
+        lower=lower,
+        upper=upper,
+        status=text + run.note,
+        converged=not slow,
+        seed=run.seed,
+        details={"p": order},
+        missing=run.codes,
+    )
+
+
+def _stages(names: Sequence[str]) -> list[list[tuple[str, str]]]:
+    """All pairs, in stages that ask nobody twice: the circle of a tournament."""
+    ring: list[str | None] = [*names, *([None] if len(names) % 2 else [])]
+    stages: list[list[tuple[str, str]]] = []
+    for _ in range(len(ring) - 1):
+        half = len(ring) // 2
+        facing = zip(ring[:half], reversed(ring[half:]), strict=True)
+        stages.append(
+            [(min(a, b), max(a, b)) for a, b in facing if a is not None and b is not None]
+        )
+        ring = [ring[0], ring[-1], *ring[1:-1]]
+    return stages
+
+
+def _noted(steps: Steps[T], missing: dict[str, Failure]) -> Steps[T]:
+    """Steps of another protocol; when a failure ends them, who failed is noted."""
+    questions: Questions = {}
+    answers: Answers = {}
+    try:
+        questions = next(steps)
+        while True:
+            answers = yield questions
+            questions = steps.send(answers)
+    except StopIteration as stop:
+        return stop.value
+    except HolderError:
+        for name in questions:
+            answer = answers.get(name, Failure("holder-silent"))
+            if isinstance(answer, Failure):
+                missing[name] = answer
+        raise
+
+
+def _variance(atoms: Array, weights: Array) -> float:
+    """Total variance of a weighted cloud."""
+    masses = weights / weights.sum()
+    return float(masses @ ((atoms - masses @ atoms) ** 2).sum(axis=1))

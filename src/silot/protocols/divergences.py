@@ -1,0 +1,201 @@
+"""How far apart devices' data are: the divergences by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from inspect import Parameter, signature
+from typing import Any
+
+from ..errors import InputError
+from ..federation.disclosure import Disclosure
+from ..federation.protocol import Protocol
+from ..results.divergences import Divergences
+from ._divergence_classifier import classifier
+from ._divergence_features import mmd, sliced
+from ._divergence_pairs import direct, fedwad_pairs, sketch, trianglewad_pairs
+from .registry import METHODS
+
+
+@dataclass(frozen=True)
+class DivergenceMethod:
+    """A way to compare all devices with one another.
+
+    Attributes
+    ----------
+    name
+        Name to ask for it by.
+    build
+        Function that makes its protocol.
+    disclosure
+        Finest thing it discloses.
+    sends, needs, guarantees, privacy
+        In words.
+    options
+        Names of the options it takes beside ``seed`` and ``quorum``.
+    """
+
+    name: str
+    build: Callable[..., Protocol[Divergences]]
+    disclosure: Disclosure
+    sends: str
+    needs: str
+    guarantees: str
+    privacy: str
+    options: tuple[str, ...]
+
+
+def _method(
+    name: str,
+    build: Callable[..., Protocol[Divergences]],
+    disclosure: Disclosure,
+    *,
+    sends: str,
+    needs: str,
+    guarantees: str,
+    privacy: str,
+) -> DivergenceMethod:
+    parameters = signature(build).parameters.values()
+    open_ended = any(item.kind is Parameter.VAR_KEYWORD for item in parameters)
+    named = METHODS[name].options if open_ended else tuple(k.name for k in parameters)[1:]
+    options = tuple(option for option in named if option not in ("seed", "quorum"))
+    return DivergenceMethod(name, build, disclosure, sends, needs, guarantees, privacy, options)
+
+
+def _pairs(name: str, build: Callable[..., Protocol[Divergences]], needs: str) -> DivergenceMethod:
+    known = METHODS[name]
+    return _method(
+        name,
+        build,
+        known.disclosure,
+        sends=known.sends,
+        needs=needs,
+        guarantees=known.guarantees,
+        privacy=known.privacy,
+    )
+
+
+DIVERGENCES: dict[str, DivergenceMethod] = {
+    method.name: method
+    for method in (
+        _method(
+            "mmd",
+            mmd,
+            Disclosure.AGGREGATE,
+            sends="mean and variances of the features, and the mean of random features",
+            needs="two rounds; 2048 numbers a device",
+            guarantees="an estimate whose square is right on average for every number of "
+            "records; kernel matrix for mixing='mmd'",
+            privacy="none: exact means; fewer numbers are told than the records have, which is "
+            "a fence and no guarantee",
+        ),
+        _method(
+            "sliced",
+            sliced,
+            Disclosure.AGGREGATE,
+            sends="mean and variances of the features, and quantiles of random projections",
+            needs="two rounds; 2048 numbers a device",
+            guarantees="an estimate, below the sliced distance of the same directions; exact for "
+            "shifts",
+            privacy="none: exact means of at least five records each, which is a fence and no "
+            "guarantee",
+        ),
+        _method(
+            "classifier",
+            classifier,
+            Disclosure.RECORD,
+            sends="means and variances, and a round the parameters of a classifier for each "
+            "other device",
+            needs="13 rounds; for n devices, n - 1 models a device a round; a cnn needs the "
+            "extra named torch",
+            guarantees="an estimate from 0 to 2: what one classifier learnt in the given steps; "
+            "with threshold='half' as published",
+            privacy="none: parameters after a few steps can be inverted",
+        ),
+        _pairs(
+            "fedwad",
+            fedwad_pairs,
+            "n - 1 times the rounds of one pair, n the number of devices",
+        ),
+        _pairs(
+            "trianglewad",
+            trianglewad_pairs,
+            "n - 1 times the rounds of one pair, n the number of devices",
+        ),
+        _pairs("sketch", sketch, METHODS["sketch"].needs),
+        _pairs("direct", direct, "one round; records pooled at the coordinator"),
+    )
+}
+
+
+def divergence_named(name: str) -> DivergenceMethod:
+    """Return a divergence by name, or raise an ``InputError`` that lists them."""
+    if not isinstance(name, str) or name not in DIVERGENCES:
+        raise InputError(
+            f"method is {name!r}; give one of {', '.join(DIVERGENCES)}.", code="option-method"
+        )
+    return DIVERGENCES[name]
+
+
+def divergences(
+    holders: Sequence[str],
+    *,
+    method: str = "mmd",
+    seed: int = 0,
+    quorum: int = 2,
+    **options: Any,
+) -> Protocol[Divergences]:
+    r"""Divergence between every two devices, for :math:`\tfrac12 d` of the transfer cost (18).
+
+    Records count whether labelled or not; labels are not used, unless an ``embedding`` is.
+
+    Parameters
+    ----------
+    holders
+        Names of two devices or more.
+    method
+        ``"mmd"``, ``"sliced"``, ``"classifier"`` (Algorithm 1 of the paper), ``"fedwad"``,
+        ``"trianglewad"``, ``"sketch"`` or ``"direct"``; ``DIVERGENCES`` says what each sends.
+    seed
+        Seed of everything drawn. The result does not depend on the order of ``holders``.
+    quorum
+        Fewest devices that must answer. One that fails is named in ``missing`` and left out.
+    **options
+        Of the method.
+
+    Returns
+    -------
+    Protocol[Divergences]
+
+    Raises
+    ------
+    InputError
+        An unknown method or option, or one out of range; fewer than two devices.
+    MismatchError
+        Devices whose records have different numbers of features (in the run).
+
+    Notes
+    -----
+    Wang et al., *Multi-Source to Multi-Target Decentralized Federated Domain Adaptation*, 2023,
+    sec. IV-B, has Algorithm 1 only. The others cost less and predict transfer errors as well:
+    docs/results/stlf-divergences.md.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from silot import LocalFederation
+    >>> x = np.random.default_rng(0).normal(size=(900, 2))
+    >>> fed = LocalFederation({"a": x[:300], "b": x[300:600], "far": x[600:] + 9.0})
+    >>> found = fed.run(divergences(["a", "b", "far"], method="mmd"))
+    >>> found["a", "b"] < 0.2, found["a", "far"] > 0.6, found.disclosure
+    (True, True, 'aggregate')
+    """
+    chosen = divergence_named(method)
+    unknown = sorted(set(options) - set(chosen.options))
+    if unknown:
+        raise InputError(
+            f"method {method!r} has no option {unknown[0]!r}; it takes "
+            f"{', '.join(chosen.options)}.",
+            code="option-unknown",
+        )
+    return chosen.build(holders, seed=seed, quorum=quorum, **options)

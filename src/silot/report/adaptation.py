@@ -1,0 +1,212 @@
+"""The report of an adaptation: who taught whom, and how well that went."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from ..adaptation.costs import LinkCosts
+from ..files import write_whole
+from ..results import format_bytes
+from ..results._run import Array
+from ..results.adaptation import Adaptation
+from ._figures import Picture
+from ._link_figures import accuracy_figure
+from ._link_sections import Known, plan_summary
+from ._sections import Cell, Column, Summary, Table
+from ._words import MISSING_NUMBER, count, level_in_words, percent, printable, reason
+from .links import page
+
+_TITLE = "Who taught whom"
+_MODELS = (
+    "Parameters of models that were trained on a device's own records. Nobody has shown that "
+    "records cannot be computed back from them. Treat the transcript of such a run like the data "
+    "themselves."
+)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a run on data adds to its plan."""
+
+    figure: Picture | None
+    table: Table | None
+    missing: Table | None
+    bill: Table
+    bill_notes: list[str]
+    disclosure: Table
+
+
+def render_adaptation(found: Adaptation, *, title: str = _TITLE) -> str:
+    """Make the report of an adaptation as the text of one HTML file.
+
+    The file needs nothing beside itself: no network, no scripts, no fonts. It contains no record
+    and no model.
+
+    Parameters
+    ----------
+    found
+        What the devices learnt from one another.
+    title
+        Heading of the report.
+
+    Returns
+    -------
+    str
+        The HTML file.
+    """
+    costs, known = _costs(found), _known(found)
+    return page(
+        title or _TITLE, found.plan, costs, known, _summary(found, costs, known), _outcome(found)
+    )
+
+
+def write_adaptation(path: str | Path, found: Adaptation, *, title: str = _TITLE) -> None:
+    """Write the report of an adaptation to one HTML file, whole or not at all.
+
+    Parameters
+    ----------
+    path
+        Where to write; a file that is there is replaced.
+    found, title
+        As for ``render_adaptation``.
+
+    Raises
+    ------
+    FileError
+        The folder is missing or not writable, or the disk is full.
+    """
+    write_whole(Path(path), render_adaptation(found, title=title).encode())
+
+
+def _costs(found: Adaptation) -> LinkCosts:
+    trained = np.array([name in found.errors for name in found.names])
+    barred = np.array([name in found.excluded for name in found.names])
+    return LinkCosts(
+        source=np.where(np.isfinite(found.source), found.source, 0.0),
+        transfer=np.where(np.isnan(found.transfer), np.inf, found.transfer),
+        energy=found.link_energy,
+        eligible=trained & ~barred,
+        names=found.names,
+    )
+
+
+def _known(found: Adaptation) -> Known:
+    between = found.divergences
+    return Known(
+        labelled=np.array([found.labelled.get(name, 0) for name in found.names], dtype=np.float64),
+        unlabelled=np.array(
+            [found.unlabelled.get(name, 0) for name in found.names], dtype=np.float64
+        ),
+        errors=np.array([found.errors.get(name, np.nan) for name in found.names]),
+        divergence=_divergence(found),
+        measure="divergence" if between is None else f"divergence ({printable(between.method)})",
+        unit="J",
+    )
+
+
+def _divergence(found: Adaptation) -> Array | None:
+    """Divergences in the order of the devices, NaN for a device that has none."""
+    between = found.divergences
+    if between is None:
+        return None
+    values = np.full((len(found.names),) * 2, np.nan)
+    rows = [k for k, name in enumerate(found.names) if name in between.names]
+    places = [between.names.index(found.names[k]) for k in rows]
+    values[np.ix_(rows, rows)] = between.values[np.ix_(places, places)]
+    return values
+
+
+def _summary(found: Adaptation, costs: LinkCosts, known: Known) -> Summary:
+    plan = plan_summary(found.plan, costs, known)
+    sentences, warnings = list(plan.sentences), list(plan.warnings)
+    told = [value for value in found.accuracies.values() if value is not None]
+    if told:
+        sentences.insert(
+            1,
+            f"The models that targets end up with are right on {percent(float(np.mean(told)))} of "
+            f"the evaluation records of {count(len(told), 'target')} on average, and on "
+            f"{percent(min(told))} at worst.",
+        )
+    else:
+        sentences.insert(1, "No target told how well its model does.")
+    for who, what in ((found.excluded, "could be no source"), (found.missing, "took no part")):
+        if who:
+            warnings.append(f"{count(len(who), 'device')} {what}.")
+    return Summary(sentences, warnings)
+
+
+def _outcome(found: Adaptation) -> Outcome:
+    told = [value for value in found.accuracies.values() if value is not None]
+    names, values = list(found.accuracies), list(found.accuracies.values())
+    return Outcome(
+        figure=accuracy_figure(names, values) if told else None,
+        table=_accuracies(found) if names else None,
+        missing=_absent(found),
+        bill=_bill(found),
+        bill_notes=[
+            f"Energy is that of sending models directly from sources to targets: "
+            f"{found.energy:.4g} J, {percent(found.energy_share)} of what every link from a "
+            "device that may train to a target would take. In this run all messages passed the "
+            "coordinator: their bytes are in the table.",
+        ],
+        disclosure=_disclosure(found),
+    )
+
+
+def _accuracies(found: Adaptation) -> Table:
+    plan = found.plan
+    rows: list[tuple[Cell, ...]] = []
+    for name, value in found.accuracies.items():
+        j = plan.names.index(name)
+        code = found.unevaluated.get(name, "")
+        rows.append(
+            (
+                Cell(printable(name)),
+                Cell(MISSING_NUMBER if value is None else percent(value), bar=value),
+                Cell(str(int((plan.alpha[:, j] > 0).sum()))),
+                Cell(f"{reason(code)} ({printable(code)})" if code else ""),
+            )
+        )
+    columns = (
+        Column("target", numeric=False),
+        Column("accuracy"),
+        Column("sources"),
+        Column("why it is not known", numeric=False),
+    )
+    caption = f"Accuracy of combined models; rule: {printable(found.rule)}."
+    return Table(caption, columns, rows, fold=40)
+
+
+def _absent(found: Adaptation) -> Table | None:
+    rows = [
+        (Cell(printable(name)), Cell(what), Cell(f"{reason(code)}."), Cell(printable(code)))
+        for who, what in ((found.missing, "took no part"), (found.excluded, "may be no source"))
+        for name, code in who.items()
+    ]
+    columns = tuple(Column(title, numeric=False) for title in ("device", "what", "why", "code"))
+    return Table("Devices that are missing, or may be no source.", columns, rows) if rows else None
+
+
+def _bill(found: Adaptation) -> Table:
+    columns = (Column("rounds"), Column("sent"), Column("received"), Column("time"))
+    row = (
+        Cell(f"{found.rounds:,}"),
+        Cell(format_bytes(found.bytes_sent)),
+        Cell(format_bytes(found.bytes_received)),
+        Cell(f"{found.seconds:.2f} s"),
+    )
+    return Table("Bytes as the coordinator saw them.", columns, [row])
+
+
+def _disclosure(found: Adaptation) -> Table:
+    level = found.disclosure
+    meaning = _MODELS if level == "record" else level_in_words(level)
+    columns = (Column("level", numeric=False), Column("meaning", numeric=False))
+    row = (
+        Cell(level or "unknown", warn=level == "record"),
+        Cell(meaning),
+    )
+    return Table("The finest thing that left a device.", columns, [row])

@@ -1,0 +1,166 @@
+"""What a network of devices learnt from one another."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import InputError
+from ._run import Array, Billed, finite, finite_rows
+
+if TYPE_CHECKING:
+    from ..learning import ModelSpec
+    from .divergences import Divergences
+    from .links import LinkPlan
+
+
+class Model(Protocol):
+    """Something that predicts."""
+
+    def probabilities(self, points: npt.ArrayLike) -> Array:
+        """Probability of every class for every record, (n, C)."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Adaptation(Billed):
+    r"""Who taught whom, with which models, and how well that went.
+
+    Arrays over devices are in the order of ``names``, which is that of the alphabet.
+
+    Attributes
+    ----------
+    names
+        Devices that took part.
+    classes
+        Names of the classes, in the order of all codes.
+    plan
+        Sources, targets, links and weights.
+    source, transfer, link_energy
+        What the plan was computed from: :math:`S_i` (N,), :math:`T_{ij}` and :math:`K_{ij}`
+        (N, N), row = source; energies in joule.
+    divergences
+        Between devices; ``None`` when they were not asked for.
+    labelled, unlabelled
+        Records by device.
+    errors
+        By device that trained: the error it expects on records of its own kind, on records held
+        out from training unless ``folds=0``.
+    shares
+        Shape (N, C): estimated class proportions of every device; ``None`` without matching.
+    models
+        By device that has one: its own model for a source, the combination it received for a
+        target.
+    spec
+        Architecture of all models.
+    parameters
+        Trained parameters by device, (P,).
+    rule
+        How targets combine models.
+    accuracies
+        By target: accuracy on its evaluation records, ``None`` where it has none or did not
+        tell (``unevaluated`` says why).
+    accuracy
+        Mean of the accuracies told; ``None`` when there are none.
+    energy
+        Energy of the plan's links in joule, by the model of the costs. That is what devices
+        would spend who send models to one another directly; here all messages pass the
+        coordinator, and their bytes are on the bill.
+    energy_share
+        ``energy`` as a part of that of all links from eligible sources to the plan's targets.
+    status
+        In words: how the plan was found, and who could not take part.
+    excluded
+        Devices that took part and may be no source, and the code of why.
+    missing
+        Devices that took no part, and the code of why.
+    """
+
+    names: tuple[str, ...]
+    classes: tuple[str, ...]
+    plan: LinkPlan
+    source: Array
+    transfer: Array
+    link_energy: Array
+    divergences: Divergences | None = field(repr=False)
+    labelled: Mapping[str, int]
+    unlabelled: Mapping[str, int]
+    errors: Mapping[str, float]
+    shares: Array | None = field(default=None, repr=False)
+    models: Mapping[str, Model] = field(repr=False)
+    spec: ModelSpec
+    parameters: Mapping[str, Array] = field(repr=False)
+    rule: str
+    accuracies: Mapping[str, float | None]
+    energy: float
+    energy_share: float
+    status: str
+    seed: int
+    excluded: Mapping[str, str] = field(default_factory=dict[str, str])
+    missing: Mapping[str, str] = field(default_factory=dict[str, str])
+    unevaluated: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    @property
+    def accuracy(self) -> float | None:
+        """Mean accuracy of the targets that told theirs."""
+        told = [value for value in self.accuracies.values() if value is not None]
+        return float(np.mean(told)) if told else None
+
+    def probabilities(self, device: str, points: npt.ArrayLike) -> Array:
+        """Probability of every class for records of a device, (n, C), with the model it has.
+
+        Raises
+        ------
+        InputError
+            A device that has no model.
+        """
+        if device not in self.models:
+            raise InputError(
+                f"device {device!r} has no model; those that have are {', '.join(self.models)}.",
+                code="device-model",
+            )
+        return self.models[device].probabilities(points)
+
+    def predict(self, device: str, points: npt.ArrayLike) -> npt.NDArray[np.str_]:
+        """Most probable class of records of a device, by name, (n,)."""
+        found = self.probabilities(device, points)
+        return np.array(self.classes)[found.argmax(axis=1)]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "names": list(self.names),
+            "classes": list(self.classes),
+            "plan": self.plan.to_dict(),
+            "source": [finite(float(value)) for value in self.source],
+            "transfer": finite_rows(self.transfer),
+            "link_energy": finite_rows(self.link_energy),
+            "divergences": None if self.divergences is None else self.divergences.to_dict(),
+            "labelled": dict(self.labelled),
+            "unlabelled": dict(self.unlabelled),
+            "errors": dict(self.errors),
+            "shares": None if self.shares is None else finite_rows(self.shares),
+            "model": self.spec.kind,
+            "model_parameters": self.spec.size,
+            "rule": self.rule,
+            "accuracies": dict(self.accuracies),
+            "accuracy": self.accuracy,
+            "energy": finite(self.energy),
+            "energy_share": finite(self.energy_share),
+            "status": self.status,
+            "excluded": dict(self.excluded),
+            "missing": dict(self.missing),
+            "unevaluated": dict(self.unevaluated),
+            **self._bill_dict(),
+            "seed": self.seed,
+        }
+
+    def __repr__(self) -> str:
+        told = "" if self.accuracy is None else f", accuracy {self.accuracy:.3f}"
+        return (
+            f"Adaptation({len(self.plan.sources)} sources, {len(self.plan.targets)} targets"
+            f"{told}, {self.energy:.3g} J)"
+        )
