@@ -1,4 +1,5 @@
 import contextlib
+from typing import Any
 
 import msgpack
 import numpy as np
@@ -9,6 +10,14 @@ from hypothesis.extra import numpy as hnp
 
 from silot.errors import WireError
 from silot.federation.answer import Answer, Failure, decode_reply, encode_reply
+from silot.federation.divergences import (
+    DomainErrors,
+    DomainScores,
+    MeanFeatures,
+    ProjectedQuantiles,
+    Spread,
+    TrainDomain,
+)
 from silot.federation.labelled import (
     ClassSizes,
     InterpolateByClass,
@@ -32,6 +41,7 @@ from silot.federation.question import (
     encode_question,
 )
 from silot.federation.sketching import CountRecords, SketchRecords, SketchTree
+from tests.learning.test_hypotheses import QUESTIONS as ABOUT_MODELS
 
 CLOUD = np.array([[0.0, 1.0], [2.0, 3.0], [4.0, 5.5]])
 MASS = np.array([0.5, 0.25, 0.25])
@@ -56,6 +66,13 @@ FRAME = {
     "high": np.array([4.0, 5.5]),
     "bounded": True,
 }
+DOMAINS: dict[str, Any] = {
+    "model": "{}",
+    "parameters": np.zeros((2, 3)),
+    "sides": np.arange(2),
+    "centre": np.zeros(2),
+    "scale": np.ones(2),
+}
 ALL: list[Question] = [
     Describe(),
     Records(embedding="full"),
@@ -75,6 +92,13 @@ ALL: list[Question] = [
     CountRecords(privacy_mu=0.1, mass_limit=2.0),
     SketchRecords(privacy_mu=0.5, centres=CLOUD, radius=1.0, radius2=2.0, classes=CLASSES),
     SketchTree(privacy_mu=0.5, low=CLOUD[0], high=CLOUD[1], depth=3),
+    Spread(),
+    MeanFeatures(features=8, bandwidth=1.0, seed=0),
+    ProjectedQuantiles(directions=3, quantiles=2, seed=0, least=5),
+    TrainDomain(**DOMAINS, seeds=np.arange(2), iterations=3, batch=2, rate=0.1),
+    DomainScores(**DOMAINS, quantiles=3),
+    DomainErrors(**DOMAINS, thresholds=np.zeros(2)),
+    *ABOUT_MODELS,
 ]
 
 

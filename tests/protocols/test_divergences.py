@@ -131,6 +131,18 @@ def test_the_order_of_devices_changes_nothing(method: str) -> None:
             np.testing.assert_array_equal(getattr(first, table), other)
 
 
+@given(seeds)
+def test_not_a_digit_depends_on_the_order_of_many_devices(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    devices = {f"d{k}": rng.normal(size=(12, 3)) * rng.uniform(0.1, 9) for k in range(9)}
+    turned = {f"d{k}": devices[f"d{k}"] for k in rng.permutation(9)}
+    for method in ("mmd", "sliced"):
+        first, second = (run(k, method) for k in (devices, turned))
+        place = [second.names.index(name) for name in first.names]
+        np.testing.assert_array_equal(first.values, second.values[np.ix_(place, place)])
+        assert first.scale == second.scale and first.details == second.details
+
+
 @pytest.mark.parametrize("method", DIVERGENCES)
 @pytest.mark.parametrize("answers", [0, 1])
 def test_a_device_that_dies_is_named_and_the_others_go_on(method: str, answers: int) -> None:
@@ -550,6 +562,15 @@ def test_who_else_takes_part_changes_nothing_between_two_devices() -> None:
     all_four = run(DEVICES, "classifier", **options)
     two = run({name: DEVICES[name] for name in ("off", "one")}, "classifier", **options)
     assert two["off", "one"] == all_four["one", "off"]
+
+
+def test_training_sees_records_as_often_as_they_weigh() -> None:
+    ones, far = np.ones((50, 2)), np.full((50, 2), -30.0)
+    light = Measure(np.concatenate([ones, far]), [1.0] * 50 + [1e-14] * 50)
+    alone = Measure(np.ones((100, 2)))
+    first, second = (Holder(k, OPEN).answer(domain_question()) for k in (light, alone))
+    assert isinstance(first, Answer) and isinstance(second, Answer)
+    np.testing.assert_array_equal(first.arrays["parameters"], second.arrays["parameters"])
 
 
 def test_weights_count_in_training_and_in_errors() -> None:

@@ -11,8 +11,11 @@ from .baselines import (
     uniform_links,
 )
 from .costs import MIXINGS, LinkCosts, Mixing
+from .coverage import coverage_terms, solve_coverage
 from .evaluate import best_alpha, check_plan, evaluate, make_plan, terms_of
 from .exact import solve_exact
+from .gp import Relaxation, relax_gp, solve_gp
+from .matching import Matching, match
 from .network import Constants, Device, Network
 from .solve import Method, links
 
@@ -21,22 +24,29 @@ __all__ = [
     "Constants",
     "Device",
     "LinkCosts",
+    "Matching",
     "Method",
     "Mixing",
     "Network",
     "NoEligibleSource",
+    "Relaxation",
     "average_degree_links",
     "best_alpha",
     "check_plan",
+    "coverage_terms",
     "evaluate",
     "fedavg_links",
     "links",
     "make_plan",
+    "match",
     "random_links",
     "random_psi",
     "random_sources",
+    "relax_gp",
     "single_matching",
+    "solve_coverage",
     "solve_exact",
+    "solve_gp",
     "terms_of",
     "uniform_links",
 ]

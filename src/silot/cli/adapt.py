@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import json as jsonlib
+from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,6 +19,7 @@ from ..results.adaptation import Adaptation
 from .audit import shape_of
 from .console import OUT, save_transcript, show_rows
 from .devices import (
+    DivergenceChoice,
     DivergenceOption,
     EnergyOption,
     ModelChoice,
@@ -111,7 +114,7 @@ def adapt_command(
     iterations: Annotated[
         int | None, typer.Option(min=1, help="Steps of training at a device. Default: 300.")
     ] = None,
-    divergence: DivergenceOption = "mmd",
+    divergence: DivergenceOption = DivergenceChoice.mmd,
     energy: EnergyOption = None,
     report: ReportOption = None,
     save: Annotated[
@@ -138,7 +141,7 @@ def adapt_command(
         network=energy,
         tests=tests,
         model=model.value,
-        divergence=divergence,
+        divergence=divergence.value,
         objective=objective.value,
         mixing=mixing.value,
         method=method.value,
@@ -209,6 +212,7 @@ def _save_models(found: Adaptation, path: Path) -> None:
     if laws:
         nothing = np.full(len(next(iter(laws.values()))), np.nan)
         arrays["densities"] = np.stack([laws.get(name, nothing) for name in names])
+        arrays["density"] = np.array(_law(found))
     buffer = io.BytesIO()
     np.savez(buffer, **arrays)
     write_whole(path, buffer.getvalue(), private=True)
@@ -225,3 +229,9 @@ def _densities(found: Adaptation) -> dict[str, Array]:
             senders = [plan.names[i] for i in np.flatnonzero(plan.alpha[:, j] > 0)]
             laws.update(zip(senders, rows, strict=True))
     return laws
+
+
+def _law(found: Adaptation) -> str:
+    """Description of the densities, as JSON."""
+    laws = (getattr(model, "density", None) for model in found.models.values())
+    return jsonlib.dumps(next(asdict(law) for law in laws if law is not None), sort_keys=True)

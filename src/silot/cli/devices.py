@@ -33,6 +33,18 @@ class ModelChoice(StrEnum):
     cnn = "cnn"
 
 
+class DivergenceChoice(StrEnum):
+    """How it is measured how far apart data are."""
+
+    mmd = "mmd"
+    classifier = "classifier"
+    sliced = "sliced"
+    fedwad = "fedwad"
+    trianglewad = "trianglewad"
+    direct = "direct"
+    none = "none"
+
+
 UnlabelledOption = Annotated[
     str | None, typer.Option(help="Label that stands for none. Default: empty, or -1.")
 ]
@@ -41,8 +53,7 @@ ShapeOption = Annotated[
     str | None, typer.Option(help="Shape of a record as an image, such as 28x28, for a cnn.")
 ]
 DivergenceOption = Annotated[
-    str,
-    typer.Option(help="How far apart data are: mmd, classifier, sliced, fedwad, sketch, none."),
+    DivergenceChoice, typer.Option(help="How it is measured how far apart data are.")
 ]
 EnergyOption = Annotated[
     Path | None,

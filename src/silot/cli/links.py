@@ -16,6 +16,7 @@ from ..errors import InputError
 from .audit import shape_of
 from .console import OUT, progress_bar, show_rows
 from .devices import (
+    DivergenceChoice,
     DivergenceOption,
     EnergyOption,
     ModelChoice,
@@ -77,7 +78,7 @@ def links_command(
     unlabelled: UnlabelledOption = None,
     model: ModelOption = ModelChoice.mlp,
     shape: ShapeOption = None,
-    divergence: DivergenceOption = "mmd",
+    divergence: DivergenceOption = DivergenceChoice.mmd,
     energy: EnergyOption = None,
     report: ReportOption = None,
     seed: SeedOption = 0,
@@ -117,7 +118,7 @@ def links_command(
         unlabelled=unlabelled,
         network=energy,
         model=model.value,
-        divergence=divergence,
+        divergence=divergence.value,
         objective="bound",
         **given(shape=None if shape is None else shape_of(shape)),
         **options,

@@ -20,6 +20,15 @@ from ._words import MISSING_NUMBER, count, level_in_words, percent, printable, r
 from .links import page
 
 _TITLE = "Who taught whom"
+_CODES = {
+    "evaluation-absent": "it has no evaluation records",
+    "unserved": "no model reaches it",
+    "labels-few": "it has fewer labelled records than a source needs",
+    "records-few": "it has no records to speak of",
+    "answer-malformed": "its answer did not have the form of one",
+}
+# Divergences whose messages give every record away.
+_RECORDS = ("direct", "fedwad", "trianglewad")
 _MODELS = (
     "Parameters of models that were trained on a device's own records. Nobody has shown that "
     "records cannot be computed back from them. Treat the transcript of such a run like the data "
@@ -162,27 +171,27 @@ def _accuracies(found: Adaptation) -> Table:
     for name, value in found.accuracies.items():
         j = plan.names.index(name)
         code = found.unevaluated.get(name, "")
-        rows.append(
-            (
-                Cell(printable(name)),
-                Cell(MISSING_NUMBER if value is None else percent(value), bar=value),
-                Cell(str(int((plan.alpha[:, j] > 0).sum()))),
-                Cell(f"{reason(code)} ({printable(code)})" if code else ""),
-            )
+        cells = (
+            Cell(printable(name)),
+            Cell(MISSING_NUMBER if value is None else percent(value), bar=value),
+            Cell(str(int((plan.alpha[:, j] > 0).sum()))),
         )
-    columns = (
-        Column("target", numeric=False),
-        Column("accuracy"),
-        Column("sources"),
-        Column("why it is not known", numeric=False),
-    )
+        why = Cell(f"{_why(code)} ({printable(code)})" if code else "")
+        rows.append((*cells, why) if found.unevaluated else cells)
+    columns = [Column("target", numeric=False), Column("accuracy"), Column("sources")]
+    if found.unevaluated:
+        columns.append(Column("why it is not known", numeric=False))
     caption = f"Accuracy of combined models; rule: {printable(found.rule)}."
-    return Table(caption, columns, rows, fold=40)
+    return Table(caption, tuple(columns), rows, fold=40)
+
+
+def _why(code: str) -> str:
+    return _CODES.get(code) or reason(code)
 
 
 def _absent(found: Adaptation) -> Table | None:
     rows = [
-        (Cell(printable(name)), Cell(what), Cell(f"{reason(code)}."), Cell(printable(code)))
+        (Cell(printable(name)), Cell(what), Cell(f"{_why(code)}."), Cell(printable(code)))
         for who, what in ((found.missing, "took no part"), (found.excluded, "may be no source"))
         for name, code in who.items()
     ]
@@ -202,8 +211,9 @@ def _bill(found: Adaptation) -> Table:
 
 
 def _disclosure(found: Adaptation) -> Table:
-    level = found.disclosure
-    meaning = _MODELS if level == "record" else level_in_words(level)
+    level, between = found.disclosure, found.divergences
+    models = level == "record" and (between is None or between.method not in _RECORDS)
+    meaning = _MODELS if models else level_in_words(level)
     columns = (Column("level", numeric=False), Column("meaning", numeric=False))
     row = (
         Cell(level or "unknown", warn=level == "record"),

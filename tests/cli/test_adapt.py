@@ -1,0 +1,199 @@
+"""``silot adapt``, and ``silot links`` on data files, as real processes."""
+
+import importlib.util
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from sklearn.datasets import load_digits
+
+from silot.learning import DensitySpec, ModelSpec, combine
+from tests.cli.test_links import silot
+
+DEVICES = tuple(f"d{k}.npz" for k in range(5))
+QUICK = ("--divergence", "none", "--budget", "1")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Devices that know some digits each, two without labels, all with evaluation records."""
+    place = tmp_path_factory.mktemp("devices")
+    (place / "truth").mkdir()
+    images, digits = load_digits(return_X_y=True)
+    order = np.random.default_rng(0).permutation(len(images))
+    images, digits = images[order], digits[order].astype(int)
+    for k, name in enumerate(DEVICES):
+        rows, test = slice(300 * k, 300 * k + 250), slice(300 * k + 250, 300 * k + 300)
+        known = np.isin(digits[rows], (np.arange(6) + 3 * k) % 10) & (k < 3)
+        np.savez(place / name, X=images[rows], y=np.where(known, digits[rows], -1))
+        np.savez(place / f"d{k}.test.npz", X=images[test], y=digits[test])
+        np.savez(place / "truth" / name, X=images[test], y=digits[test])
+    return place
+
+
+def found(folder: Path, *arguments: object) -> dict[str, Any]:
+    done = silot(folder, *arguments, "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    return json.loads(done.stdout)
+
+
+def test_adapt_finds_evaluation_records_beside_the_devices(folder: Path) -> None:
+    told = found(folder, "adapt", *DEVICES, *QUICK)
+    assert told["plan"]["targets"] == ["d3", "d4"] and told["plan"]["sources"] == ["d0", "d1", "d2"]
+    assert told["labelled"]["d3"] == 0 and told["unlabelled"]["d3"] == 250
+    assert told["labelled"]["d0"] + told["unlabelled"]["d0"] == 250
+    assert set(told["accuracies"]) == {"d3", "d4"} and told["accuracy"] > 0.6
+    assert told["disclosure"] == "record"
+    assert 0 < told["energy_share"] <= 1
+
+
+def test_a_pattern_that_matches_evaluation_files_names_no_more_devices(folder: Path) -> None:
+    every = sorted(path.name for path in folder.glob("*.npz"))
+    assert _result(found(folder, "adapt", *every, *QUICK)) == _result(
+        found(folder, "adapt", *DEVICES, "--test", "truth", *QUICK)
+    )
+
+
+def test_tables_fit_80_columns_and_outputs_are_written(folder: Path, tmp_path: Path) -> None:
+    done = silot(
+        folder, "adapt", *DEVICES, *QUICK, "--report", tmp_path / "a.html",
+        "--save", tmp_path / "a.npz", "--transcript", tmp_path / "a.silot",
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    rows = [row for row in done.stdout.splitlines() if str(tmp_path) not in row]
+    assert max(map(len, rows)) <= 80
+    assert rows[0].split() == [
+        "device", "role", "labelled", "unlabelled", "error", "accuracy", "S", "links",
+    ]  # fmt: skip
+    assert "parameters of models" in done.stdout
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.html", "a.npz", "a.silot"]
+    text = (tmp_path / "a.html").read_text()
+    assert {"Who teaches whom", "Accuracy at the targets", "The bill", "What was disclosed"} <= {
+        line.split(">")[1].split("<")[0] for line in text.splitlines() if "<h2" in line
+    }
+    assert (tmp_path / "a.npz").stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize("rule", ["output", "parameter", "density"])
+def test_saved_models_predict_what_targets_were_told(
+    folder: Path, tmp_path: Path, rule: str
+) -> None:
+    options = (*QUICK, "--rule", rule, "--save", tmp_path / "models.npz")
+    told = found(folder, "adapt", *DEVICES, *options)
+    with np.load(tmp_path / "models.npz") as file:
+        kept = dict(file)
+    spec = ModelSpec.from_text(str(kept["model"]))
+    place = {str(name): k for k, name in enumerate(kept["devices"])}
+    for target in ("d3", "d4"):
+        weights = np.array([kept["alpha"][place[str(n)], place[target]] for n in kept["trained"]])
+        used = weights > 0
+        more: dict[str, Any] = {}
+        if rule == "density":
+            law = DensitySpec(**json.loads(str(kept["density"])))
+            more = {"density": law, "densities": kept["densities"][used]}
+        with np.load(folder / "truth" / f"{target}.npz") as truth:
+            points, labels = truth["X"].astype(np.float64), truth["y"].astype(str)
+        scores = combine(spec, kept["parameters"][used], weights[used], points, rule=rule, **more)
+        right = kept["classes"][scores.argmax(axis=1)] == labels
+        assert right.mean() == pytest.approx(told["accuracies"][target])
+
+
+def test_links_on_data_files_tells_the_plan_and_what_was_measured(folder: Path) -> None:
+    plan = found(folder, "links", *DEVICES, "--phi", "1", "5", "0.01")
+    assert plan["targets"] == ["d3", "d4"] and plan["optimal"]
+    measured = plan["measured"]
+    assert measured["divergences"]["method"] == "mmd" and measured["labelled"]["d4"] == 0
+    assert "accuracies" not in measured and measured["bytes_received"] > 0
+    done = silot(folder, "links", *DEVICES, "--report", "links.html")
+    assert done.returncode == 0, done.stderr
+    assert "parameters of models" in done.stdout
+    text = (folder / "links.html").read_text()
+    assert "<h1>Who can teach whom</h1>" in text
+
+
+def test_divergences_that_give_records_away_say_so(folder: Path) -> None:
+    done = silot(folder, "adapt", *DEVICES, "--divergence", "direct")
+    assert done.returncode == 0, done.stderr
+    assert "every record can be computed back" in " ".join(done.stdout.split())
+
+
+def test_energy_numbers_come_from_a_file(folder: Path) -> None:
+    rates = {f"d{i}": {f"d{j}": 50 + i + j for j in range(5) if j > i} for i in range(5)}
+    powers = {f"d{k}": 20 + k for k in range(5)}
+    body = {"rates_mbit": rates, "power_dbm": powers, "model_bits": 2e9}
+    (folder / "energy.json").write_text(json.dumps(body))
+    told = found(folder, "links", *DEVICES, "--network", "energy.json", "--divergence", "mmd")
+    energy = told["measured"]["link_energy"]
+    assert energy[1][2] == pytest.approx(2e9 / 53e6 * 10 ** (21 / 10) / 1000)
+
+
+def test_empty_labels_of_a_table_stand_for_none(folder: Path, tmp_path: Path) -> None:
+    for name in DEVICES:
+        with np.load(folder / name) as file:
+            labels = [None if label < 0 else float(label) for label in file["y"]]
+            table = pl.DataFrame(file["X"], schema=[f"p{k}" for k in range(64)])
+        table = table.with_columns(pl.Series("digit", labels, dtype=pl.Float64))
+        table.write_csv(tmp_path / name.replace("npz", "csv"))
+    files = [name.replace("npz", "csv") for name in DEVICES]
+    told = found(tmp_path, "adapt", *files, "--label-column", "digit", *QUICK)
+    assert told["classes"] == [str(k) for k in range(10)]
+    assert _result(told)["plan"] == _result(found(folder, "adapt", *DEVICES, *QUICK))["plan"]
+    assert told["accuracy"] is None
+
+
+def _result(told: dict[str, Any]) -> dict[str, Any]:
+    kept = {name: value for name, value in told.items() if name != "seconds"}
+    kept["plan"] = {name: value for name, value in kept["plan"].items() if name != "seconds"}
+    return kept
+
+
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
+def test_images_are_learnt_by_a_cnn(folder: Path, tmp_path: Path) -> None:
+    for name in (*DEVICES, "d3.test.npz"):
+        with np.load(folder / name) as file:
+            wide = np.kron(file["X"].reshape(-1, 8, 8), np.ones((1, 2, 2)))
+            np.savez(tmp_path / name, X=wide, y=file["y"])
+    told = found(tmp_path, "adapt", *DEVICES, *QUICK, "--model", "cnn", "--shape", "16x16")
+    assert told["model"] == "cnn" and told["accuracies"]["d3"] > 0.4
+    assert told["unevaluated"] == {"d4": "evaluation-absent"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "code"),
+    [
+        (("adapt", "d0.npz"), 3, "holder-names"),
+        (("adapt", "d0.npz", "d0.npz"), 3, "holder-names"),
+        (("adapt", "d0.npz", "gone.npz"), 4, "file-missing"),
+        (("adapt", "d3.npz", "d4.npz"), 3, "no-eligible-source"),
+        (("adapt", *DEVICES, "--test", "empty"), 4, "file-missing"),
+        (("adapt", *DEVICES, "--save", "models.txt"), 4, "file-kind"),
+        (("adapt", *DEVICES, "--report", "no/a.html"), 4, "file-unwritable"),
+        (("adapt", *DEVICES, "--model", "cnn"), 3, "model-kind"),
+        (("adapt", *DEVICES, "--model", "mlp", "--shape", "9x9"), 5, "model-mismatch"),
+        (("adapt", *DEVICES, "--mixing", "variance"), 3, "option-mixing"),
+        (("adapt", *DEVICES, "--budget", "0"), 3, "option-budget"),
+        (("adapt", *DEVICES, "mixed.npz"), 3, "option-unlabelled"),
+        (("adapt", *DEVICES, "flat.npz"), 5, "dimension-mismatch"),
+        (("adapt", *DEVICES, "--network", "bad.yml"), 3, "network-unknown-field"),
+        (("adapt", *DEVICES, "--network", "text.yml"), 3, "network-field"),
+        (("adapt", *DEVICES, "--network", "gone.yml"), 4, "file-missing"),
+        (("links", "d0.npz"), 3, "holder-names"),
+        (("links", "d0.npz", "bad.yml"), 3, "option-network"),
+        (("links", "bad.yml", "--unlabelled", "-1"), 3, "option-network"),
+        (("links", *DEVICES, "--divergence", "none"), 3, "option-divergence"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_with_a_code(
+    folder: Path, arguments: tuple[str, ...], status: int, code: str
+) -> None:
+    (folder / "empty").mkdir(exist_ok=True)
+    (folder / "bad.yml").write_text("rates: 3")
+    (folder / "text.yml").write_text("rates_mbit: fast")
+    np.savez(folder / "mixed.npz", X=np.zeros((3, 64)), y=["", "1", "2"])
+    np.savez(folder / "flat.npz", X=np.zeros((3, 5)))
+    done = silot(folder, *arguments)
+    assert (done.returncode, done.stdout) == (status, ""), done.stderr
+    assert f"[{code}]" in done.stderr and len(done.stderr.splitlines()) == 1
