@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 from sklearn.datasets import load_digits
 
-from silot.learning import DensitySpec, ModelSpec, combine
+from silot.learning import DensitySpec, ModelSpec, Rule, combine
 from tests.cli.test_links import silot
 
 DEVICES = tuple(f"d{k}.npz" for k in range(5))
@@ -79,7 +79,7 @@ def test_tables_fit_80_columns_and_outputs_are_written(folder: Path, tmp_path: P
 
 @pytest.mark.parametrize("rule", ["output", "parameter", "density"])
 def test_saved_models_predict_what_targets_were_told(
-    folder: Path, tmp_path: Path, rule: str
+    folder: Path, tmp_path: Path, rule: Rule
 ) -> None:
     options = (*QUICK, "--rule", rule, "--save", tmp_path / "models.npz")
     told = found(folder, "adapt", *DEVICES, *options)
@@ -175,6 +175,9 @@ def test_images_are_learnt_by_a_cnn(folder: Path, tmp_path: Path) -> None:
         (("adapt", *DEVICES, "--model", "mlp", "--shape", "9x9"), 5, "model-mismatch"),
         (("adapt", *DEVICES, "--mixing", "variance"), 3, "option-mixing"),
         (("adapt", *DEVICES, "--budget", "0"), 3, "option-budget"),
+        (("adapt", *DEVICES, "--budget", "1", "--objective", "bound"), 3, "option-objective"),
+        (("adapt", *DEVICES, "--method", "gp"), 3, "option-objective"),
+        (("adapt", *DEVICES, "--constants", "none"), 3, "option-objective"),
         (("adapt", *DEVICES, "mixed.npz"), 3, "option-unlabelled"),
         (("adapt", *DEVICES, "flat.npz"), 5, "dimension-mismatch"),
         (("adapt", *DEVICES, "--network", "bad.yml"), 3, "network-unknown-field"),

@@ -39,6 +39,7 @@ from .options import (
     given,
 )
 from .plans import (
+    ConstantsChoice,
     ConstantsOption,
     GapOption,
     LinkMethod,
@@ -128,6 +129,7 @@ def adapt_command(
     check_outputs(report, save, transcript)
     if save is not None and save.suffix != ".npz":
         raise FileError(f"{save.name} is no .npz file. Give --save NAME.npz.", code="file-kind")
+    _check_objective(objective, method, budget, constants)
     files, tests = evaluation_files(devices, test)
     if len(files) < 2:
         raise InputError(
@@ -174,6 +176,26 @@ def adapt_command(
     for what, path in (("report", report), ("models", save)):
         if path is not None:
             OUT.print(f"{what} in {path}", highlight=False, markup=False, soft_wrap=True)
+
+
+def _check_objective(
+    objective: ObjectiveChoice,
+    method: LinkMethod,
+    budget: float | None,
+    constants: ConstantsChoice | None,
+) -> None:
+    """Refuse options that the objective has no use for."""
+    coverage, bound = ObjectiveChoice.coverage, ObjectiveChoice.bound
+    for useless, option, needed in (
+        (objective is coverage and method is LinkMethod.gp, "--method gp", "matched or bound"),
+        (objective is not coverage and budget is not None, "--budget", "coverage"),
+        (objective is not bound and constants is not None, "--constants", "bound"),
+    ):
+        if useless:
+            raise InputError(
+                f"{option} is for --objective {needed}. Leave it out, or give that.",
+                code="option-objective",
+            )
 
 
 def _rows(found: Adaptation) -> dict[str, str]:
