@@ -10,6 +10,7 @@ from .errors import MismatchError
 from .federation.holder import Holder
 from .federation.local import LocalFederation, Progress
 from .federation.policy import Policy
+from .privacy.ledger import Ledger
 from .protocols import adapt as _adapt
 from .results.adaptation import Adaptation
 
@@ -76,7 +77,7 @@ def adapt(
     protocol = _adapt(list(measures), **options)
     federation = LocalFederation(
         {
-            name: Holder(measure, Policy.open(), evaluation=tests.get(name))
+            name: Holder(measure, Policy.open(), Ledger(), evaluation=tests.get(name))
             for name, measure in measures.items()
         }
     )

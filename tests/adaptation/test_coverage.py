@@ -205,6 +205,18 @@ def test_one_law_has_no_distance_and_another_domain_has() -> None:
     assert class_distances(far, np.full((2, 1), 30))[0, 1] > 0.4
 
 
+def test_a_class_too_small_to_tell_its_mean_has_the_share_of_all_labels() -> None:
+    means, by_class, counts = devices(0, np.array([[0.5, 0.5, 0.0], [0.3, 0.7, 0.0]]))
+    labelled = np.where([[True], [False]], [[200, 200, 100]] * 2, 0)
+    known = np.where([[True], [False]], counts, 0)
+    found = match(means, by_class, known, np.full((2, 3), 0.2), labelled=labelled)
+    np.testing.assert_allclose(found.shares[:, 2], 0.2)
+    np.testing.assert_allclose(found.shares.sum(axis=1), 1.0)
+    np.testing.assert_allclose(found.shares[1, :2], 0.8 * np.array([0.3, 0.7]), atol=0.08)
+    # Its source expects an error there, not to know nothing of it.
+    np.testing.assert_allclose(found.errors[0, :, 2], 0.2)
+
+
 def test_matching_refuses_what_does_not_fit() -> None:
     means, by_class, counts = np.zeros((2, 4)), np.zeros((2, 3, 4)), np.ones((2, 3), dtype=int)
     errors = np.zeros((2, 3))
@@ -214,6 +226,8 @@ def test_matching_refuses_what_does_not_fit() -> None:
         ({"counts": np.ones((3, 3), dtype=int)}, "matching-shape"),
         ({"class_errors": np.zeros((2, 2))}, "matching-shape"),
         ({"counts": 0 * counts}, "labels-absent"),
+        ({"labelled": 0 * counts}, "matching-shape"),
+        ({"labelled": np.ones((2, 2))}, "matching-shape"),
         ({"ridge": 0.0}, "option-matching"),
         ({"domain_weight": -1.0}, "option-matching"),
     ):

@@ -87,7 +87,7 @@ def run(
 
 @cache
 def plain() -> Adaptation:
-    return run()
+    return run(prior="source")
 
 
 def test_targets_learn_what_no_single_source_knows() -> None:
@@ -141,7 +141,7 @@ def test_accuracies_are_those_of_the_models_that_are_returned() -> None:
 
 def test_the_order_of_devices_does_not_matter() -> None:
     names = ("d4", "d1", "d5", "d0", "d3", "d2")
-    other, found = run(order=names), plain()
+    other, found = run(order=names, prior="source"), plain()
     assert other.names == found.names == NAMES
     for name, own in found.parameters.items():
         np.testing.assert_array_equal(other.parameters[name], own)
@@ -248,7 +248,7 @@ def test_other_markers_and_classes_as_devices_name_them() -> None:
         devices[name] = Holder(
             Measure(x, labels=marked), Policy.open(), evaluation=Measure(x, labels=truth)
         )
-    found = run(devices, unlabelled="-1", classes=None)
+    found = run(devices, unlabelled="-1", classes=None, prior="source")
     assert found.labelled == plain().labelled
     assert found.accuracies == plain().accuracies
 
@@ -399,6 +399,7 @@ def test_one_device_left_is_none() -> None:
         ({"rule": "vote"}, "option-rule"),
         ({"sharpness": 0.0}, "option-density"),
         ({"prior": "mine"}, "option-prior"),
+        ({"budget": "much"}, "option-budget"),
         ({"prior": "matched", "rule": "parameter"}, "option-prior"),
         ({"time_limit": 0.0}, "option-time-limit"),
         ({"seed": -1}, "option-seed"),
@@ -413,3 +414,18 @@ def test_options_are_checked_before_any_question(options: dict[str, Any], code: 
 def test_a_failure_keeps_its_code() -> None:
     refusing = Broken(holder("d1"), TrainModel, lambda _: Failure("holder-busy"))
     assert run({"d1": refusing}).excluded["d1"] == "holder-busy"
+
+
+def test_class_shares_are_adjusted_to_wherever_they_are_estimated() -> None:
+    by_default = run()
+    assert by_default.accuracies == run(prior="matched").accuracies
+    assert by_default.accuracies != plain().accuracies
+    averaged = run(rule="parameter")
+    assert averaged.accuracies == run(rule="parameter", prior="source").accuracies
+
+
+def test_three_sources_may_send_two_models_to_every_target() -> None:
+    found = run(budget="auto")
+    assert len(found.plan.sources) == 3
+    assert 1 / 3 + 1e-9 < found.energy_share <= 2 / 3 + 1e-9
+    assert run(budget=0.275).energy_share <= 1 / 3 + 1e-9

@@ -57,6 +57,7 @@ def match(
     counts: npt.ArrayLike,
     class_errors: npt.ArrayLike,
     *,
+    labelled: npt.ArrayLike | None = None,
     ridge: float = 1e-3,
     domain_weight: float = 1.0,
 ) -> Matching:
@@ -81,6 +82,10 @@ def match(
         no source.
     class_errors
         Shape (N, C): error each source expects on its own records of a class.
+    labelled
+        Shape (N, C): labelled records of every class; by default ``counts``. A class that has
+        labelled records and no mean anywhere, for it is too small everywhere, is taken to have
+        the share at every device that it has of all labelled records.
     ridge
         r > 0; makes the mixture unique.
     domain_weight
@@ -122,8 +127,14 @@ def match(
     rows, columns = np.nonzero(numbers > 0)
     if len(rows) == 0:
         raise InputError("no device tells the mean of any class.", code="labels-absent")
+    trained = numbers if labelled is None else np.asarray(labelled)
+    if trained.shape != numbers.shape or (trained < numbers).any():
+        raise MismatchError(
+            "labelled has another shape than counts, or a smaller count.", code="matching-shape"
+        )
     between = class_distances(own, numbers)
-    known = np.where(numbers > 0, expected, 1.0)
+    known = np.where(trained > 0, expected, 1.0)
+    blind = np.where((numbers > 0).any(axis=0), 0.0, trained.sum(axis=0) / trained.sum())
     shares = np.zeros((devices, classes))
     errors = np.ones((devices, devices, classes))
     residual = np.zeros(devices)
@@ -140,6 +151,7 @@ def match(
         )
         away = between[np.ix_(sources, sources)] @ of_class[sources]
         errors[sources, j] = np.minimum(1.0, known[sources] + domain_weight * away)
+    shares = (1.0 - blind.sum()) * shares + blind
     return Matching(shares, errors, np.einsum("jc,ijc->ij", shares, errors), between, residual)
 
 

@@ -72,6 +72,13 @@ class ObjectiveChoice(StrEnum):
     bound = "bound"
 
 
+class PriorChoice(StrEnum):
+    """Class proportions that models at a target are adjusted to."""
+
+    matched = "matched"
+    source = "source"
+
+
 def register(app: typer.Typer) -> None:
     """Add the command of this file."""
     app.command("adapt")(adapt_command)
@@ -95,13 +102,23 @@ def adapt_command(
     ] = ObjectiveChoice.coverage,
     budget: Annotated[
         float | None,
-        typer.Option(help="For coverage: share of the energy of all links. Default: 0.275."),
+        typer.Option(
+            help="For coverage: share of the energy of all links. Default: 0.275, or two links a "
+            "target where three devices or fewer have labels."
+        ),
     ] = None,
     method: MethodOption = LinkMethod.exact,
     mixing: MixingOption = MixingChoice.none,
     rule: Annotated[
         RuleChoice, typer.Option(help="How a target combines models.")
     ] = RuleChoice.output,
+    prior: Annotated[
+        PriorChoice | None,
+        typer.Option(
+            help="Adjust models to the class shares a target seems to have (matched), or leave "
+            "them (source). Default: matched where they are estimated."
+        ),
+    ] = None,
     phi: PhiOption = None,
     constants: ConstantsOption = None,
     allow_unserved: UnservedOption = None,
@@ -154,6 +171,7 @@ def adapt_command(
         seed=seed,
         **given(
             phi=phi,
+            prior=None if prior is None else prior.value,
             budget=budget,
             iterations=iterations,
             constants=None if constants is None else constants.value,
@@ -230,6 +248,9 @@ def _save_models(found: Adaptation, path: Path) -> None:
         "trained": np.array(names),
         "parameters": np.stack([found.parameters[name] for name in names]),
     }
+    factors = _factors(found)
+    if factors is not None:
+        arrays["factors"] = factors
     laws = _densities(found)
     if laws:
         nothing = np.full(len(next(iter(laws.values()))), np.nan)
@@ -238,6 +259,22 @@ def _save_models(found: Adaptation, path: Path) -> None:
     buffer = io.BytesIO()
     np.savez(buffer, **arrays)
     write_whole(path, buffer.getvalue(), private=True)
+
+
+def _factors(found: Adaptation) -> Array | None:
+    """What the class probabilities of every link's model are multiplied by, (N, N, C)."""
+    plan = found.plan
+    told = {
+        j: found.models[name].factors  # type: ignore[attr-defined]
+        for j, name in enumerate(plan.names)
+        if getattr(found.models.get(name), "factors", None) is not None
+    }
+    if not told:
+        return None
+    factors = np.ones((*plan.alpha.shape, len(found.classes)))
+    for j, rows in told.items():
+        factors[plan.alpha[:, j] > 0, j] = rows
+    return factors
 
 
 def _densities(found: Adaptation) -> dict[str, Array]:

@@ -18,9 +18,6 @@ from ..results._run import Array
 from ..results.adaptation import Adaptation
 from .console import OUT, bill_rows, number
 
-# Divergences whose messages give every record away.
-_RECORDS = ("direct", "fedwad", "trianglewad")
-
 
 class LinkMethod(StrEnum):
     """How a plan is found."""
@@ -87,8 +84,7 @@ def show_plan(
 def models_bill(found: Adaptation) -> dict[str, str]:
     """What a run on data cost and disclosed, in words."""
     rows = bill_rows(found)
-    between = found.divergences
-    if found.disclosure == "record" and (between is None or between.method not in _RECORDS):
+    if found.told_models:
         rows["disclosed"] = "record: parameters of models, which records may be computed back from"
     return rows
 

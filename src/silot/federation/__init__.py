@@ -1,8 +1,18 @@
 """Holders, the questions they answer, and the runtimes that carry questions to them."""
 
 from .answer import Answer, Failure
+from .combinations import Disagreement, EvaluateCombination, TestModels
 from .disclosure import Disclosure
+from .divergences import (
+    DomainErrors,
+    DomainScores,
+    MeanFeatures,
+    ProjectedQuantiles,
+    Spread,
+    TrainDomain,
+)
 from .holder import Holder, Own
+from .hypotheses import ClassFeatures, CountLabelled, FitDensity, TrainModel
 from .labelled import (
     ClassSizes,
     InterpolateByClass,
@@ -29,13 +39,20 @@ from .transcript import Entry, Transcript
 
 __all__ = [
     "Answer",
+    "ClassFeatures",
     "ClassSizes",
+    "CountLabelled",
     "CountRecords",
     "Describe",
+    "Disagreement",
     "Disclosure",
     "DistanceTo",
+    "DomainErrors",
+    "DomainScores",
     "Entry",
+    "EvaluateCombination",
     "Failure",
+    "FitDensity",
     "Holder",
     "InterpolantCosts",
     "InterpolantDistance",
@@ -45,15 +62,21 @@ __all__ = [
     "LabelledDistanceTo",
     "LabelledRecords",
     "LocalFederation",
+    "MeanFeatures",
     "Moments",
     "Own",
     "Policy",
     "Progress",
+    "ProjectedQuantiles",
     "Protocol",
     "Question",
     "Records",
     "ScoreRecords",
     "SketchRecords",
     "SketchTree",
+    "Spread",
+    "TestModels",
+    "TrainDomain",
+    "TrainModel",
     "Transcript",
 ]

@@ -127,6 +127,10 @@ _CURES = {
     "answer-fine": "the answer would hold too many numbers for its records, which could be solved "
     "for them. Ask for fewer features, directions or quantiles, or for a larger least",
     "records-few": "it has too few records for one quantile",
+    "labels-few": "too few of its records have labels. Lower minimum_labelled, or label more",
+    "evaluation-absent": "it has no evaluation records: Holder(..., evaluation=Measure(...))",
+    "training-diverged": "its training diverged. Lower the rate, or scale the features",
+    "extra-torch": "it cannot train this model: silot[torch] is not installed there",
     "dimension-mismatch": "its records have another number of features than the reference",
     "holder-timeout": "it did not answer in time. Raise the timeout",
     "holder-raised": "its code raised an error; the holder's own log says more",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 
@@ -22,6 +22,8 @@ from ._adapt_options import Energy
 
 # What a link of mean energy must lower the expected error by.
 _LINK = 1e-3
+# Share of the energy of all links, about that of the paper's table I.
+_BUDGET = 0.275
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,7 @@ class Choices:
     mixing_scale: float
     method: str
     phi: tuple[float, ...] | None
-    budget: float | None
+    budget: float | Literal["auto"] | None
     bound: Mapping[str, Any]
     allow_unserved: float | None
     features: int
@@ -81,9 +83,21 @@ class Choices:
                     "objective='coverage' serves every target. Leave allow_unserved out.",
                     code="option-unserved",
                 )
-            solve_coverage(toy, np.ones((2, 1)), np.ones((2, 2, 1)), budget=self.budget)
+            solve_coverage(toy, np.ones((2, 1)), np.ones((2, 2, 1)), budget=self.budget_of(2))
         else:
             self.solve(toy)
+
+    def budget_of(self, sources: int) -> float | None:
+        """Largest share of the energy of all links, when so many devices may be sources."""
+        if isinstance(self.budget, str) and self.budget != "auto":
+            raise InputError(
+                f"budget is {self.budget!r}; give a share above 0, 'auto' or None.",
+                code="option-budget",
+            )
+        if self.budget != "auto":
+            return self.budget
+        # A share of few links is less than two of them, and classes need more than one.
+        return _BUDGET if sources > 3 else min(1.0, 2.0 / sources)
 
     def solve(self, costs: LinkCosts) -> LinkPlan:
         """Links by the paper's objective."""

@@ -45,6 +45,10 @@ class Counted:
         """Records, labelled or not."""
         return self.labelled + self.unlabelled
 
+    def by_class(self, classes: Sequence[str]) -> npt.NDArray[np.int64]:
+        """Labelled records of every class, in an order."""
+        return np.array([self.counts.get(name, 0) for name in classes], dtype=np.int64)
+
 
 @dataclass(frozen=True)
 class Trained:

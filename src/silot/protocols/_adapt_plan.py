@@ -59,14 +59,14 @@ class Plan:
         sources = {name: trained[name].parameters for name in trained if name in devices.counted}
         disagreement = yield from self._disagreement(devices, spec, sources)
         models = {name: value for name, value in sources.items() if name in devices.counted}
-        matching = self._match(devices, told, trained, spec)
+        matching = self._match(devices, told, trained, classes)
         costs = costs_of(choices, devices, trained, apart, matching, disagreement)
         if choices.objective == "coverage" and matching is not None:
             plan = solve_coverage(
                 costs,
                 matching.shares,
                 matching.errors,
-                budget=choices.budget,
+                budget=choices.budget_of(int(costs.eligible.sum())),
                 time_limit=choices.time_limit,
                 gap=choices.gap,
             )
@@ -81,10 +81,7 @@ class Plan:
             sharpness=choices.sharpness,
             shares=matching.shares if matching and choices.prior == "matched" else None,
             seed=choices.seed,
-            counts={
-                name: np.array([devices.counted[name].counts.get(c, 0) for c in classes])
-                for name in models
-            },
+            counts={name: devices.counted[name].by_class(classes) for name in models},
         )
         found = yield from targets.combine(plan, models)
         accuracies, unevaluated = yield from targets.evaluate(plan, found)
@@ -271,22 +268,25 @@ class Plan:
         devices: Devices,
         told: Mapping[str, Means],
         trained: Mapping[str, Trained],
-        spec: ModelSpec,
+        classes: tuple[str, ...],
     ) -> Matching | None:
         if not told:
             return None
         names = devices.names
         sources = np.array([name in trained for name in names])
-        errors = np.ones((len(names), spec.classes))
+        errors = np.ones((len(names), len(classes)))
         for j, name in enumerate(names):
             if name in trained:
                 errors[j] = trained[name].class_errors
-        counts = np.stack([told[name].counts for name in names])
+        counts = np.where(sources[:, None], np.stack([told[name].counts for name in names]), 0)
+        labelled = np.stack([devices.counted[name].by_class(classes) for name in names])
         return match(
             np.stack([told[name].mean for name in names]),
             np.stack([told[name].by_class for name in names]),
-            np.where(sources[:, None], counts, 0),
+            counts,
             errors,
+            # Two answers of one device need not agree.
+            labelled=np.maximum(np.where(sources[:, None], labelled, 0), counts),
             domain_weight=self.choices.domain_weight,
         )
 

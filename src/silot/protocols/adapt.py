@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy.typing as npt
 
@@ -50,7 +50,7 @@ def adapt(
     mixing_scale: float = 1.0,
     method: str = "exact",
     phi: Sequence[float] | None = None,
-    budget: float | None = 0.275,
+    budget: float | Literal["auto"] | None = "auto",
     constants: Constants = "none",
     delta: float = 0.1,
     unlabelled_error: float | None = 1.0,
@@ -64,7 +64,7 @@ def adapt(
     rule: Rule = "output",
     dimensions: int = 16,
     sharpness: float = 1.0,
-    prior: Prior = "source",
+    prior: Prior | None = None,
     time_limit: float = 60.0,
     gap: float = 0.0,
     seed: int = 0,
@@ -114,7 +114,8 @@ def adapt(
         link must lower the expected error of a target by .001.
     budget
         For ``"coverage"``: largest share of the energy of all links; one link a target is
-        always allowed. ``None`` for no limit.
+        always allowed. ``None`` for no limit. ``"auto"`` is .275, about what the paper's plans
+        use, or two links a target where no more than three devices can be sources.
     constants, delta, unlabelled_error
         Of eq. 17 and 18 (``adaptation.Network``), for ``"bound"``.
     features, bandwidth, domain_weight
@@ -127,7 +128,9 @@ def adapt(
         How targets combine models (``learning.combine``), and of ``rule="density"``.
     prior
         ``"matched"`` adjusts each model's predictions from the class proportions it was trained
-        with to those that the target's own records seem to have; ``"source"`` leaves them.
+        with to those that the target's own records seem to have; ``"source"`` leaves them. By
+        default ``"matched"`` where it can be: not with ``objective="bound"``, which estimates no
+        proportions, nor with ``rule="parameter"``.
     time_limit, gap
         Of the solver.
     seed
@@ -173,6 +176,8 @@ def adapt(
     (('new',), True)
     """
     names = tuple(holders)
+    if prior is None:
+        prior = "source" if objective == "bound" or rule == "parameter" else "matched"
     check_choices(objective, mixing, rule, prior, divergence)
     training = check_training(
         Training(

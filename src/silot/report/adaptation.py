@@ -27,8 +27,6 @@ _CODES = {
     "records-few": "it has no records to speak of",
     "answer-malformed": "its answer did not have the form of one",
 }
-# Divergences whose messages give every record away.
-_RECORDS = ("direct", "fedwad", "trianglewad")
 _MODELS = (
     "Parameters of models that were trained on a device's own records. Nobody has shown that "
     "records cannot be computed back from them. Treat the transcript of such a run like the data "
@@ -211,9 +209,8 @@ def _bill(found: Adaptation) -> Table:
 
 
 def _disclosure(found: Adaptation) -> Table:
-    level, between = found.disclosure, found.divergences
-    models = level == "record" and (between is None or between.method not in _RECORDS)
-    meaning = _MODELS if models else level_in_words(level)
+    level = found.disclosure
+    meaning = _MODELS if found.told_models else level_in_words(level)
     columns = (Column("level", numeric=False), Column("meaning", numeric=False))
     row = (
         Cell(level or "unknown", warn=level == "record"),

@@ -12,6 +12,9 @@ import numpy.typing as npt
 from ..errors import InputError
 from ._run import Array, Billed, finite, finite_rows
 
+# Divergences whose messages give every record away.
+_RECORDS = ("direct", "fedwad", "trianglewad")
+
 if TYPE_CHECKING:
     from ..learning import ModelSpec
     from .divergences import Divergences
@@ -109,6 +112,12 @@ class Adaptation(Billed):
         """Mean accuracy of the targets that told theirs."""
         told = [value for value in self.accuracies.values() if value is not None]
         return float(np.mean(told)) if told else None
+
+    @property
+    def told_models(self) -> bool:
+        """Whether what left at level record is parameters of models, and no records."""
+        between = self.divergences
+        return self.disclosure == "record" and (between is None or between.method not in _RECORDS)
 
     def probabilities(self, device: str, points: npt.ArrayLike) -> Array:
         """Probability of every class for records of a device, (n, C), with the model it has.
