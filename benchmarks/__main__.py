@@ -3,7 +3,7 @@
 Run with ``make bench``, or ``python -m benchmarks`` from the root of the repository.
 """
 
-from benchmarks import accuracy, memory, report, sketch, solvers, valuation
+from benchmarks import accuracy, links, memory, report, sketch, solvers, valuation
 
 
 def main() -> None:
@@ -13,6 +13,7 @@ def main() -> None:
     valuation.main()
     report.main()
     sketch.main()
+    links.main()
     accuracy.main()
 
 

@@ -19,6 +19,7 @@ from . import (
     records_noise,
     records_removal,
     sketch_accuracy,
+    stlf_divergences,
     stlf_energy,
     stlf_table,
     triangle_hidden,
@@ -50,6 +51,7 @@ REPRODUCTIONS: dict[str, Callable[[Context], Report]] = {
     "trianglewad-privacy": triangle_privacy.run,
     "audits": audits.run,
     "stlf-figures-4-5": links_figures.run,
+    "stlf-divergences": stlf_divergences.run,
     "stlf-figures-6-7": stlf_energy.run,
     "stlf-table-1": stlf_table.run,
 }

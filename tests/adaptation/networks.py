@@ -50,7 +50,8 @@ def network(
     elif kind == "negative":
         source, transfer = source - 0.5, transfer - 0.7
     if barred:
-        transfer = np.where(rng.uniform(size=(n, n)) < barred, np.inf, transfer)
+        transfer = np.where(rng.uniform(size=(n, n)) < barred / 2, np.inf, transfer)
+        energy = np.where(rng.uniform(size=(n, n)) < barred / 2, np.inf, energy)
     may = np.ones(n, dtype=bool) if eligible == "all" else np.arange(n) < max(1, n // 2)
     if eligible == "one":
         may = np.arange(n) == 0
@@ -58,7 +59,7 @@ def network(
 
 
 @st.composite
-def small_networks(draw: Callable[..., int], most: int = 7) -> LinkCosts:
+def small_networks(draw: Callable[..., int], most: int = 8) -> LinkCosts:
     """Networks small enough for brute force."""
     return network(
         draw(st.sampled_from(KINDS)),

@@ -1,39 +1,52 @@
 """Links class by class: proven optimal, and what expected errors are made of."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from silot.adaptation import LinkCosts, NoEligibleSource
-from silot.adaptation.coverage import coverage_terms, solve_coverage
+from silot.adaptation import LinkCosts, NoEligibleSource, check_plan, evaluate, solve_coverage
+from silot.adaptation._order import reordered
 from silot.adaptation.matching import class_distances, match
 from silot.errors import InputError
 from silot.learning import random_features
+from silot.results.links import LinkPlan
 
 seeds = st.integers(0, 10_000)
 
 
 def instance(
     n: int, classes: int, seed: int, phi: tuple[float, float, float] = (0.2, 1.0, 0.02)
-) -> tuple[LinkCosts, np.ndarray, np.ndarray]:
+) -> LinkCosts:
     rng = np.random.default_rng(seed)
     eligible = np.arange(n) < max(1, n - 2)
     errors = rng.uniform(size=(n, n, classes))
     errors[rng.uniform(size=errors.shape) < 0.4] = 1.0
     barred = np.where(rng.uniform(size=(n, n)) < 0.1, np.inf, 0.0)
     barred[0] = 0.0
-    costs = LinkCosts(
-        rng.uniform(size=n), barred, rng.uniform(1, 3, (n, n)), phi=phi, eligible=eligible
-    )
-    return costs, rng.dirichlet(np.ones(classes), n), errors
+    return LinkCosts(
+        rng.uniform(size=n), barred, rng.uniform(1, 3, (n, n)), phi=phi, eligible=eligible,
+        shares=rng.dirichlet(np.ones(classes), n), class_errors=errors,
+    )  # fmt: skip
 
 
-def brute_force(
-    costs: LinkCosts, shares: np.ndarray, errors: np.ndarray, budget: float | None
-) -> float:
+def value(costs: LinkCosts, sources: np.ndarray, links: np.ndarray) -> float:
+    """The objective, from its definition."""
+    shares, errors = costs.shares, costs.class_errors
+    assert shares is not None
+    assert errors is not None
+    total = costs.phi[0] * costs.source[sources].sum() + costs.phi[2] * costs.energy[links].sum()
+    for j in np.flatnonzero(~sources):
+        senders = np.flatnonzero(links[:, j])
+        for c, share in enumerate(shares[j]):
+            total += costs.phi[1] * share * min(errors[i, j, c] for i in senders)
+    return float(total)
+
+
+def brute_force(costs: LinkCosts, budget: float | None) -> float:
     n = costs.size
     allowed = np.isfinite(costs.links)
     best = np.inf
@@ -62,7 +75,7 @@ def brute_force(
                 links[i, j] = True
             if budget is not None and costs.energy[links].sum() > room + 1e-12:
                 continue
-            best = min(best, coverage_terms(costs, shares, errors, sources, links).total)
+            best = min(best, value(costs, sources, links))
     return best
 
 
@@ -71,11 +84,11 @@ def brute_force(
 def test_the_plan_is_as_good_as_the_best_of_all(
     seed: int, n: int, classes: int, budget: float | None
 ) -> None:
-    costs, shares, errors = instance(n, classes, seed)
-    best = brute_force(costs, shares, errors, budget)
+    costs = instance(n, classes, seed)
+    best = brute_force(costs, budget)
     if not np.isfinite(best):
         return
-    plan = solve_coverage(costs, shares, errors, budget=budget)
+    plan = solve_coverage(costs, budget=budget)
     assert plan.objective == pytest.approx(best, abs=1e-7)
     assert plan.optimal
     assert plan.lower_bound <= plan.objective
@@ -84,8 +97,10 @@ def test_the_plan_is_as_good_as_the_best_of_all(
 @settings(max_examples=25, deadline=None)
 @given(seeds)
 def test_a_plan_is_a_plan(seed: int) -> None:
-    costs, shares, errors = instance(8, 5, seed, phi=(0.0, 1.0, 1e-3))
-    plan = solve_coverage(costs, shares, errors, budget=0.4)
+    costs = instance(8, 5, seed, phi=(0.0, 1.0, 1e-3))
+    plan = solve_coverage(costs, budget=0.4)
+    check_plan(plan.psi, plan.alpha, costs)
+    assert evaluate(plan, costs) == plan.objective
     targets = plan.psi == 1
     np.testing.assert_allclose(plan.alpha[:, targets].sum(axis=0), 1.0, atol=1e-12)
     assert (plan.alpha[:, ~targets] == 0).all()
@@ -97,63 +112,91 @@ def test_a_plan_is_a_plan(seed: int) -> None:
 @settings(max_examples=15, deadline=None)
 @given(seeds)
 def test_the_order_of_devices_does_not_matter(seed: int) -> None:
-    costs, shares, errors = instance(7, 4, seed)
+    costs = instance(7, 4, seed)
     order = np.random.default_rng(seed).permutation(7)
-    other = LinkCosts(
-        costs.source[order], costs.transfer[np.ix_(order, order)],
-        costs.energy[np.ix_(order, order)], phi=costs.phi, eligible=costs.eligible[order],
-        names=[costs.names[k] for k in order],
-    )  # fmt: skip
-    first = solve_coverage(costs, shares, errors)
-    second = solve_coverage(other, shares[order], errors[np.ix_(order, order)])
+    first = solve_coverage(costs)
+    second = solve_coverage(reordered(costs, order))
     assert second.objective == pytest.approx(first.objective, abs=1e-9)
     assert set(second.links) == set(first.links)
 
 
+@settings(max_examples=25)
+@given(seeds, seeds)
+def test_evaluate_reads_a_plan_that_was_changed(seed: int, change: int) -> None:
+    costs, rng = instance(7, 4, seed), np.random.default_rng(change)
+    plan = solve_coverage(costs)
+    fields = {name: getattr(plan, name) for name in plan.__dataclass_fields__}
+    sources = costs.eligible & (rng.uniform(size=7) < 0.5)
+    sources[0] = True  # it may reach everybody
+    links = np.isfinite(costs.links) & sources[:, None] & ~sources
+    links[1:] &= rng.uniform(size=(6, 7)) < 0.5
+    other = LinkPlan(
+        **{**fields, "psi": np.where(sources, 0, 1), "alpha": links / np.maximum(links.sum(0), 1)}
+    )
+    assert evaluate(other, costs) == pytest.approx(value(costs, sources, links), rel=1e-12)
+    assert evaluate(other, costs) >= plan.objective - 1e-6
+    # Weights do not matter as long as they sum to 1; which links there are does.
+    uneven = other.alpha * rng.uniform(0.1, 1.0, (7, 7))
+    uneven /= np.where(uneven.sum(axis=0) > 0, uneven.sum(axis=0), 1.0)
+    assert evaluate(replace(other, alpha=uneven), costs) == evaluate(other, costs)
+    with pytest.raises(InputError) as caught:
+        evaluate(plan, replace(costs, shares=None, class_errors=None))
+    assert caught.value.code == "coverage-data"
+    with pytest.raises(InputError) as caught:
+        evaluate(replace(plan, alpha=0.5 * plan.alpha), costs)
+    assert caught.value.code == "plan-weights"
+
+
 def test_two_sources_that_know_different_classes_are_both_linked() -> None:
     energy = np.ones((3, 3))
-    costs = LinkCosts([0, 0, 0], 0 * energy, energy, phi=(0, 1, 0.1), eligible=[True, True, False])
     errors = np.ones((3, 3, 2))
     errors[0, 2], errors[1, 2] = [0.0, 1.0], [1.0, 0.0]
-    half = solve_coverage(costs, [[1, 0], [0, 1], [0.5, 0.5]], errors)
-    assert half.links == (("0", "2", 0.5), ("1", "2", 0.5))
-    whole = solve_coverage(costs, [[1, 0], [0, 1], [0.95, 0.05]], errors)
-    assert whole.links == (("0", "2", 1.0),)
-    within = solve_coverage(costs, [[1, 0], [0, 1], [0.5, 0.5]], errors, budget=0.5)
-    assert len(within.links) == 1
+    even = LinkCosts(
+        [0, 0, 0], 0 * energy, energy, phi=(0, 1, 0.1), eligible=[True, True, False],
+        shares=[[1, 0], [0, 1], [0.5, 0.5]], class_errors=errors,
+    )  # fmt: skip
+    assert solve_coverage(even).links == (("0", "2", 0.5), ("1", "2", 0.5))
+    one = replace(even, shares=[[1, 0], [0, 1], [0.95, 0.05]])
+    assert solve_coverage(one).links == (("0", "2", 1.0),)
+    assert len(solve_coverage(even, budget=0.5).links) == 1
 
 
 def test_however_small_the_budget_a_target_gets_one_link() -> None:
-    costs, shares, errors = instance(6, 3, 0, phi=(0.0, 1.0, 0.0))
-    plan = solve_coverage(costs, shares, errors, budget=1e-9)
+    costs = instance(6, 3, 0, phi=(0.0, 1.0, 0.0))
+    plan = solve_coverage(costs, budget=1e-9)
     assert len(plan.links) == len(plan.targets) > 0
 
 
 def test_a_hundred_devices_are_solved_to_the_end() -> None:
-    costs, shares, errors = instance(60, 10, 1, phi=(0.0, 1.0, 1e-3))
-    assert solve_coverage(costs, shares, errors, budget=0.3).optimal
+    costs = instance(60, 10, 1, phi=(0.0, 1.0, 1e-3))
+    assert solve_coverage(costs, budget=0.3).optimal
 
 
 def test_what_cannot_be_solved_is_said() -> None:
     energy = np.ones((2, 2))
-    shares, errors = np.ones((2, 1)), np.ones((2, 2, 1))
-    nobody = LinkCosts([0, 0], energy, energy, eligible=[False, False])
+    fine = LinkCosts(
+        [0, 0], energy, energy, eligible=[True, False], shares=np.ones((2, 1)),
+        class_errors=np.ones((2, 2, 1)),
+    )  # fmt: skip
     with pytest.raises(NoEligibleSource):
-        solve_coverage(nobody, shares, errors)
-    barred = LinkCosts([0, 0], [[0, np.inf], [0, 0]], energy, eligible=[True, False])
-    with pytest.raises(InputError) as caught:
-        solve_coverage(barred, shares, errors)
-    assert caught.value.code == "target-unreachable"
-    fine = LinkCosts([0, 0], energy, energy, eligible=[True, False])
-    for change, code in (
-        ({"shares": np.ones((2, 2))}, "coverage-shape"),
-        ({"shares": np.full((2, 1), 0.5)}, "coverage-range"),
-        ({"errors": np.full((2, 2, 1), 1.5)}, "coverage-range"),
-        ({"errors": np.full((2, 2, 1), np.nan)}, "coverage-range"),
-        ({"budget": 0.0}, "option-budget"),
+        solve_coverage(replace(fine, eligible=[False, False]))
+    for costs, options, code in (
+        (replace(fine, transfer=[[0, np.inf], [0, 0]]), {}, "target-unreachable"),
+        (fine, {"budget": 0.0}, "option-budget"),
+        (replace(fine, shares=None, class_errors=None), {}, "coverage-data"),
     ):
         with pytest.raises(InputError) as caught:
-            solve_coverage(fine, **({"shares": shares, "errors": errors} | change))  # type: ignore[arg-type]
+            solve_coverage(costs, **options)
+        assert caught.value.code == code
+    for change, code in (
+        ({"shares": np.ones((2, 2))}, "coverage-shape"),
+        ({"shares": None}, "coverage-shape"),
+        ({"shares": np.full((2, 1), 0.5)}, "coverage-range"),
+        ({"class_errors": np.full((2, 2, 1), 1.5)}, "coverage-range"),
+        ({"class_errors": np.full((2, 2, 1), np.nan)}, "coverage-range"),
+    ):
+        with pytest.raises(InputError) as caught:
+            replace(fine, **change)
         assert caught.value.code == code
 
 

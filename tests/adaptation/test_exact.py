@@ -147,8 +147,65 @@ def test_the_program_alone_is_right_too() -> None:
         assert plan.details["nodes"] >= 1
 
 
+def by_branching(costs: LinkCosts, **options: float) -> LinkPlan | None:
+    with mock.patch.multiple(location, _LINKS=-1, _FAR=-1.0):
+        return solved(costs, **options)
+
+
+@given(small_networks(), st.sampled_from((None, 0.5, 4.0)))
+def test_branching_equals_brute_force(costs: LinkCosts, price: float | None) -> None:
+    options = {} if price is None else {"allow_unserved": price}
+    first = iter([True])
+
+    def all_open(opening: np.ndarray, *parts: np.ndarray) -> np.ndarray:
+        return np.isfinite(opening) if next(first, False) else parts[-1]
+
+    # Begin with the plan that opens all there is, and no prices.
+    with (
+        mock.patch.object(location, "improved", all_open),
+        mock.patch.object(
+            location, "multipliers", lambda *parts, **_: (-np.inf, np.zeros(len(parts[2])))
+        ),
+    ):
+        plan = by_branching(costs, **options)
+    best = brute_force(costs, price)
+    if plan is None:
+        assert best == np.inf
+    else:
+        assert plan.objective == pytest.approx(best, rel=1e-12, abs=1e-12)
+        assert plan.optimal
+
+
+@pytest.mark.parametrize("kind", ["alike", "dear sources", "uniform", "ties"])
+@pytest.mark.parametrize("eligible", ["half", "all"])
+def test_branching_and_programming_agree(kind: str, eligible: str) -> None:
+    costs = network(kind, 30, 2, eligible=eligible, barred=0.1)
+    with mock.patch.object(location, "_LINKS", np.inf):
+        plan = solved(costs)
+    other = by_branching(costs)
+    assert plan is not None
+    assert other is not None
+    assert other.objective == pytest.approx(plan.objective, rel=1e-12)
+    assert plan.optimal
+    assert other.optimal
+    rough = by_branching(costs, gap=0.05)
+    assert rough is not None
+    assert rough.lower_bound <= plan.objective + 1e-9
+    assert rough.objective <= plan.objective + 0.05 * max(1.0, abs(plan.objective)) + 1e-9
+    assert rough.details["nodes"] <= other.details["nodes"]
+
+
+def test_branching_finds_better_than_local_search() -> None:
+    costs = network("alike", 70, 5, eligible="all")
+    plan, rough = solved(costs), solved(costs, gap=0.5)
+    assert plan is not None
+    assert rough is not None
+    assert plan.details["nodes"] > 10
+    assert plan.objective < rough.objective - 1e-6
+
+
 def test_a_time_limit_leaves_a_plan_a_bound_and_words() -> None:
-    costs = network("alike", 120, 0, eligible="all")
+    costs = network("alike", 200, 0, eligible="all")
     plan = solved(costs, time_limit=0.3)
     assert plan is not None
     assert plan.gap > 0
@@ -158,6 +215,16 @@ def test_a_time_limit_leaves_a_plan_a_bound_and_words() -> None:
     accepted = solved(costs, gap=2 * plan.gap)
     assert accepted is not None
     assert accepted.optimal
+
+
+@pytest.mark.parametrize("kind", ["uniform", "paper", "ties", "negative"])
+def test_never_worse_than_the_published_solver(kind: str) -> None:
+    pytest.importorskip("cvxpy")
+    pytest.importorskip("clarabel")
+    for seed, eligible in ((0, "half"), (1, "all")):
+        costs = network(kind, 6, seed, eligible=eligible)
+        published = links(costs, method="gp")
+        assert solve_exact(costs).objective <= evaluate(published, costs) + 1e-9
 
 
 def test_no_energy_and_free_training_make_every_device_a_source() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from unittest import mock
 
 import numpy as np
@@ -127,6 +128,29 @@ def test_tangents_bound_a_network_they_cannot_finish(mixing: str) -> None:
     check_plan(other.psi, other.alpha, costs)
     assert other.lower_bound <= plan.objective + 1e-7 <= other.objective + 2e-7
     assert other.optimal or "time limit" in other.status
+
+
+@mixings
+@given(seed=st.integers(0, 10**6), n=st.integers(4, 9), price=st.sampled_from((None, 0.5, 20.0)))
+@settings(max_examples=15)
+def test_constraints_hold_with_barred_links(
+    mixing: str, seed: int, n: int, price: float | None
+) -> None:
+    costs = mixed_network(n, 1 + seed % n, seed, energy=0.1)
+    bars = np.random.default_rng(seed).uniform(size=(n, n)) < 0.3
+    bars[0] = False
+    costs = replace(costs, energy=np.where(bars, np.inf, costs.energy))
+    plan = solve_exact(costs, mixing=mixing, allow_unserved=price)
+    targets = plan.psi == 1
+    sums = plan.alpha.sum(axis=0)
+    served = targets & ~np.isin(plan.names, plan.unserved)
+    assert np.abs(sums[served] - 1.0).max(initial=0.0) <= 1e-9
+    assert not plan.alpha[:, ~served].any()
+    assert not plan.alpha[targets | ~costs.eligible].any()
+    assert not plan.alpha[bars].any()
+    assert (plan.alpha >= 0).all()
+    assert plan.objective == evaluate(plan, costs)
+    assert plan.optimal
 
 
 @mixings

@@ -1,5 +1,6 @@
 """Questions about models, over bytes and under policies."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 
 from silot.federation import Answer, Failure, Holder, LabelledRecords, Moments, Policy
 from silot.federation.answer import decode_reply
-from silot.federation.combinations import Disagreement, EvaluateCombination, TestModels
+from silot.federation.combinations import Disagreement, EvaluateCombination
 from silot.federation.hypotheses import ClassFeatures, CountLabelled, FitDensity, TrainModel
 from silot.federation.labelled import encode_classes
 from silot.federation.question import Question, decode_question, encode_question
@@ -62,7 +63,6 @@ QUESTIONS: list[Question] = [
     ClassFeatures(classes=CLASSES, features=8, bandwidth=1.0),
     FitDensity(model=TEXT, classes=CLASSES),
     Disagreement(model=TEXT, parameters=np.zeros((2, 3))),
-    TestModels(model=TEXT, classes=CLASSES, parameters=np.zeros((2, 3))),
     EvaluateCombination.about(combination(factors=np.ones((2, 2))), classes=CLASSES),
 ]
 
@@ -114,7 +114,6 @@ def test_a_model_is_trained_on_labelled_records_alone() -> None:
     np.testing.assert_array_equal(answer.arrays["parameters"], expected)
     wrong = probabilities(SPEC, expected, x[used]).argmax(axis=1) != codes
     assert answer.scalars["error"] == wrong.mean()
-    assert answer.scalars["records"] == 24
     assert 0 <= answer.number("held_out") <= 1
     errors = answer.array("class_errors", ndim=1)
     assert errors.shape == (2,)
@@ -127,7 +126,12 @@ def test_what_marks_no_label_is_no_class_even_when_it_is_listed() -> None:
     spec = ModelSpec("logistic", (2,), 3).to_text()
     question = TrainModel(model=spec, classes=encode_classes(["a", "b", "c"]), unlabelled="c")
     answer = told(Holder(Measure(x, labels=marked), Policy.open()), question)
-    assert answer.scalars["records"] == 25
+    used = marked != "c"
+    codes = (marked[used] == "b").astype(int)
+    law = ModelSpec.from_text(spec)
+    np.testing.assert_array_equal(
+        answer.arrays["parameters"], train(law, initial(law, 0), x[used], codes)
+    )
 
 
 def test_a_class_without_records_is_expected_to_fail() -> None:
@@ -140,12 +144,14 @@ def test_a_class_without_records_is_expected_to_fail() -> None:
     assert answer.array("class_errors", ndim=1)[2] == 1.0
 
 
-def test_parameters_are_records_to_a_policy_and_statistics_are_not() -> None:
+def test_parameters_either_way_are_records_to_a_policy_and_statistics_are_not() -> None:
     x, y = cloud()
     holder = Holder(Measure(x, labels=y), evaluation=Measure(x, labels=y))
-    assert code(holder, QUESTIONS[1]) == "policy-level"
-    for question in (QUESTIONS[0], *QUESTIONS[2:]):
-        assert isinstance(ask(holder, question), Answer), question.kind
+    for question in QUESTIONS:
+        if isinstance(question, CountLabelled | ClassFeatures):
+            assert isinstance(ask(holder, question), Answer), question.kind
+        else:
+            assert code(holder, question) == "policy-level", question.kind
     strict = Holder(Measure(x, labels=y), Policy(level="scalar"), evaluation=Measure(x, labels=y))
     for question in QUESTIONS:
         assert code(strict, question) == "policy-level"
@@ -179,7 +185,8 @@ def test_a_density_is_that_of_the_labelled_records() -> None:
     x, y = cloud()
     spec = ModelSpec("logistic", (2,), 2, centre=1.0, scale=2.0)
     question = FitDensity(model=spec.to_text(), classes=CLASSES)
-    density = told(Holder(Measure(x, labels=y)), question).array("density", ndim=1)
+    holder = Holder(Measure(x, labels=y), Policy(level="record"))
+    density = told(holder, question).array("density", ndim=1)
     law = DensitySpec(2, 2)
     check_density(law, density)
     expected = fit_density(law, (x - 1.0) / 2.0, (y == "b").astype(np.int64))
@@ -190,7 +197,8 @@ def test_a_density_is_that_of_the_labelled_records() -> None:
 def test_disagreement_is_the_mean_squared_difference() -> None:
     x, _ = cloud()
     own = np.random.default_rng(1).normal(size=(3, 3))
-    found = told(Holder(x), Disagreement(model=TEXT, parameters=own)).array("squares", ndim=2)
+    question = Disagreement(model=TEXT, parameters=own)
+    found = told(Holder(x, Policy.open()), question).array("squares", ndim=2)
     outputs = [probabilities(SPEC, row, x) for row in own]
     for i in range(3):
         for k in range(3):
@@ -209,9 +217,7 @@ def test_only_evaluation_questions_see_evaluation_records() -> None:
         Combination(spec=SPEC, parameters=sure[None], weights=np.ones(1)), classes=CLASSES
     )
     answer = told(holder, question)
-    assert answer.scalars == {"accuracy": 1.0, "records": 20}
-    tests = TestModels(model=TEXT, classes=CLASSES, parameters=np.stack([sure, -sure]))
-    np.testing.assert_array_equal(told(holder, tests).arrays["accuracies"], [1.0, 0.0])
+    assert answer.scalars == {"accuracy": 1.0}
     assert told(holder, CountLabelled()).scalars["unlabelled"] == 40
     assert code(holder, LabelledRecords(classes=CLASSES)) == "labels-absent"
     mean = told(holder, Moments()).array("mean", ndim=1)
@@ -222,8 +228,47 @@ def test_only_evaluation_questions_see_evaluation_records() -> None:
 
 def test_too_few_evaluation_records_are_not_told_about() -> None:
     x, y = cloud()
-    holder = Holder(Measure(x, labels=y), evaluation=Measure(x[:3], labels=y[:3]))
+    policy = Policy(level="record")
+    holder = Holder(Measure(x, labels=y), policy, evaluation=Measure(x[:3], labels=y[:3]))
     assert code(holder, QUESTIONS[-1]) == "policy-records"
+    # Six rows, one of which has a weight.
+    weights = [1.0, 0, 0, 0, 0, 0]
+    holder = Holder(x, policy, evaluation=Measure(x[:6], weights, labels=y[:6]))
+    assert code(holder, QUESTIONS[-1]) == "policy-records"
+    # The asker names a class as the label that stands for none, and one record is left.
+    marked = np.array(["a"] * 9 + ["b"])
+    holder = Holder(x, policy, evaluation=Measure(x[:10], labels=marked))
+    question = EvaluateCombination.about(combination(), classes=CLASSES, unlabelled="a")
+    assert code(holder, question) == "labels-few"
+
+
+def test_a_rare_class_is_not_told_by_calling_it_no_class() -> None:
+    x, y = cloud()
+    y[:1] = "rare"
+    answer = told(Holder(Measure(x, labels=y)), CountLabelled(unlabelled="rare"))
+    assert answer.scalars["unlabelled"] == 0
+
+
+def test_a_mean_of_all_does_not_give_a_rare_class_away() -> None:
+    rng = np.random.default_rng(5)
+    x = rng.normal(size=(101, 8))
+    y = np.array(["a"] * 50 + ["b"] * 50 + ["rare"])
+    classes = encode_classes(["a", "b", "rare"])
+    holder = Holder(Measure(x, labels=y))
+    question = ClassFeatures(classes=classes, features=16, bandwidth=2.0)
+    answer = told(holder, question)
+    counts, means = answer.arrays["counts"], answer.arrays["means"]
+    assert counts.tolist() == [50, 50, 0]
+    np.testing.assert_allclose(answer.arrays["mean"], (means[0] + means[1]) / 2)
+    # Whatever classes are asked about, the record stays out.
+    for asked in ([], ["a"], ["rare"]):
+        other = told(holder, replace(question, classes=encode_classes(asked)))
+        np.testing.assert_array_equal(other.arrays["mean"], answer.arrays["mean"])
+    # Rare labels that are many records together are told of together.
+    names = np.array(["a"] * 50 + [f"r{k % 17}" for k in range(51)])
+    together = told(Holder(Measure(x, labels=names)), question).arrays["mean"]
+    lifted = random_features(x, features=16, bandwidth=2.0, seed=0)
+    np.testing.assert_allclose(together, lifted.mean(axis=0))
 
 
 def test_a_class_nobody_teaches_counts_as_a_mistake() -> None:

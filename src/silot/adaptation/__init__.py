@@ -11,7 +11,7 @@ from .baselines import (
     uniform_links,
 )
 from .costs import MIXINGS, LinkCosts, Mixing
-from .coverage import coverage_terms, solve_coverage
+from .coverage import solve_coverage
 from .evaluate import best_alpha, check_plan, evaluate, make_plan, terms_of
 from .exact import solve_exact
 from .gp import Relaxation, relax_gp, solve_gp
@@ -33,7 +33,6 @@ __all__ = [
     "average_degree_links",
     "best_alpha",
     "check_plan",
-    "coverage_terms",
     "evaluate",
     "fedavg_links",
     "links",

@@ -15,6 +15,7 @@ import scipy.sparse as sparse
 from scipy.optimize import Bounds, LinearConstraint, milp
 
 from ..results.links import Flags
+from ._branch import Branching, branch
 from ._order import Indices
 from ._search import improved, multipliers, reduced_opening
 from .costs import Array
@@ -23,6 +24,9 @@ from .costs import Array
 # nothing.
 _SCALE = 1e4
 _STEPS = 400
+# The linear relaxation is slow where many links are left, and no help where multipliers, which
+# come close to it, are far from the best set.
+_LINKS, _FAR = 1000, 0.01
 
 
 @dataclass(frozen=True)
@@ -79,12 +83,13 @@ def locate(problem: Problem, *, time_limit: float, gap: float) -> Location:
     if model.closed:
         return Location(best, min(model.least + problem.constant, upper), True, 0)
     left = max(time_limit - (time.perf_counter() - began), 0.01)
-    found, bound, finished, nodes = model.solve(left, room)
-    if found is not None:
-        found = improved(problem.opening, problem.service, problem.outside, found)
-        if problem.value(found) < upper:
-            best, upper = found, problem.value(found)
-    return Location(best, min(bound + problem.constant, upper), finished, nodes)
+    found = (model.branch if model.hard else model.solve)(left, room)
+    if found.open is not None:
+        other = improved(problem.opening, problem.service, problem.outside, found.open)
+        if problem.value(other) < upper:
+            best, upper = other, problem.value(other)
+    bound = min(found.bound + problem.constant, upper)
+    return Location(best, bound, found.finished, found.nodes)
 
 
 @dataclass(frozen=True)
@@ -101,9 +106,43 @@ class _Model:
     clients: Indices  # not served for nothing by the base
     outside: Array  # cost of the best way that needs none of the places, inf if too dear
     links: tuple[Indices, Indices, Array]  # rows of places, rows of clients, cost
+    prices: Array  # multipliers of the clients
 
-    def solve(self, time_limit: float, room: float) -> tuple[Flags | None, float, bool, int]:
-        """Best set found, a bound for sets better than the known one, whether done, nodes."""
+    @property
+    def hard(self) -> bool:
+        """Whether a linear relaxation is not the way."""
+        far = self.known - self.least > _FAR * (self.known - self.fixed)
+        _, client, price = self.links
+        order = np.lexsort((price, client))
+        return far and int(_levels(client[order], price[order]).sum()) > _LINKS
+
+    def branch(self, time_limit: float, room: float) -> Branching:
+        """Best set found, by multipliers alone."""
+        row, column, price = self.links
+        service = np.full((len(self.places), len(self.clients)), np.inf)
+        service[row, column] = price
+        service[self.places[:, None] == self.clients] = 0.0
+        found = branch(
+            self.opening,
+            service,
+            self.outside,
+            self.prices,
+            known=self.known - self.fixed,
+            room=room,
+            time_limit=time_limit,
+        )
+        places = self.base.copy()
+        if found.open is not None:
+            places[self.places] = found.open
+        return Branching(
+            None if found.open is None else places,
+            max(self.least, found.bound + self.fixed),
+            found.finished,
+            found.nodes,
+        )
+
+    def solve(self, time_limit: float, room: float) -> Branching:
+        """Best set found, by HiGHS."""
         cover, bound, cost = self._matrices()
         scale = _SCALE / max(float(cost.max()), 1e-300)
         found = milp(
@@ -120,13 +159,13 @@ class _Model:
             },
         )
         if found.status == 2:  # every set left out is no better, and no other is possible
-            return None, self.known, True, 0
+            return Branching(None, self.known, True, 0)
         proven = -np.inf if found.mip_dual_bound is None else found.mip_dual_bound / scale
         places = None
         if found.x is not None:
             places = self.base.copy()
             places[self.places] = found.x[: len(self.places)] > 0.5
-        return (
+        return Branching(
             places,
             max(self.least, proven + self.fixed),
             found.status == 0,
@@ -138,8 +177,7 @@ class _Model:
         order = np.lexsort((price, client))
         place, client, price = place[order], client[order], price[order]
         # Links of one client at one cost are one variable: with many ties there are few.
-        new = np.ones(len(price), dtype=bool)
-        new[1:] = (np.diff(client) != 0) | (np.diff(price) != 0)
+        new = _levels(client, price)
         level = np.cumsum(new) - 1
         p, g = len(self.places), int(new.sum())
         spare = np.flatnonzero(np.isfinite(self.outside))
@@ -159,6 +197,13 @@ class _Model:
         bound = sparse.csr_array((entries, where), shape=(g, size))
         cost = np.concatenate([self.opening, price[new], self.outside[spare]])
         return cover, bound, cost
+
+
+def _levels(client: Indices, price: Array) -> Flags:
+    """Which links, in this order, are not of the same client and cost as the one before."""
+    new = np.ones(len(price), dtype=bool)
+    new[1:] = (np.diff(client) != 0) | (np.diff(price) != 0)
+    return new
 
 
 def _reduced(problem: Problem, always: Flags, known: float, room: float) -> _Model:
@@ -191,6 +236,7 @@ def _reduced(problem: Problem, always: Flags, known: float, room: float) -> _Mod
         clients=clients,
         outside=np.where(spare - v[clients] < slack, spare, np.inf),
         links=(rows, columns, cost[rows, columns]),
+        prices=v[clients],
     )
 
 

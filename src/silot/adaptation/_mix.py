@@ -2,7 +2,7 @@ r"""What mixing several sources adds to a target's cost, :math:`m_j(\alpha_j)`."
 
 from __future__ import annotations
 
-from typing import get_args
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -10,6 +10,8 @@ from ..errors import InputError
 from ._order import Indices
 from .costs import MIXINGS, Array, LinkCosts, Mixing
 
+# What a plan may have been made for: coverage has its own solver, and no mixing.
+Objective = Mixing | Literal["coverage"]
 _NEEDS = {"variance": "labelled", "ambiguity": "disagreement", "mmd": "kernel"}
 
 
@@ -49,6 +51,22 @@ def mixing_cost(weights: Array, j: int, costs: LinkCosts, mixing: Mixing) -> flo
         square = a @ gram_around(costs.kernel, j, used) @ a
         return scale * float(np.sqrt(max(square, 0.0)))
     return 0.0
+
+
+def check_classes(costs: LinkCosts) -> tuple[Array, Array]:
+    """Class shares and errors, refused when the costs do not have them."""
+    if costs.shares is None or costs.class_errors is None:
+        raise InputError(
+            "links by coverage need LinkCosts(shares=..., class_errors=...), which were not given.",
+            code="coverage-data",
+        )
+    return costs.shares, costs.class_errors
+
+
+def coverage_cost(weights: Array, j: int, costs: LinkCosts) -> float:
+    r"""Expected error at target j, :math:`\sum_c \pi_{jc} \min_{i: a_i > 0} e_{ijc}`."""
+    shares, errors = check_classes(costs)
+    return float(shares[j] @ errors[weights > 0, j].min(axis=0))
 
 
 def gram_around(kernel: Array, j: int, used: Indices) -> Array:

@@ -48,6 +48,8 @@ def reordered(costs: LinkCosts, order: Indices) -> LinkCosts:
         if costs.disagreement is None
         else costs.disagreement[np.ix_(order, order, order)],
         kernel=None if costs.kernel is None else costs.kernel[square],
+        shares=None if costs.shares is None else costs.shares[order],
+        class_errors=None if costs.class_errors is None else costs.class_errors[square],
         mixing_scale=costs.mixing_scale,
     )
 

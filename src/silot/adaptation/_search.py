@@ -7,8 +7,6 @@ import numpy as np
 from ..results.links import Flags
 from .costs import Array
 
-_PATIENCE = 20
-
 
 def improved(opening: Array, service: Array, outside: Array, start: Flags) -> Flags:
     """Open, close or exchange one place as long as the best such move pays.
@@ -62,28 +60,37 @@ def _two_nearest(c: Array, outside: Array, places: Flags) -> tuple[Array, Array,
 
 
 def multipliers(
-    opening: Array, service: Array, outside: Array, known: float, *, steps: int
+    opening: Array,
+    service: Array,
+    outside: Array,
+    known: float,
+    *,
+    steps: int,
+    start: Array | None = None,
+    pace: float = 1.0,
+    patience: int = 20,
+    shrink: float = 0.5,
 ) -> tuple[float, Array]:
     r"""Best bound found by subgradients, and its multipliers.
 
     For any prices :math:`v_j \le u_j` that devices pay for being served,
     :math:`\sum_j v_j + \sum_i \min(0, f_i - \sum_j \max(0, v_j - c_ij))` is at most the cost of
-    every set of places.
+    every set of places. After ``patience`` steps without a better bound they become shorter.
     """
-    ceiling = np.where(np.isfinite(outside), outside, np.inf)
-    v = np.minimum(np.sort(service, axis=0)[: min(3, len(service))].max(axis=0), ceiling)
+    v = np.minimum(_third_cheapest(service) if start is None else start, outside)
     v = np.where(np.isfinite(v), v, 0.0)
-    best, prices, pace, stale = -np.inf, v, 1.0, 0
-    direction = np.zeros(len(v))
+    best, prices, stale = -np.inf, v, 0
+    direction = np.zeros_like(v)
+    saving = np.empty_like(service)
     for _ in range(steps):
-        value, slope = _dual(opening, service, v)
+        value, slope = _dual(opening, service, v, saving)
         if value > best:
             best, prices, stale = value, v, 0
         else:
             stale += 1
-        if stale >= _PATIENCE:
-            pace, stale, v = pace / 2.0, 0, prices
-            direction = np.zeros(len(v))
+        if stale >= patience:
+            pace, stale, v = pace * shrink, 0, prices
+            direction = np.zeros_like(v)
             if pace < 1e-3:
                 break
             continue
@@ -92,15 +99,20 @@ def multipliers(
         if norm == 0.0 or value >= known:
             break
         step = pace * (1.01 * max(known - value, 1e-9 * abs(known))) / norm
-        v = np.minimum(np.maximum(v + step * direction, 0.0), ceiling)
+        v = np.minimum(np.maximum(v + step * direction, 0.0), outside)
     return best, prices
 
 
-def _dual(opening: Array, service: Array, v: Array) -> tuple[float, Array]:
-    saving = v - service
-    reduced = reduced_opening(opening, service, v)
+def _third_cheapest(service: Array) -> Array:
+    return np.sort(service, axis=0)[: min(3, len(service))].max(axis=0)
+
+
+def _dual(opening: Array, service: Array, v: Array, saving: Array) -> tuple[float, Array]:
+    np.subtract(v, service, out=saving)  # in place: this is nearly all of the time
+    np.maximum(saving, 0.0, out=saving)
+    reduced = opening - saving.sum(axis=1)
     pays = reduced < 0
-    served = (saving[pays] > 0).sum(axis=0)
+    served = np.count_nonzero(saving[pays], axis=0)
     return float(v.sum() + reduced[pays].sum()), 1.0 - served
 
 

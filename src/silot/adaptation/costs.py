@@ -61,6 +61,12 @@ class LinkCosts:
     kernel
         Shape (N, N): inner products of the devices' mean embeddings, positive semidefinite, for
         ``mixing="mmd"``.
+    shares
+        Shape (N, C): class proportions of every device, rows summing to 1, for
+        ``solve_coverage``.
+    class_errors
+        Shape (N, N, C): expected error of source i on class c of device j, in [0, 1], for
+        ``solve_coverage``.
     mixing_scale
         Factor of what mixing adds: c of the variance, the error per unit of MMD, or the share
         of the ambiguity.
@@ -68,7 +74,7 @@ class LinkCosts:
     Raises
     ------
     InputError
-        NaN, negative energy or scale, ``-inf`` anywhere.
+        NaN, negative energy or scale, ``-inf`` anywhere, shares or errors of classes out of range.
     MismatchError
         Arrays of sizes that do not fit together, fewer than two devices, doubled names.
 
@@ -88,6 +94,8 @@ class LinkCosts:
     labelled: Array | None
     disagreement: Array | None
     kernel: Array | None
+    shares: Array | None
+    class_errors: Array | None
     mixing_scale: float
 
     def __init__(
@@ -102,6 +110,8 @@ class LinkCosts:
         labelled: npt.ArrayLike | None = None,
         disagreement: npt.ArrayLike | None = None,
         kernel: npt.ArrayLike | None = None,
+        shares: npt.ArrayLike | None = None,
+        class_errors: npt.ArrayLike | None = None,
         mixing_scale: float = 1.0,
     ) -> None:
         costs = _numbers(source, "source")
@@ -123,6 +133,10 @@ class LinkCosts:
             if disagreement is None
             else _numbers(disagreement, "disagreement"),
             "kernel": None if kernel is None else _numbers(kernel, "kernel"),
+            "shares": None if shares is None else _numbers(shares, "shares"),
+            "class_errors": None
+            if class_errors is None
+            else _numbers(class_errors, "class_errors"),
             "mixing_scale": _scale(mixing_scale),
         }
         if (fields["energy"] < 0).any():
@@ -132,6 +146,7 @@ class LinkCosts:
             if fields[name] is not None:
                 _checked(fields[name], name, shape)
         _check_mixing(fields)
+        _check_classes(fields["shares"], fields["class_errors"], n)
         for name, value in fields.items():
             if isinstance(value, np.ndarray):
                 value.setflags(write=False)
@@ -250,3 +265,27 @@ def _check_mixing(fields: dict[str, Any]) -> None:
             raise InputError("kernel is not symmetric.", code="costs-symmetry")
         if np.linalg.eigvalsh(kernel).min() < -1e-8 * scale:
             raise InputError("kernel is not positive semidefinite.", code="costs-kernel")
+
+
+def _check_classes(shares: Array | None, errors: Array | None, n: int) -> None:
+    if shares is None and errors is None:
+        return
+    if shares is None or errors is None:
+        raise MismatchError(
+            "one of shares and class_errors was given without the other.", code="coverage-shape"
+        )
+    classes = shares.shape[1] if shares.ndim == 2 else 0
+    if shares.shape != (n, classes) or errors.shape != (n, n, classes) or not classes:
+        raise MismatchError(
+            f"shares have shape {shares.shape} and class_errors {errors.shape}; ({n}, C) and "
+            f"({n}, {n}, C) are needed.",
+            code="coverage-shape",
+        )
+    sound = np.isfinite(shares).all() and np.isfinite(errors).all()
+    if not sound or (shares < 0).any() or (errors < 0).any() or (errors > 1).any():
+        raise InputError(
+            "shares or errors of classes are not finite, negative, or above 1.",
+            code="coverage-range",
+        )
+    if np.abs(shares.sum(axis=1) - 1.0).max() > 1e-6:
+        raise InputError("class shares of a device do not sum to 1.", code="coverage-range")

@@ -9,21 +9,20 @@ import numpy.typing as npt
 from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import coo_array
 
-from ..errors import InputError, MismatchError, SolverError
-from ..results.links import LinkPlan, LinkTerms
+from ..errors import InputError, SolverError
+from ..results.links import Flags, LinkPlan
 from ..transport._check import real
 from ._errors import NoEligibleSource
+from ._mix import check_classes
 from .costs import Array, LinkCosts
+from .evaluate import make_plan, terms_of
 
-Flags = npt.NDArray[np.bool_]
 # Classes a target all but lacks need no source.
 _NO_SHARE = 1e-9
 
 
 def solve_coverage(
     costs: LinkCosts,
-    shares: npt.ArrayLike,
-    errors: npt.ArrayLike,
     *,
     budget: float | None = None,
     time_limit: float = 60.0,
@@ -49,11 +48,8 @@ def solve_coverage(
     Parameters
     ----------
     costs
-        Energy, source costs, scales and eligibility; ``transfer`` only bars links (``inf``).
-    shares
-        Shape (N, C): class proportions :math:`\pi` of every device, rows summing to 1.
-    errors
-        Shape (N, N, C): expected error of source i on class c of device j, in [0, 1].
+        The network, with class proportions :math:`\pi` (``shares``) and expected errors of
+        source i on class c of device j (``class_errors``); ``transfer`` only bars links (``inf``).
     budget
         Largest share of the energy of all links that may be used; ``None`` for no limit.
     time_limit
@@ -70,23 +66,26 @@ def solve_coverage(
     ------
     NoEligibleSource
         No device may be a source.
-    InputError, MismatchError
-        Arrays that do not fit, a target nobody may reach.
+    InputError
+        Costs without shares and errors of classes, a target nobody may reach.
     SolverError
         No plan was found within the time.
 
     Examples
     --------
     >>> energy = [[0, 1, 1], [1, 0, 1], [1, 1, 0]]
-    >>> costs = LinkCosts([0, 0, 1], energy, energy, phi=(1, 1, 0.1), eligible=[True, True, False])
     >>> errors = np.ones((3, 3, 2))
     >>> errors[0, :, 0] = errors[1, :, 1] = 0.0
-    >>> plan = solve_coverage(costs, [[1, 0], [0, 1], [0.5, 0.5]], errors)
+    >>> costs = LinkCosts(
+    ...     [0, 0, 1], energy, energy, phi=(1, 1, 0.1), eligible=[True, True, False],
+    ...     shares=[[1, 0], [0, 1], [0.5, 0.5]], class_errors=errors,
+    ... )
+    >>> plan = solve_coverage(costs)
     >>> plan.links
     (('0', '2', 0.5), ('1', '2', 0.5))
     """
     began = time.perf_counter()
-    wanted, expected = _checked(shares, errors, costs.size)
+    wanted, expected = check_classes(costs)
     if budget is not None and not real(budget, "budget", "option-budget") > 0:
         raise InputError(f"budget is {budget}; a share above 0 is needed.", code="option-budget")
     if not costs.eligible.any():
@@ -104,21 +103,7 @@ def solve_coverage(
     if found is None:
         raise SolverError("no plan was found within the time. Raise time_limit.", code="links-time")
     sources, links, bound = found
-    return _plan(costs, wanted, expected, sources, links, bound, gap, began)
-
-
-def coverage_terms(
-    costs: LinkCosts, shares: Array, errors: Array, sources: Flags, links: Flags
-) -> LinkTerms:
-    """The objective of ``solve_coverage``, from who is a source and which links there are."""
-    source, transfer, energy = costs.phi
-    targets = np.flatnonzero(~sources)
-    best = np.where(links[:, targets, None], errors[:, targets], np.inf).min(axis=0)
-    return LinkTerms(
-        source=source * float(costs.source[sources].sum()),
-        transfer=transfer * float((shares[targets] * best).sum()) if len(targets) else 0.0,
-        energy=energy * float(costs.energy[links].sum()),
-    )
+    return _plan(costs, sources, links, bound, gap, began)
 
 
 class _Program:
@@ -213,58 +198,25 @@ class _Program:
 
 
 def _plan(
-    costs: LinkCosts,
-    shares: Array,
-    errors: Array,
-    sources: Flags,
-    links: Flags,
-    bound: float,
-    gap: float,
-    began: float,
+    costs: LinkCosts, sources: Flags, links: Flags, bound: float, gap: float, began: float
 ) -> LinkPlan:
-    terms = coverage_terms(costs, shares, errors, sources, links)
-    total = terms.total
-    left = max(0.0, total - bound) / max(1.0, abs(total))
-    optimal = left <= max(gap, 1e-6)
-    counts = np.maximum(links.sum(axis=0), 1)
-    return LinkPlan(
-        names=costs.names,
-        psi=np.where(sources, 0, 1).astype(np.int64),
-        alpha=links / counts,
-        objective=total,
-        terms=terms,
-        lower_bound=min(bound, total),
-        gap=left,
-        status="proven optimal"
-        if optimal
-        else f"stopped by the time limit: the best plan may be {left:.2%} better. Raise time_limit",
-        optimal=optimal,
-        seconds=time.perf_counter() - began,
+    psi = np.where(sources, 0, 1).astype(np.int64)
+    alpha = links / np.maximum(links.sum(axis=0), 1)
+    total = terms_of(psi, alpha, costs, mixing="coverage").total
+    left, tolerance = max(0.0, total - bound) / max(1.0, abs(total)), max(gap, 1e-6)
+    return make_plan(
+        psi,
+        alpha,
+        costs,
         method="coverage",
         mixing="coverage",
-        energy=float(costs.energy[links].sum()),
+        status="proven optimal"
+        if left <= tolerance
+        else f"stopped by the time limit: the best plan may be {left:.2%} better. Raise time_limit",
+        lower_bound=bound,
+        tolerance=tolerance,
+        seconds=time.perf_counter() - began,
     )
-
-
-def _checked(shares: npt.ArrayLike, errors: npt.ArrayLike, size: int) -> tuple[Array, Array]:
-    wanted = np.asarray(shares, dtype=np.float64)
-    expected = np.asarray(errors, dtype=np.float64)
-    classes = wanted.shape[1] if wanted.ndim == 2 else 0
-    if wanted.shape != (size, classes) or expected.shape != (size, size, classes) or not classes:
-        raise MismatchError(
-            f"shares have shape {wanted.shape} and errors {expected.shape}; ({size}, C) and "
-            f"({size}, {size}, C) are needed.",
-            code="coverage-shape",
-        )
-    sound = np.isfinite(wanted).all() and np.isfinite(expected).all()
-    if not sound or (wanted < 0).any() or (expected < 0).any() or (expected > 1).any():
-        raise InputError(
-            "shares or errors of classes are not finite, negative, or above 1.",
-            code="coverage-range",
-        )
-    if np.abs(wanted.sum(axis=1) - 1.0).max() > 1e-6:
-        raise InputError("class shares of a device do not sum to 1.", code="coverage-range")
-    return wanted, expected
 
 
 def _table(

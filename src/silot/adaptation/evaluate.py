@@ -11,7 +11,7 @@ import numpy.typing as npt
 from ..errors import InputError, MismatchError
 from ..results.links import LinkPlan, LinkTerms
 from ._errors import NoEligibleSource
-from ._mix import check_mixing, mixing_cost
+from ._mix import Objective, check_classes, check_mixing, coverage_cost, mixing_cost
 from ._order import canonical_order
 from .costs import Array, LinkCosts, Mixing
 
@@ -24,7 +24,7 @@ def terms_of(
     alpha: npt.ArrayLike,
     costs: LinkCosts,
     *,
-    mixing: Mixing = "none",
+    mixing: Objective = "none",
     unserved_cost: float | None = None,
 ) -> LinkTerms:
     r"""Parts of the exact objective of a plan.
@@ -46,7 +46,8 @@ def terms_of(
     costs
         The network.
     mixing
-        What mixing sources adds, :math:`m_j`.
+        What mixing sources adds, :math:`m_j`; ``"coverage"`` for the objective of
+        ``solve_coverage``, which has another term of transfer.
     unserved_cost
         Cost u of a target without a model; ``None`` when every target must have one.
 
@@ -65,22 +66,27 @@ def terms_of(
     >>> terms_of([0, 1], [[0, 1], [0, 0]], costs).total
     14.0
     """
-    check_mixing(mixing, costs)
+    if mixing == "coverage":
+        check_classes(costs)
+    else:
+        check_mixing(mixing, costs)
     unserved_cost = checked_unserved(unserved_cost)
     check_plan(psi, alpha, costs, unserved=unserved_cost is not None)
     kinds, weights = np.asarray(psi), np.asarray(alpha, dtype=np.float64)
     active = weights > 0
     source, transfer, energy = costs.phi
-    mixed = sum(
-        mixing_cost(weights[:, j], int(j), costs, mixing)
-        for j in np.flatnonzero(active.any(axis=0))
-    )
+    moved, mixed = float(weights[active] @ costs.transfer[active]), 0.0
+    served = np.flatnonzero(active.any(axis=0)).tolist()
+    if mixing == "coverage":
+        moved = sum(coverage_cost(weights[:, j], j, costs) for j in served)
+    else:
+        mixed = sum(mixing_cost(weights[:, j], j, costs, mixing) for j in served)
     left = int(np.sum(kinds == 1) - np.sum(weights.sum(axis=0) > 0.5))
     return LinkTerms(
         source=source * float(costs.source[kinds == 0].sum()),
-        transfer=transfer * float(weights[active] @ costs.transfer[active]),
+        transfer=transfer * moved,
         energy=energy * float(costs.energy[active].sum()),
-        mixing=transfer * float(mixed),
+        mixing=transfer * mixed,
         unserved=left * unserved_cost if unserved_cost is not None else 0.0,
     )
 
@@ -95,7 +101,7 @@ def evaluate(plan: LinkPlan, costs: LinkCosts) -> float:
     plan
         Of any method.
     costs
-        The network it is a plan for.
+        The network it is a plan for, with the data of its objective.
 
     Returns
     -------
@@ -104,7 +110,8 @@ def evaluate(plan: LinkPlan, costs: LinkCosts) -> float:
     Raises
     ------
     InputError, MismatchError
-        A plan that breaks a constraint by more than 1e-9, or lists other devices.
+        A plan that breaks a constraint by more than 1e-9, or lists other devices; costs without
+        the data of the plan's objective.
 
     Examples
     --------
@@ -123,7 +130,7 @@ def evaluate(plan: LinkPlan, costs: LinkCosts) -> float:
         plan.psi,
         plan.alpha,
         costs,
-        mixing=cast("Mixing", plan.mixing),  # checked there
+        mixing=cast("Objective", plan.mixing),  # checked there
         unserved_cost=plan.details.get("unserved_cost"),
     ).total
 
@@ -294,7 +301,7 @@ def make_plan(
     *,
     method: str,
     status: str,
-    mixing: Mixing = "none",
+    mixing: Objective = "none",
     allow_unserved: float | None = None,
     lower_bound: float = -np.inf,
     tolerance: float = TOLERANCE,

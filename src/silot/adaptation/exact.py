@@ -35,7 +35,8 @@ def solve_exact(
         \quad\text{s.t.}\quad y_j + \sum_i x_{ij} = 1,\; x_{ij} \le y_i,\; y_i \in \{0, 1\}
 
     Local search finds a plan, Lagrange multipliers bound all others and leave out what no better
-    plan can use, and HiGHS solves what is left.
+    plan can use, and HiGHS solves what is left; where that is much and the bound is poor, branch
+    and bound with multipliers does.
 
     Parameters
     ----------
@@ -70,8 +71,9 @@ def solve_exact(
     Notes
     -----
     *Who can teach whom* (ST-LF), eq. 11 to 16, with the missing
-    :math:`\alpha_{ij} \le 1 - \psi_i`. Random networks where training costs far more than links
-    differ are the hard ones: above some 100 devices the time limit may end the search.
+    :math:`\alpha_{ij} \le 1 - \psi_i`. The hard networks are random ones without energy in which
+    training costs one to two times what links differ by: above some 150 devices the time limit
+    may end the search.
 
     Examples
     --------

@@ -126,7 +126,11 @@ def match(
         raise InputError("ridge must be positive, domain_weight 0 or more.", code="option-matching")
     rows, columns = np.nonzero(numbers > 0)
     if len(rows) == 0:
-        raise InputError("no device tells the mean of any class.", code="labels-absent")
+        raise InputError(
+            "no device tells the mean of any class: classes are too small for so many features. "
+            "Give fewer features, or more labels.",
+            code="labels-absent",
+        )
     trained = numbers if labelled is None else np.asarray(labelled)
     if trained.shape != numbers.shape or (trained < numbers).any():
         raise MismatchError(

@@ -83,6 +83,12 @@ def links(
             "is served. Use method='exact'.",
             code="gp-objective",
         )
+    if gap:
+        raise InputError(
+            "method='gp' proves no bound, so no gap can end it. Leave gap out, or use "
+            "method='exact'.",
+            code="gp-objective",
+        )
     from .gp import solve_gp
 
     return solve_gp(known, seed=seed, time_limit=time_limit, **options)

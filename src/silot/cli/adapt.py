@@ -19,10 +19,8 @@ from ..results.adaptation import Adaptation
 from .audit import shape_of
 from .console import OUT, save_transcript, show_rows
 from .devices import (
-    DivergenceChoice,
     DivergenceOption,
     EnergyOption,
-    ModelChoice,
     ModelOption,
     ShapeOption,
     UnlabelledOption,
@@ -39,7 +37,6 @@ from .options import (
     given,
 )
 from .plans import (
-    ConstantsChoice,
     ConstantsOption,
     GapOption,
     LinkMethod,
@@ -127,12 +124,12 @@ def adapt_command(
     label_column: LabelColumnOption = None,
     columns: ColumnsOption = None,
     unlabelled: UnlabelledOption = None,
-    model: ModelOption = ModelChoice.mlp,
+    model: ModelOption = None,
     shape: ShapeOption = None,
     iterations: Annotated[
         int | None, typer.Option(min=1, help="Steps of training at a device. Default: 300.")
     ] = None,
-    divergence: DivergenceOption = DivergenceChoice.mmd,
+    divergence: DivergenceOption = None,
     energy: EnergyOption = None,
     report: ReportOption = None,
     save: Annotated[
@@ -146,7 +143,6 @@ def adapt_command(
     check_outputs(report, save, transcript)
     if save is not None and save.suffix != ".npz":
         raise FileError(f"{save.name} is no .npz file. Give --save NAME.npz.", code="file-kind")
-    _check_objective(objective, method, budget, constants)
     files, tests = evaluation_files(devices, test)
     if len(files) < 2:
         raise InputError(
@@ -159,8 +155,6 @@ def adapt_command(
         unlabelled=unlabelled,
         network=energy,
         tests=tests,
-        model=model.value,
-        divergence=divergence.value,
         objective=objective.value,
         mixing=mixing.value,
         method=method.value,
@@ -171,6 +165,8 @@ def adapt_command(
         seed=seed,
         **given(
             phi=phi,
+            model=None if model is None else model.value,
+            divergence=None if divergence is None else divergence.value,
             prior=None if prior is None else prior.value,
             budget=budget,
             iterations=iterations,
@@ -194,26 +190,6 @@ def adapt_command(
     for what, path in (("report", report), ("models", save)):
         if path is not None:
             OUT.print(f"{what} in {path}", highlight=False, markup=False, soft_wrap=True)
-
-
-def _check_objective(
-    objective: ObjectiveChoice,
-    method: LinkMethod,
-    budget: float | None,
-    constants: ConstantsChoice | None,
-) -> None:
-    """Refuse options that the objective has no use for."""
-    coverage, bound = ObjectiveChoice.coverage, ObjectiveChoice.bound
-    for useless, option, needed in (
-        (objective is coverage and method is LinkMethod.gp, "--method gp", "matched or bound"),
-        (objective is not coverage and budget is not None, "--budget", "coverage"),
-        (objective is not bound and constants is not None, "--constants", "bound"),
-    ):
-        if useless:
-            raise InputError(
-                f"{option} is for --objective {needed}. Leave it out, or give that.",
-                code="option-objective",
-            )
 
 
 def _rows(found: Adaptation) -> dict[str, str]:

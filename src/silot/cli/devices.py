@@ -19,8 +19,6 @@ from ..results.adaptation import Adaptation
 from .console import steps
 from .options import load_holders
 
-# Labels that stand for none, unless another one is named.
-_MARKERS = ("", "-1")
 _TEST = ".test."
 _FIELDS = ("rates_mbit", "power_dbm", "model_bits")
 
@@ -46,14 +44,15 @@ class DivergenceChoice(StrEnum):
 
 
 UnlabelledOption = Annotated[
-    str | None, typer.Option(help="Label that stands for none. Default: empty, or -1.")
+    str | None, typer.Option(help="Label that stands for none. Default: empty.")
 ]
-ModelOption = Annotated[ModelChoice, typer.Option(help="What devices train.")]
+ModelOption = Annotated[ModelChoice | None, typer.Option(help="What devices train. Default: mlp.")]
 ShapeOption = Annotated[
     str | None, typer.Option(help="Shape of a record as an image, such as 28x28, for a cnn.")
 ]
 DivergenceOption = Annotated[
-    DivergenceChoice, typer.Option(help="How it is measured how far apart data are.")
+    DivergenceChoice | None,
+    typer.Option(help="How it is measured how far apart data are. Default: mmd where it is used."),
 ]
 EnergyOption = Annotated[
     Path | None,
@@ -162,14 +161,13 @@ def _mapping(path: Path) -> dict[str, Any]:
 
 
 def _marker(loaded: Mapping[str, Measure]) -> str:
-    """The label that stands for none: an empty one or -1, whichever there is."""
+    """The empty label, unless another one may stand for none as well."""
     labels = {name for measure in loaded.values() if measure.names is not None
               for name in np.unique(measure.names).tolist()}  # fmt: skip
-    used = [marker for marker in _MARKERS if marker in labels]
-    if len(used) > 1:
+    if "-1" in labels:
         raise InputError(
-            "some records have an empty label and others -1. Use one of them, or name it with "
-            "--unlabelled.",
+            "some records have the label -1, which may be a class or stand for none. Give "
+            "--unlabelled=-1 if it stands for none, --unlabelled= if it is a class.",
             code="option-unlabelled",
         )
-    return used[0] if used else _MARKERS[0]
+    return ""

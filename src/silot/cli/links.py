@@ -16,10 +16,8 @@ from ..errors import InputError
 from .audit import shape_of
 from .console import OUT, progress_bar, show_rows
 from .devices import (
-    DivergenceChoice,
     DivergenceOption,
     EnergyOption,
-    ModelChoice,
     ModelOption,
     ShapeOption,
     UnlabelledOption,
@@ -76,9 +74,9 @@ def links_command(
     label_column: LabelColumnOption = None,
     columns: ColumnsOption = None,
     unlabelled: UnlabelledOption = None,
-    model: ModelOption = ModelChoice.mlp,
+    model: ModelOption = None,
     shape: ShapeOption = None,
-    divergence: DivergenceOption = DivergenceChoice.mmd,
+    divergence: DivergenceOption = None,
     energy: EnergyOption = None,
     report: ReportOption = None,
     seed: SeedOption = 0,
@@ -97,7 +95,7 @@ def links_command(
     chosen = given(phi=phi, constants=None if constants is None else constants.value)
     alone = len(network) == 1 and not network[0].name.lower().endswith(_DATA)
     if alone or any(path.suffix.lower() in _NETWORKS for path in network):
-        measured = (label_column, columns, unlabelled, shape, energy)
+        measured = (label_column, columns, unlabelled, shape, energy, model, divergence)
         if len(network) > 1 or any(option is not None for option in measured):
             raise InputError(
                 "a network file comes alone, and without options about data files.",
@@ -117,10 +115,12 @@ def links_command(
         columns=columns,
         unlabelled=unlabelled,
         network=energy,
-        model=model.value,
-        divergence=divergence.value,
         objective="bound",
-        **given(shape=None if shape is None else shape_of(shape)),
+        **given(
+            shape=None if shape is None else shape_of(shape),
+            model=None if model is None else model.value,
+            divergence=None if divergence is None else divergence.value,
+        ),
         **options,
         **chosen,
     )

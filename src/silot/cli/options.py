@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ..errors import InputError
+from ..errors import FileError, InputError
 from ..loading import load_measure
 from ..measure import Measure
 from .console import check_writable
@@ -90,9 +90,14 @@ def given(**options: Any) -> dict[str, Any]:
 
 def check_outputs(*paths: Path | None) -> None:
     """Raise before a long computation whose result could not be written."""
-    for path in paths:
-        if path is not None:
-            check_writable(path)
+    given_ = [path for path in paths if path is not None]
+    for path in given_:
+        check_writable(path)
+    if len({path.resolve() for path in given_}) < len(given_):
+        raise FileError(
+            "two results would be written to one file. Give each a path of its own.",
+            code="file-twice",
+        )
 
 
 def load_holders(

@@ -1,7 +1,7 @@
 """Holders, the questions they answer, and the runtimes that carry questions to them."""
 
 from .answer import Answer, Failure
-from .combinations import Disagreement, EvaluateCombination, TestModels
+from .combinations import Disagreement, EvaluateCombination
 from .disclosure import Disclosure
 from .divergences import (
     DomainErrors,
@@ -75,7 +75,6 @@ __all__ = [
     "SketchRecords",
     "SketchTree",
     "Spread",
-    "TestModels",
     "TrainDomain",
     "TrainModel",
     "Transcript",

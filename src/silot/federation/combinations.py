@@ -1,7 +1,7 @@
 """Questions about combinations of models: how far they agree, what they see, how good they are.
 
-Answers are statistics of all records. Still, whoever chooses the models can choose one that
-singles a record out, hence the level of even a single number.
+Answers are statistics of many records. Still, whoever brings the models along can bring ones
+that single a record out, answer by answer: all these questions are of level record.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Disagreement(Question):
     r"""Mean squared difference of models on the records: :math:`E |h_i(x) - h_k(x)|^2`, (S, S)."""
 
     kind: ClassVar[str] = "disagreement"
-    level: ClassVar[Disclosure] = Disclosure.AGGREGATE
+    level: ClassVar[Disclosure] = Disclosure.RECORD
 
     model: str
     parameters: Array
@@ -122,33 +122,12 @@ class EvaluateCombination(_AboutCombination, Evaluation):
     """
 
     kind: ClassVar[str] = "evaluate-combination"
-    level: ClassVar[Disclosure] = Disclosure.AGGREGATE
+    level: ClassVar[Disclosure] = Disclosure.RECORD
 
     def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
         records, codes = _truth(self, points, weights, labels)
         right = self.combination().probabilities(records).argmax(axis=1) == codes
-        return Answer(scalars={"accuracy": float(right.mean()), "records": len(records)})
-
-
-@dataclass(frozen=True, kw_only=True)
-class TestModels(AboutLabelled, Evaluation):
-    """Accuracy of every model on the holder's evaluation records."""
-
-    kind: ClassVar[str] = "test-models"
-    level: ClassVar[Disclosure] = Disclosure.AGGREGATE
-    __test__: ClassVar[bool] = False
-
-    model: str
-    parameters: Array
-
-    def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
-        spec = ModelSpec.from_text(self.model)
-        records, codes = _truth(self, points, weights, labels)
-        right = [
-            float((probabilities(spec, row, records).argmax(axis=1) == codes).mean())
-            for row in models_of(self.parameters)
-        ]
-        return Answer({"accuracies": np.array(right)}, {"records": len(records)})
+        return Answer(scalars={"accuracy": float(right.mean())})
 
 
 def _truth(
@@ -158,10 +137,11 @@ def _truth(
     if labels is None:
         raise InputError("the evaluation records have no labels.", code="labels-absent")
     used = (weights > 0) & (labels != question.unlabelled)
-    if not used.any():
-        raise InputError("no evaluation record has a label.", code="labels-absent")
+    if used.sum() < max(question.least, 1):
+        # The asker says which label stands for none, and could leave a single record.
+        raise InputError("too few evaluation records have a label.", code="labels-few")
     codes, _, _ = codes_of(labels, question.classes, len(points))
     return points[used], codes[used]
 
 
-register(Disagreement, EvaluateCombination, TestModels)
+register(Disagreement, EvaluateCombination)

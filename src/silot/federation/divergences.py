@@ -1,47 +1,65 @@
 """Questions about how far a device's records are from those of others.
 
-``least`` is the fewest records behind a number that is told: answers with more numbers than the
-records have, over ``least``, are refused, for then they could be solved for the records. A
-holder raises ``least`` to what its policy wants. It is a fence for one question, not a
-guarantee: answers to several, with other seeds, add up.
+``least`` is the fewest records behind a number that is told: so many of the heaviest weight must
+fit into the mass. Except for the two numbers a feature of ``Spread``, answers with
+more numbers than the records have, over ``least``, are cut short or refused too: they could be
+solved for the records. A holder raises ``least`` to what its policy wants. It is a fence for one
+question, not a guarantee: answers to several, with other seeds, add up.
+
+Questions that bring classifiers along are of level record all the same: whoever chooses a
+classifier chooses which records its answers are about. Training has no ``least``.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar, cast
 
 import numpy as np
 
 from ..errors import InputError, MismatchError, WireError
-from ..learning import ModelSpec, probabilities, train
+from ..learning import ModelSpec, probabilities, random_features, train
 from .answer import Answer
 from .disclosure import Disclosure
 from .question import Array, Codes, Names, Question, register
 
 MOST_FEATURES = 1 << 16
 MOST_DIRECTIONS = 4096
+# Of random features.
+MOST_SEED = 1 << 62
 _MOST_ITERATIONS = 100_000
+# Classifiers in one question: devices of one network that a device is compared with.
+_MOST_CLASSIFIERS = 4096
 _LEAST_PROBABILITY = 1e-12
+MOST_LOG_ODDS = -math.log(_LEAST_PROBABILITY)
 # Rows of features held at once.
 _CHUNK = 4096
 
 
 @dataclass(frozen=True, kw_only=True)
-class Spread(Question):
+class AboutMany(Question):
+    """A question with a fewest number of records that must stand behind what is told."""
+
+    least: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spread(AboutMany):
     """Mean and variance of every feature, and how many records of the heaviest weight fit."""
 
     kind: ClassVar[str] = "spread"
     level: ClassVar[Disclosure] = Disclosure.AGGREGATE
 
     def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
+        _many(self.least, weights)
         mean = weights @ points
         variance = weights @ (points - mean) ** 2
         return Answer({"mean": mean, "variance": variance}, {"records": _effective(weights)})
 
 
 @dataclass(frozen=True, kw_only=True)
-class MeanFeatures(Question):
+class MeanFeatures(AboutMany):
     r"""Mean of random Fourier features of the records.
 
     .. math:: \phi(x) = \sqrt{2 / D}\, [\cos(\omega_k^T x), \sin(\omega_k^T x)]_{k \le D / 2},
@@ -57,28 +75,22 @@ class MeanFeatures(Question):
     features: int
     bandwidth: float
     seed: int
-    least: int = 1
 
     def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
-        half, odd = divmod(self.features, 2)
-        _bounded(0 < half <= MOST_FEATURES // 2 and not odd and self.seed >= 0)
-        _bounded(0 < self.bandwidth < np.inf)
+        _bounded(0 < self.features <= MOST_FEATURES and self.features % 2 == 0)
+        _bounded(0 < self.bandwidth < np.inf and 0 <= self.seed <= MOST_SEED)
         _enough(self.features, self.least, points, weights)
-        drawn = np.random.default_rng([self.seed, 31]).standard_normal((points.shape[1], half))
-        total = np.zeros(2 * half)
+        mean = np.zeros(self.features)
         for first in range(0, len(points), _CHUNK):
             rows = slice(first, first + _CHUNK)
-            angles = (points[rows] / self.bandwidth) @ drawn
-            total[:half] += weights[rows] @ np.cos(angles)
-            total[half:] += weights[rows] @ np.sin(angles)
-        return Answer(
-            {"mean": total / half**0.5},
-            {"squares": float(weights @ weights), "dimension": points.shape[1]},
-        )
+            mean += weights[rows] @ random_features(
+                points[rows], features=self.features, bandwidth=self.bandwidth, seed=self.seed
+            )
+        return Answer({"mean": mean}, {"squares": float(weights @ weights)})
 
 
 @dataclass(frozen=True, kw_only=True)
-class ProjectedQuantiles(Question):
+class ProjectedQuantiles(AboutMany):
     r"""Quantile functions of projections on random directions, averaged over equal steps.
 
     .. math:: q_{lk} = K \int_{(k-1)/K}^{k/K} F_l^{-1}(u)\, du, \quad k = 1 \dots K
@@ -94,17 +106,11 @@ class ProjectedQuantiles(Question):
     directions: int
     quantiles: int
     seed: int
-    least: int = 1
 
     def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
         _bounded(0 < self.directions <= MOST_DIRECTIONS and self.seed >= 0)
         _bounded(0 < self.quantiles <= MOST_FEATURES)
         steps = min(self.quantiles, _effective(weights) // max(self.least, 1))
-        if steps < 1:
-            raise InputError(
-                f"a quantile needs {self.least} records; one record weighs more than that share.",
-                code="records-few",
-            )
         _enough(steps * self.directions, self.least, points, weights)
         projected = points @ public_directions(self.seed, self.directions, points.shape[1])
         return Answer({"quantiles": _step_means(projected.T, weights, steps)})
@@ -160,7 +166,7 @@ class TrainDomain(Question):
 
 
 @dataclass(frozen=True, kw_only=True)
-class _AboutDomains(Question):
+class _AboutDomains(AboutMany):
     """A question about domain classifiers, one a row, that a holder shares with others."""
 
     model: str
@@ -173,6 +179,7 @@ class _AboutDomains(Question):
         """Log odds of side 1, shape (classifiers, records), and the records' weights."""
         spec = ModelSpec.from_text(self.model)
         _check_rows(self.parameters, self.sides)
+        _enough(len(self.sides), self.least, points, weights)
         moved, masses = _moved(points, weights, self.centre, self.scale)
         odds = np.empty((len(self.sides), len(moved)))
         for row, parameters in enumerate(self.parameters):
@@ -183,24 +190,29 @@ class _AboutDomains(Question):
 
 @dataclass(frozen=True, kw_only=True)
 class DomainScores(_AboutDomains):
-    """Quantiles of the log odds of side 1, for each classifier."""
+    """Quantile functions of the log odds of side 1, averaged over equal steps.
+
+    Steps are ``quantiles``, or fewer where a step would hold less mass than ``least`` records,
+    or all classifiers together would have more numbers than the records, over ``least``.
+
+    Level record: log odds of a linear classifier are coordinates, and the finest steps are
+    records.
+    """
 
     kind: ClassVar[str] = "domain-scores"
-    level: ClassVar[Disclosure] = Disclosure.AGGREGATE
+    level: ClassVar[Disclosure] = Disclosure.RECORD
 
     quantiles: int
 
     def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
         _bounded(1 < self.quantiles <= MOST_FEATURES)
         odds, masses = self._log_odds(points, weights)
-        found = np.empty((len(odds), self.quantiles))
-        for row, line in enumerate(odds):
-            order = np.argsort(line, kind="stable")
-            share = np.cumsum(masses[order]) / masses.sum()
-            levels = np.linspace(0.0, 1.0, self.quantiles)
-            places = np.minimum(np.searchsorted(share, levels - 1e-12), len(line) - 1)
-            found[row] = line[order][places]
-        return Answer({"scores": found})
+        fewest = max(self.least, 1)
+        steps = min(self.quantiles, _effective(weights) // fewest)
+        if fewest > 1:
+            affordable = _effective(weights) * points.shape[1] // fewest
+            steps = min(steps, affordable // len(odds))
+        return Answer({"scores": _step_means(odds, masses, steps)})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -209,16 +221,18 @@ class DomainErrors(_AboutDomains):
 
     A record is taken for side 1 where its log odds exceed the classifier's entry of
     ``thresholds``.
+
+    Level record: enough classifiers that part space find where each record lies.
     """
 
     kind: ClassVar[str] = "domain-errors"
-    level: ClassVar[Disclosure] = Disclosure.AGGREGATE
+    level: ClassVar[Disclosure] = Disclosure.RECORD
 
     thresholds: Array
 
     def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
         _bounded(self.thresholds.shape == self.sides.shape)
-        _bounded(bool(np.isfinite(self.thresholds).all()))
+        _bounded(bool((np.abs(self.thresholds) <= MOST_LOG_ODDS).all()))
         odds, masses = self._log_odds(points, weights)
         above = odds - self.thresholds[:, None]
         # A classifier that cannot decide is wrong half of the time, whichever the side.
@@ -245,7 +259,16 @@ def _effective(weights: Array) -> int:
     return int(1.0 / float(weights.max()) + 1e-9)
 
 
+def _many(least: int, weights: Array) -> None:
+    if _effective(weights) < least:
+        raise InputError(
+            f"{least} records are needed behind a number; a record weighs more than that share.",
+            code="records-few",
+        )
+
+
 def _enough(numbers: int, least: int, points: Array, weights: Array) -> None:
+    _many(least, weights)
     held = _effective(weights) * points.shape[1]
     if least > 1 and numbers * least > held:
         raise InputError(
@@ -272,6 +295,7 @@ def _step_means(values: Array, weights: Array, steps: int) -> Array:
 
 def _check_rows(parameters: Array, sides: Codes) -> None:
     fits = parameters.ndim == 2 and sides.shape == (len(parameters),)
+    fits = fits and 0 < len(sides) <= _MOST_CLASSIFIERS
     _bounded(fits and bool(np.isin(sides, (0, 1)).all()) and bool(np.isfinite(parameters).all()))
 
 

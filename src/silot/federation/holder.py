@@ -18,7 +18,7 @@ from ..privacy.ledger import BudgetError, Ledger
 from ..privacy.mechanism import noise_for
 from .answer import Answer, Array, Failure, decode_reply, encode_reply, with_charge
 from .combinations import Evaluation
-from .divergences import MeanFeatures, ProjectedQuantiles
+from .divergences import AboutMany
 from .hypotheses import AboutLabelled
 from .labelled import ClassSizes
 from .policy import Memory, Policy
@@ -116,7 +116,7 @@ class Holder:
         # How many records there are is for the noise of a release to hide, not for a rule to tell.
         records = sys.maxsize if isinstance(question, Release) else self._records
         if isinstance(question, Evaluation) and self._evaluation is not None:
-            records = self._evaluation.size
+            records = int((self._evaluation.weights > 0).sum())
         code = self.policy.refusal(question, records, memory, self._share)
         return None if code is None else Failure(code, "refused")
 
@@ -149,7 +149,7 @@ class Holder:
     def _compute(self, question: Question) -> Answer:
         if isinstance(question, Interpolate) and self.policy.bare(question):
             question = dataclasses.replace(question, scalars=False)
-        if isinstance(question, ClassSizes | MeanFeatures | ProjectedQuantiles | AboutLabelled):
+        if isinstance(question, ClassSizes | AboutMany | AboutLabelled):
             least = max(question.least, self.policy.minimum_records)
             question = dataclasses.replace(question, least=least)
         if isinstance(question, Evaluation):

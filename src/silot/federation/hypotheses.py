@@ -62,6 +62,10 @@ class AboutLabelled(Question):
             raise InputError("no record has a label of a known class.", code="labels-absent")
         return points[used], codes[used]
 
+    def _enough(self, records: int) -> int:
+        """A number of records, or 0 where they are too few to tell of."""
+        return records if records >= max(self.least, 1) else 0
+
     def _told(self, codes: Codes) -> Codes:
         """How many records each class has; 0 where they are too few to tell."""
         counts = np.bincount(codes, minlength=len(decode_classes(self.classes)))
@@ -72,8 +76,10 @@ class AboutLabelled(Question):
 class CountLabelled(AboutLabelled):
     """How many records have a label, how many have none, and how wide they are.
 
-    Without ``classes`` the holder names its own. ``centre`` and ``variance`` are the mean of all
-    numbers of all records, and the sum of the features' variances.
+    Classes of fewer than ``least`` records count as absent, and as few without a label as none:
+    it is the asker who says which label stands for none. Without ``classes`` the holder names
+    its own. ``centre`` and ``variance`` are the mean of all numbers of all records, and the sum
+    of the features' variances.
     """
 
     kind: ClassVar[str] = "count-labelled"
@@ -93,7 +99,7 @@ class CountLabelled(AboutLabelled):
         records = points[used]
         scalars: dict[str, Scalar] = {
             "labelled": int(counts.sum()),
-            "unlabelled": int(used.sum() - sizes.sum()),
+            "unlabelled": self._enough(int(used.sum() - sizes.sum())),
             "dimension": points.shape[1],
             "centre": float(records.mean()),
             "variance": float(records.var(axis=0).sum()),
@@ -147,7 +153,7 @@ class TrainModel(AboutLabelled):
         found = train(spec, start, records, codes, **options)
         wrong = probabilities(spec, found, records).argmax(axis=1) != codes
         arrays: dict[str, Array] = {"parameters": found}
-        scalars: dict[str, Scalar] = {"error": float(wrong.mean()), "records": len(records)}
+        scalars: dict[str, Scalar] = {"error": float(wrong.mean())}
         if self.folds > 1 and len(records) > 1:
             folds = min(self.folds, len(records))
             told = cross_predictions(spec, start, records, codes, folds=folds, **options)
@@ -166,11 +172,15 @@ class TrainModel(AboutLabelled):
 
 @dataclass(frozen=True, kw_only=True)
 class ClassFeatures(AboutLabelled):
-    """Means of random features: of all records, and of the labelled ones class by class.
+    """Means of random features: of the records, and of the labelled ones class by class.
 
     ``means`` has a row a class, of zeros where ``counts`` is 0. A class tells fewer numbers than
     its records have, over ``least``, or none: more could be solved for the records. That is a
     fence for one question; answers with other seeds add up.
+
+    ``mean`` is of all records; only, where all labels too rare to be told of have too few records
+    even together, these are left out, for the difference would tell them. Which labels are rare
+    is the holder's to say, whatever classes are asked about.
     """
 
     kind: ClassVar[str] = "class-features"
@@ -183,8 +193,10 @@ class ClassFeatures(AboutLabelled):
     def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
         used = weights > 0
         records = points[used]
+        names = np.zeros(len(records), dtype=np.str_) if labels is None else labels[used]
         fewest = self.least * self.features / points.shape[1] if self.least > 1 else 1.0
-        if len(records) < fewest:
+        shown = _shown(names, fewest)
+        if not shown.any():
             raise InputError(
                 f"{self.features} numbers are too many for the records.", code="answer-fine"
             )
@@ -194,7 +206,6 @@ class ClassFeatures(AboutLabelled):
         known = len(decode_classes(self.classes))
         codes = np.full(len(records), known, dtype=np.int64)
         if labels is not None:
-            names = labels[used]
             found, _, _ = codes_of(names, self.classes, len(records))
             codes = np.where((found < known) & (names != self.unlabelled), found, known)
         counts = self._told(codes)[:known]
@@ -202,15 +213,25 @@ class ClassFeatures(AboutLabelled):
         means = np.zeros((known, self.features))
         for code in np.flatnonzero(counts):
             means[code] = lifted[codes == code].mean(axis=0)
-        return Answer({"mean": lifted.mean(axis=0), "means": means, "counts": counts})
+        return Answer({"mean": lifted[shown].mean(axis=0), "means": means, "counts": counts})
+
+
+def _shown(names: Names, fewest: float) -> npt.NDArray[np.bool_]:
+    """Records a mean may count: all, or all but those of rare labels, if these are few together."""
+    _, place, sizes = np.unique(names, return_inverse=True, return_counts=True)
+    common = sizes[place.ravel()] >= fewest
+    return common if (~common).sum() < fewest else np.ones(len(names), dtype=bool)
 
 
 @dataclass(frozen=True, kw_only=True)
 class FitDensity(AboutLabelled):
-    """Where the labelled records lie: a Gaussian a class on a public random projection."""
+    """Where the labelled records lie: a Gaussian a class on a public random projection.
+
+    Level record: beside the mean of all records it tells what rare classes hold.
+    """
 
     kind: ClassVar[str] = "fit-density"
-    level: ClassVar[Disclosure] = Disclosure.AGGREGATE
+    level: ClassVar[Disclosure] = Disclosure.RECORD
 
     model: str
     dimensions: int = 16

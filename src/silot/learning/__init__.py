@@ -4,7 +4,7 @@ from .combine import RULES, Combination, Rule, combine
 from .density import DensitySpec, check_density, fit_density, log_density
 from .features import random_features
 from .spec import KINDS, Kind, ModelSpec
-from .training import Training, cross_predictions, error_of, initial, probabilities, train
+from .training import Training, cross_predictions, initial, probabilities, train
 
 __all__ = [
     "KINDS",
@@ -18,7 +18,6 @@ __all__ = [
     "check_density",
     "combine",
     "cross_predictions",
-    "error_of",
     "fit_density",
     "initial",
     "log_density",

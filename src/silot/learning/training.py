@@ -170,7 +170,8 @@ def probabilities(spec: ModelSpec, parameters: npt.ArrayLike, points: npt.ArrayL
     Raises
     ------
     InputError, MismatchError
-        Parameters or records that do not fit the architecture.
+        Parameters or records that do not fit the architecture, or are so large that outputs
+        are not finite (``model-outputs``).
     ExtraError
         A cnn, and torch is not installed.
 
@@ -180,23 +181,18 @@ def probabilities(spec: ModelSpec, parameters: npt.ArrayLike, points: npt.ArrayL
     >>> probabilities(spec, initial(spec, 0), [[3.0]])
     array([[0.5, 0.5]])
     """
-    found = _backend(spec).probabilities(spec, _parameters(spec, parameters), _inputs(spec, points))
-    return np.asarray(found, dtype=np.float64)
-
-
-def error_of(
-    spec: ModelSpec, parameters: npt.ArrayLike, points: npt.ArrayLike, codes: npt.ArrayLike
-) -> float:
-    """Share of records whose most probable class is not theirs.
-
-    Examples
-    --------
-    >>> spec = ModelSpec("logistic", (1,), 2)
-    >>> error_of(spec, [1.0, 0.0], [[-2.0], [2.0]], [0, 0])
-    0.5
-    """
-    found = probabilities(spec, parameters, points)
-    return float((found.argmax(axis=1) != _codes(spec, codes, len(found))).mean())
+    values = _parameters(spec, parameters)
+    records = _inputs(spec, points)
+    # What overflows is refused below.
+    with np.errstate(over="ignore", invalid="ignore"):
+        found = np.asarray(_backend(spec).probabilities(spec, values, records), dtype=np.float64)
+    if not np.isfinite(found).all():
+        raise InputError(
+            "outputs of the model are not finite: parameters or records are too large. Scale the "
+            "records (centre, scale), or lower the rate of training.",
+            code="model-outputs",
+        )
+    return found
 
 
 def cross_predictions(

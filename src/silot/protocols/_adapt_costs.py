@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, cast
 
 import numpy as np
@@ -83,7 +83,8 @@ class Choices:
                     "objective='coverage' serves every target. Leave allow_unserved out.",
                     code="option-unserved",
                 )
-            solve_coverage(toy, np.ones((2, 1)), np.ones((2, 2, 1)), budget=self.budget_of(2))
+            classes = replace(toy, shares=np.ones((2, 1)), class_errors=np.ones((2, 2, 1)))
+            solve_coverage(classes, budget=self.budget_of(2))
         else:
             self.solve(toy)
 
@@ -165,6 +166,8 @@ def costs_of(
         labelled=bound.labelled,
         disagreement=disagreement,
         kernel=bound.kernel,
+        shares=None if matching is None else matching.shares,
+        class_errors=None if matching is None else matching.errors,
         mixing_scale=choices.mixing_scale,
     )
 

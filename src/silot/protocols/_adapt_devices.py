@@ -16,6 +16,13 @@ from ..federation.protocol import Questions, Steps, failure_error
 from ..learning import ModelSpec
 from ._sides import agreed_dimension
 
+# Larger parameters belong to no model that was trained, and overflow in every layer.
+_LARGEST = 1e6
+# Random features have norm 1, and their means no more.
+_NORM = 1.0 + 1e-9
+# Squares of wider records overflow.
+_WIDEST = 1e150
+
 
 @dataclass(frozen=True)
 class Counted:
@@ -144,6 +151,8 @@ def _counted(answer: Answer, classes: tuple[str, ...] | None) -> Counted:
         centre=_real(answer, "centre"),
         variance=answer.number("variance"),
     )
+    if max(abs(found.centre), found.variance) > _WIDEST:
+        raise HolderError("moments that are none.", code="answer-malformed")
     if min(numbers.values(), default=0) < 0 or sum(numbers.values()) != found.labelled:
         raise HolderError("counts that do not add up.", code="answer-malformed")
     if found.records == 0:
@@ -156,7 +165,8 @@ def read_trained(answer: Answer, spec: ModelSpec) -> Trained:
     parameters = answer.array("parameters", ndim=1)
     error = answer.number("error")
     held_out = answer.optional_number("held_out")
-    if parameters.shape != (spec.size,) or error > 1 or (held_out or 0.0) > 1:
+    fits = parameters.shape == (spec.size,) and np.abs(parameters).max() <= _LARGEST
+    if not fits or error > 1 or (held_out or 0.0) > 1:
         raise HolderError("a model that is none.", code="answer-malformed")
     told = error if held_out is None else held_out
     by_class = np.full(spec.classes, told)
@@ -175,8 +185,9 @@ def read_means(answer: Answer, classes: int, features: int) -> Means:
     fits = mean.shape == (features,) and by_class.shape == (classes, features)
     if not fits or counts is None or counts.dtype != np.int64 or counts.shape != (classes,):
         raise HolderError("means that are none.", code="answer-malformed")
-    if (counts < 0).any():
-        raise HolderError("counts that are none.", code="answer-malformed")
+    norms = np.linalg.norm(np.vstack([mean[None], by_class]), axis=1)
+    if (counts < 0).any() or not (norms <= _NORM).all():
+        raise HolderError("counts or means that are none.", code="answer-malformed")
     return Means(mean, by_class, counts)
 
 

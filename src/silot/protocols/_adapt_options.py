@@ -69,7 +69,14 @@ def energy_options(
     return Energy(float(table) if table.shape == () else table, by_name, float(model_bits), holders)
 
 
-def check_choices(objective: str, mixing: str, rule: str, prior: str, divergence: str) -> None:
+def check_choices(
+    objective: str,
+    mixing: str,
+    rule: str,
+    prior: str,
+    divergence: str,
+    options: Mapping[str, Any] | None,
+) -> None:
     """Raise unless every name is known, and they go together."""
     for value, known, name, code in (
         (objective, get_args(Objective), "objective", "option-objective"),
@@ -95,12 +102,34 @@ def check_choices(objective: str, mixing: str, rule: str, prior: str, divergence
         raise InputError(
             "mixing='mmd' needs divergence='mmd', which tells the kernel.", code="option-mixing"
         )
+    if divergence == "none" and options:
+        raise InputError(
+            "divergence_options are given, and no divergence. Give divergence='mmd'.",
+            code="option-divergence",
+        )
     if divergence != "none":
         divergence_named(divergence)
     elif objective == "bound":
         raise InputError(
             "objective='bound' needs a divergence. Give divergence='mmd'.", code="option-divergence"
         )
+
+
+def check_use(objective: str, **chosen: bool) -> None:
+    """Raise where an option was chosen that the objective has no use for."""
+    useless: dict[str, tuple[str, ...]] = {
+        "coverage": ("method", "constants", "delta", "unlabelled_error"),
+        "matched": ("budget", "constants", "delta", "unlabelled_error"),
+        "bound": ("budget",),
+    }
+    for name in useless[objective]:
+        if chosen[name]:
+            users = " or ".join(kind for kind, without in useless.items() if name not in without)
+            raise InputError(
+                f"objective={objective!r} has no use for {name}. Leave it out, or give "
+                f"objective={users}.",
+                code="option-objective",
+            )
 
 
 def check_model(model: ModelSpec | str, shape: Sequence[int] | None) -> ModelSpec | str:

@@ -37,7 +37,7 @@ from .divergences import divergences
 
 # Fewest numbers of the records behind each number told, by which features are chosen.
 _NUMBERS = 5
-_FEWEST_FEATURES = 16
+_FEWEST_FEATURES = 2
 # Fewest records of a class that tell anything about it.
 _LEAST = 3
 
@@ -64,8 +64,6 @@ class Plan:
         if choices.objective == "coverage" and matching is not None:
             plan = solve_coverage(
                 costs,
-                matching.shares,
-                matching.errors,
                 budget=choices.budget_of(int(costs.eligible.sum())),
                 time_limit=choices.time_limit,
                 gap=choices.gap,

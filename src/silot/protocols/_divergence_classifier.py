@@ -5,24 +5,32 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import combinations
 from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import InputError, MismatchError, WireError
+from ..errors import InputError, MismatchError
 from ..federation.answer import Answer, Array
 from ..federation.disclosure import Disclosure
-from ..federation.divergences import DomainErrors, DomainScores, TrainDomain
+from ..federation.divergences import (
+    MOST_LOG_ODDS,
+    DomainErrors,
+    DomainScores,
+    TrainDomain,
+)
 from ..federation.protocol import Protocol, Steps
 from ..learning import ModelSpec, initial
 from ..results.divergences import Divergences
 from ..transport._check import flag, real, whole
-from ._divergence_common import Devices, Width, ask_width, symmetric
+from ._divergence_common import Devices, Width, ask_width, odd, symmetric, within
 
 Threshold = Literal["best", "half"]
 _QUANTILES = 65
+# Larger parameters belong to no model that was trained, and overflow in every layer.
+_LARGEST = 1e6
 
 # Features that hardly vary are not blown up beyond this share of the average one.
 _LEAST_SCALE = 0.1
@@ -167,8 +175,8 @@ class _Plan:
                 for name in names
             }
             answers = yield from run.ask(questions)
-            names = tuple(answers)
-            trained = {name: _read(answers[name], parameters, name) for name in names}
+            trained = run.read(answers, partial(_read, parameters))
+            names = tuple(trained)
             moved = _averages(trained, names)
             history.append({"moved": _moved(parameters, moved)})
             parameters = moved
@@ -179,9 +187,10 @@ class _Plan:
                 for name in names
             }
             answers = yield from run.ask(questions)
-            names = tuple(answers)
+            # With the hypotheses that were asked about: some of their devices may have left.
+            scores = run.read(answers, partial(_scores, parameters))
+            names = tuple(scores)
             parameters = {pair: k for pair, k in parameters.items() if set(pair) <= set(names)}
-            scores = {name: _scores(answers[name], parameters, name) for name in names}
             thresholds = {
                 (a, b): _best_threshold(scores[a][a, b], scores[b][a, b]) for a, b in parameters
             }
@@ -194,8 +203,8 @@ class _Plan:
             for name in names
         }
         answers = yield from run.ask(questions)
-        told_errors = {name: _errors(answers[name], parameters, name) for name in answers}
-        order = tuple(name for name in run.names if name in answers)
+        told_errors = run.read(answers, partial(_errors, parameters))
+        order = tuple(name for name in run.names if name in told_errors)
         return self._result(run, order, told_errors, spec, history)
 
     def _spec(self, told: Width) -> ModelSpec:
@@ -287,20 +296,25 @@ def _seeds(
     return np.array([int.from_bytes(digest, "big") for digest in found], dtype=np.int64)
 
 
-def _read(answer: Answer, parameters: Mapping[Pair, Array], name: str) -> dict[Pair, Array]:
+def _read(parameters: Mapping[Pair, Array], name: str, answer: Answer) -> dict[Pair, Array]:
     width = len(next(iter(parameters.values())))
-    return _rows(answer.array("parameters", ndim=2, columns=width), parameters, name)
+    table = within(answer.array("parameters", ndim=2, columns=width), _LARGEST)
+    return _rows(table, parameters, name)
 
 
-def _scores(answer: Answer, parameters: Mapping[Pair, Array], name: str) -> dict[Pair, Array]:
-    table = answer.array("scores", ndim=2, columns=_QUANTILES)
-    return _rows(np.maximum.accumulate(table, axis=1), parameters, name)
+def _scores(parameters: Mapping[Pair, Array], name: str, answer: Answer) -> dict[Pair, Array]:
+    table = within(answer.array("scores", ndim=2), MOST_LOG_ODDS * (1.0 + 1e-9))
+    if table.shape[1] > _QUANTILES:
+        raise odd(f"{table.shape[1]} quantiles for {_QUANTILES}")
+    # Rounding may break the order, and the range a threshold may have.
+    table = np.clip(np.maximum.accumulate(table, axis=1), -MOST_LOG_ODDS, MOST_LOG_ODDS)
+    return _rows(table, parameters, name)
 
 
 def _rows(table: Array, parameters: Mapping[Pair, Array], name: str) -> dict[Pair, Array]:
     pairs = _partners(parameters, name)
     if len(table) != len(pairs):
-        raise _odd(f"{len(table)} rows for {len(pairs)} pairs")
+        raise odd(f"{len(table)} rows for {len(pairs)} pairs")
     return dict(zip(pairs, table, strict=True))
 
 
@@ -317,11 +331,11 @@ def _best_threshold(zero: Array, one: Array) -> float:
     return float(good[np.argmin(np.abs(good))])
 
 
-def _errors(answer: Answer, parameters: Mapping[Pair, Array], name: str) -> dict[str, float]:
+def _errors(parameters: Mapping[Pair, Array], name: str, answer: Answer) -> dict[str, float]:
     pairs = _partners(parameters, name)
     errors = answer.array("errors", ndim=1)
     if len(errors) != len(pairs) or errors.min() < 0 or errors.max() > 1:
-        raise _odd(f"{len(errors)} errors for {len(pairs)} pairs, or some that are no shares")
+        raise odd(f"{len(errors)} errors for {len(pairs)} pairs, or some that are no shares")
     others = [a if b == name else b for a, b in pairs]
     return dict(zip(others, errors.tolist(), strict=True))
 
@@ -338,10 +352,3 @@ def _averages(
 def _moved(before: Mapping[Pair, Array], after: Mapping[Pair, Array]) -> float:
     """How far a round moved the hypotheses, on average."""
     return float(np.mean([np.linalg.norm(after[pair] - before[pair]) for pair in sorted(after)]))
-
-
-def _odd(what: str) -> WireError:
-    return WireError(
-        f"the answer has {what}. The holder runs other code, or a broken one.",
-        code="answer-malformed",
-    )

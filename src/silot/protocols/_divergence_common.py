@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import numpy as np
 
-from ..errors import InputError
+from ..errors import InputError, SilotError, WireError
 from ..federation.answer import Answer, Array, Failure
 from ..federation.divergences import Spread
 from ..federation.protocol import Answers, Questions, Steps, failure_error
@@ -15,6 +16,12 @@ from ..measure import Embedding
 from ..transport._check import whole
 from ._found import missing_text
 from ._sides import agreed_dimension, check_seed, present
+
+T = TypeVar("T")
+
+# Squares of larger numbers, and sums of these, come near to overflow.
+_LARGEST = 1e100
+_MOST_RECORDS = 1 << 31
 
 
 @dataclass
@@ -47,6 +54,19 @@ class Devices:
         answers = yield questions
         left = self.left(answers, tuple(questions))
         return {name: answer for name in left if isinstance(answer := answers[name], Answer)}
+
+    def read(
+        self, answers: Mapping[str, Answer], reader: Callable[[str, Answer], T]
+    ) -> dict[str, T]:
+        """What the answers hold, without those that cannot be read, down to the quorum."""
+        found: dict[str, T] = {}
+        for name, answer in answers.items():
+            try:
+                found[name] = reader(name, answer)
+            except SilotError as error:
+                self.missing[name] = Failure(error.code)
+        self.check()
+        return found
 
     def left(self, answers: Answers, asked: Sequence[str]) -> tuple[str, ...]:
         """Names among the asked that answered; the others are missing from now on."""
@@ -110,14 +130,38 @@ class Width:
 def ask_width(devices: Devices, embedding: Embedding = "none") -> Steps[Width]:
     """Ask every device for its mean and variances."""
     answers = yield from devices.ask(dict.fromkeys(devices.names, Spread(embedding=embedding)))
-    means = {name: answer.array("mean", ndim=1) for name, answer in answers.items()}
-    agreed_dimension({name: len(mean) for name, mean in means.items()})
-    variances = {
-        name: np.maximum(answer.array("variance", ndim=1, columns=len(means[name])), 0.0)
-        for name, answer in answers.items()
-    }
-    records = min(int(answer.number("records")) for answer in answers.values())
-    return Width(means, variances, records)
+    told = devices.read(answers, lambda _, answer: _width(answer))
+    agreed_dimension({name: len(mean) for name, (mean, _, _) in told.items()})
+    return Width(
+        {name: mean for name, (mean, _, _) in told.items()},
+        {name: variance for name, (_, variance, _) in told.items()},
+        min(records for _, _, records in told.values()),
+    )
+
+
+def _width(answer: Answer) -> tuple[Array, Array, int]:
+    """Mean, variances, and number of records of a device."""
+    mean = within(answer.array("mean", ndim=1), _LARGEST)
+    variance = within(answer.array("variance", ndim=1, columns=len(mean)), _LARGEST**2)
+    records = answer.number("records")
+    if variance.min() < 0 or records != int(records) or not 1 <= records <= _MOST_RECORDS:
+        raise odd("a variance below 0, or records that are no count")
+    return mean, variance, int(records)
+
+
+def within(numbers: Array, most: float = _LARGEST) -> Array:
+    """Return numbers of an answer, or raise when one is larger than it can be."""
+    if np.abs(numbers).max() > most:
+        raise odd("numbers larger than they can be")
+    return numbers
+
+
+def odd(what: str) -> WireError:
+    """An answer that is none."""
+    return WireError(
+        f"the answer has {what}. The holder runs other code, or a broken one.",
+        code="answer-malformed",
+    )
 
 
 def symmetric(size: int, pairs: Mapping[tuple[int, int], float]) -> Array:

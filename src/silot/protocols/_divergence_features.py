@@ -7,12 +7,13 @@ from itertools import combinations
 
 import numpy as np
 
-from ..errors import InputError, WireError
+from ..errors import InputError
 from ..federation.answer import Answer, Array
 from ..federation.disclosure import Disclosure
 from ..federation.divergences import (
     MOST_DIRECTIONS,
     MOST_FEATURES,
+    MOST_SEED,
     MeanFeatures,
     ProjectedQuantiles,
 )
@@ -21,10 +22,12 @@ from ..measure import Embedding
 from ..results.divergences import Divergences
 from ..transport._check import real, whole
 from ..transport.sliced import line_costs
-from ._divergence_common import Devices, Width, ask_width, symmetric
+from ._divergence_common import Devices, Width, ask_width, odd, symmetric, within
 
 # Numbers an answer may have are few where records are few; with none at all there is no answer.
 _FEWEST_FEATURES = 2
+# Features have norm 1, and their means no more.
+_NORM = 1.0 + 1e-9
 
 
 def mmd(
@@ -83,7 +86,7 @@ def mmd(
     about ``features ** -0.5`` of the kernel's. Means of as many features as there are numbers in
     the records determine these; ``least`` keeps away from that, and is no guarantee.
     """
-    devices = Devices.of(holders, quorum, seed)
+    devices = Devices.of(holders, quorum, whole(seed, "seed", "option-seed", least=0, most=MOST_SEED))
     count = None if features is None else _even(features)
     width = None if bandwidth is None else _positive(bandwidth, "bandwidth", "option-bandwidth")
     fewest = whole(least, "least", "option-least")
@@ -114,16 +117,11 @@ def mmd(
 
 
 def _mmd_result(run: Devices, answers: dict[str, Answer], question: MeanFeatures) -> Divergences:
-    names = tuple(answers)
-    means = np.array([answers[k].array("mean", ndim=1, columns=question.features) for k in names])
-    squares = np.array([answers[name].number("squares") for name in names])
+    told = run.read(answers, lambda _, answer: _read_mean(answer, question.features))
+    names = tuple(told)
+    means = np.array([mean for mean, _ in told.values()])
+    squares = np.array([square for _, square in told.values()])
     norms = (means**2).sum(axis=1)
-    if (squares > 1.0 + 1e-9).any() or (norms > 1.0 + 1e-6).any():
-        raise WireError(
-            "a mean of features is longer than any feature. The holder runs other code, or a "
-            "broken one.",
-            code="answer-malformed",
-        )
     # A device of one record has no pair of different records: it is compared as it is.
     several = squares < 1.0 - 1e-9
     rest = np.where(several, 1.0 - squares, 1.0)
@@ -147,6 +145,17 @@ def _mmd_result(run: Devices, answers: dict[str, Answer], question: MeanFeatures
         details={"features": question.features, "bandwidth": question.bandwidth},
         missing=run.codes,
     )
+
+
+def _read_mean(answer: Answer, features: int) -> tuple[Array, float]:
+    """Mean of the features of a device, and the sum of its squared weights."""
+    mean = answer.array("mean", ndim=1, columns=features)
+    squares = answer.number("squares")
+    # Before it is squared.
+    within(mean, _NORM)
+    if float(np.linalg.norm(mean)) > _NORM or not 0 < squares <= _NORM:
+        raise odd("a mean longer than any feature, or squares of no weights")
+    return mean, squares
 
 
 def sliced(
@@ -245,17 +254,8 @@ def sliced(
 def _sliced_result(
     run: Devices, answers: dict[str, Answer], question: ProjectedQuantiles, told: Width
 ) -> Divergences:
-    names = tuple(answers)
-    tables: list[Array] = []
-    for name in names:
-        table = answers[name].array("quantiles", ndim=2)
-        if len(table) != question.directions or table.shape[1] > question.quantiles:
-            raise WireError(
-                f"the answer has quantiles of shape {table.shape} for {question.directions} "
-                "directions. The holder runs other code, or a broken one.",
-                code="answer-malformed",
-            )
-        tables.append(table)
+    told_tables = run.read(answers, lambda _, answer: _read_quantiles(answer, question))
+    names, tables = tuple(told_tables), list(told_tables.values())
     pairs = {
         (i, j): float(line_costs(tables[i], tables[j], None, None, 2).mean()) ** 0.5
         for i, j in combinations(range(len(names)), 2)
@@ -273,6 +273,13 @@ def _sliced_result(
         details={"directions": question.directions, "quantiles": steps},
         missing=run.codes,
     )
+
+
+def _read_quantiles(answer: Answer, question: ProjectedQuantiles) -> Array:
+    table = within(answer.array("quantiles", ndim=2))
+    if len(table) != question.directions or table.shape[1] > question.quantiles:
+        raise odd(f"quantiles of shape {table.shape} for {question.directions} directions")
+    return table
 
 
 def _affordable(told: Width, least: int, wanted: int) -> int:

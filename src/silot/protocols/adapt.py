@@ -22,6 +22,7 @@ from ._adapt_options import (
     check_classes,
     check_model,
     check_training,
+    check_use,
     energy_options,
 )
 from ._adapt_plan import Plan
@@ -43,7 +44,7 @@ def adapt(
     momentum: float = 0.9,
     folds: int = 2,
     minimum_labelled: int = 5,
-    divergence: str = "mmd",
+    divergence: str | None = None,
     divergence_options: Mapping[str, Any] | None = None,
     objective: Objective = "coverage",
     mixing: Mixing = "none",
@@ -98,8 +99,8 @@ def adapt(
     minimum_labelled
         Fewest labelled records of a source.
     divergence, divergence_options
-        Method of ``divergences`` and its options; ``"none"`` for no divergences, where the
-        objective does not need them.
+        Method of ``divergences`` and its options, or ``"none"``. By default ``"mmd"`` where the
+        plan rests on divergences, with ``objective="bound"`` or ``mixing="mmd"``, else none.
     objective
         ``"coverage"``: every class of a target by a source that knows it, within ``budget``
         (``adaptation.solve_coverage``). ``"matched"``: the paper's objective with expected
@@ -176,9 +177,19 @@ def adapt(
     (('new',), True)
     """
     names = tuple(holders)
+    if divergence is None:
+        divergence = "mmd" if objective == "bound" or mixing == "mmd" else "none"
     if prior is None:
         prior = "source" if objective == "bound" or rule == "parameter" else "matched"
-    check_choices(objective, mixing, rule, prior, divergence)
+    check_choices(objective, mixing, rule, prior, divergence, divergence_options)
+    check_use(
+        objective,
+        method=method != "exact",
+        budget=budget != "auto",
+        constants=constants != "none",
+        delta=delta != 0.1,
+        unlabelled_error=unlabelled_error != 1.0,
+    )
     training = check_training(
         Training(
             iterations=iterations,
