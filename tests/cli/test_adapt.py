@@ -14,6 +14,8 @@ from silot.learning import DensitySpec, ModelSpec, Rule, combine
 from tests.cli.test_links import silot
 
 DEVICES = tuple(f"d{k}.npz" for k in range(5))
+# Integer labels have no other way to say that there is none.
+DATA = (*DEVICES, "--unlabelled=-1")
 QUICK = ("--divergence", "none", "--budget", "1")
 
 
@@ -41,7 +43,7 @@ def found(folder: Path, *arguments: object) -> dict[str, Any]:
 
 
 def test_adapt_finds_evaluation_records_beside_the_devices(folder: Path) -> None:
-    told = found(folder, "adapt", *DEVICES, *QUICK)
+    told = found(folder, "adapt", *DATA, *QUICK)
     assert told["plan"]["targets"] == ["d3", "d4"] and told["plan"]["sources"] == ["d0", "d1", "d2"]
     assert told["labelled"]["d3"] == 0 and told["unlabelled"]["d3"] == 250
     assert told["labelled"]["d0"] + told["unlabelled"]["d0"] == 250
@@ -52,14 +54,14 @@ def test_adapt_finds_evaluation_records_beside_the_devices(folder: Path) -> None
 
 def test_a_pattern_that_matches_evaluation_files_names_no_more_devices(folder: Path) -> None:
     every = sorted(path.name for path in folder.glob("*.npz"))
-    assert _result(found(folder, "adapt", *every, *QUICK)) == _result(
-        found(folder, "adapt", *DEVICES, "--test", "truth", *QUICK)
+    assert _result(found(folder, "adapt", *every, *DATA[-1:], *QUICK)) == _result(
+        found(folder, "adapt", *DATA, "--test", "truth", *QUICK)
     )
 
 
 def test_tables_fit_80_columns_and_outputs_are_written(folder: Path, tmp_path: Path) -> None:
     done = silot(
-        folder, "adapt", *DEVICES, *QUICK, "--report", tmp_path / "a.html",
+        folder, "adapt", *DATA, *QUICK, "--report", tmp_path / "a.html",
         "--save", tmp_path / "a.npz", "--transcript", tmp_path / "a.silot",
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
@@ -82,7 +84,7 @@ def test_saved_models_predict_what_targets_were_told(
     folder: Path, tmp_path: Path, rule: Rule
 ) -> None:
     options = (*QUICK, "--rule", rule, "--save", tmp_path / "models.npz")
-    told = found(folder, "adapt", *DEVICES, *options)
+    told = found(folder, "adapt", *DATA, *options)
     with np.load(tmp_path / "models.npz") as file:
         kept = dict(file)
     spec = ModelSpec.from_text(str(kept["model"]))
@@ -94,6 +96,9 @@ def test_saved_models_predict_what_targets_were_told(
         if rule == "density":
             law = DensitySpec(**json.loads(str(kept["density"])))
             more = {"density": law, "densities": kept["densities"][used]}
+        if rule != "parameter":
+            sources = [place[str(name)] for name in kept["trained"][used]]
+            more["factors"] = kept["factors"][sources, place[target]]
         with np.load(folder / "truth" / f"{target}.npz") as truth:
             points, labels = truth["X"].astype(np.float64), truth["y"].astype(str)
         scores = combine(spec, kept["parameters"][used], weights[used], points, rule=rule, **more)
@@ -102,12 +107,16 @@ def test_saved_models_predict_what_targets_were_told(
 
 
 def test_links_on_data_files_tells_the_plan_and_what_was_measured(folder: Path) -> None:
-    plan = found(folder, "links", *DEVICES, "--phi", "1", "5", "0.01")
+    adapted = found(folder, "adapt", *DATA)["plan"]
+    plan = found(folder, "links", *DATA)
+    measured = plan["measured"]
+    assert plan["links"] == adapted["links"] and measured["divergences"] is None
+    plan = found(folder, "links", *DATA, "--objective", "bound", "--phi", "1", "5", "0.01")
     assert plan["targets"] == ["d3", "d4"] and plan["optimal"]
     measured = plan["measured"]
     assert measured["divergences"]["method"] == "mmd" and measured["labelled"]["d4"] == 0
     assert "accuracies" not in measured and measured["bytes_received"] > 0
-    done = silot(folder, "links", *DEVICES, "--report", "links.html")
+    done = silot(folder, "links", *DATA, "--report", "links.html")
     assert done.returncode == 0, done.stderr
     assert "parameters of models" in done.stdout
     text = (folder / "links.html").read_text()
@@ -115,7 +124,7 @@ def test_links_on_data_files_tells_the_plan_and_what_was_measured(folder: Path) 
 
 
 def test_divergences_that_give_records_away_say_so(folder: Path) -> None:
-    done = silot(folder, "adapt", *DEVICES, "--divergence", "direct")
+    done = silot(folder, "adapt", *DATA, "--divergence", "direct")
     assert done.returncode == 0, done.stderr
     assert "every record can be computed back" in " ".join(done.stdout.split())
 
@@ -125,7 +134,7 @@ def test_energy_numbers_come_from_a_file(folder: Path) -> None:
     powers = {f"d{k}": 20 + k for k in range(5)}
     body = {"rates_mbit": rates, "power_dbm": powers, "model_bits": 2e9}
     (folder / "energy.json").write_text(json.dumps(body))
-    told = found(folder, "links", *DEVICES, "--network", "energy.json", "--divergence", "mmd")
+    told = found(folder, "links", *DATA, "--network", "energy.json", "--mixing", "variance")
     energy = told["measured"]["link_energy"]
     assert energy[1][2] == pytest.approx(2e9 / 53e6 * 10 ** (21 / 10) / 1000)
 
@@ -140,7 +149,7 @@ def test_empty_labels_of_a_table_stand_for_none(folder: Path, tmp_path: Path) ->
     files = [name.replace("npz", "csv") for name in DEVICES]
     told = found(tmp_path, "adapt", *files, "--label-column", "digit", *QUICK)
     assert told["classes"] == [str(k) for k in range(10)]
-    assert _result(told)["plan"] == _result(found(folder, "adapt", *DEVICES, *QUICK))["plan"]
+    assert _result(told)["plan"] == _result(found(folder, "adapt", *DATA, *QUICK))["plan"]
     assert told["accuracy"] is None
 
 
@@ -156,7 +165,7 @@ def test_images_are_learnt_by_a_cnn(folder: Path, tmp_path: Path) -> None:
         with np.load(folder / name) as file:
             wide = np.kron(file["X"].reshape(-1, 8, 8), np.ones((1, 2, 2)))
             np.savez(tmp_path / name, X=wide, y=file["y"])
-    told = found(tmp_path, "adapt", *DEVICES, *QUICK, "--model", "cnn", "--shape", "16x16")
+    told = found(tmp_path, "adapt", *DATA, *QUICK, "--model", "cnn", "--shape", "16x16")
     assert told["model"] == "cnn" and told["accuracies"]["d3"] > 0.4
     assert told["unevaluated"] == {"d4": "evaluation-absent"}
 
@@ -167,26 +176,35 @@ def test_images_are_learnt_by_a_cnn(folder: Path, tmp_path: Path) -> None:
         (("adapt", "d0.npz"), 3, "holder-names"),
         (("adapt", "d0.npz", "d0.npz"), 3, "holder-names"),
         (("adapt", "d0.npz", "gone.npz"), 4, "file-missing"),
-        (("adapt", "d3.npz", "d4.npz"), 3, "no-eligible-source"),
-        (("adapt", *DEVICES, "--test", "empty"), 4, "file-missing"),
-        (("adapt", *DEVICES, "--save", "models.txt"), 4, "file-kind"),
-        (("adapt", *DEVICES, "--report", "no/a.html"), 4, "file-unwritable"),
-        (("adapt", *DEVICES, "--model", "cnn"), 3, "model-kind"),
-        (("adapt", *DEVICES, "--model", "mlp", "--shape", "9x9"), 5, "model-mismatch"),
-        (("adapt", *DEVICES, "--mixing", "variance"), 3, "option-mixing"),
-        (("adapt", *DEVICES, "--budget", "0"), 3, "option-budget"),
-        (("adapt", *DEVICES, "--budget", "1", "--objective", "bound"), 3, "option-objective"),
-        (("adapt", *DEVICES, "--method", "gp"), 3, "option-objective"),
-        (("adapt", *DEVICES, "--constants", "none"), 3, "option-objective"),
+        (("adapt", "d3.npz", "d4.npz", "--unlabelled=-1"), 3, "no-eligible-source"),
+        (("adapt", *DATA, "--test", "empty"), 4, "file-missing"),
+        (("adapt", *DATA, "--save", "models.txt"), 4, "file-kind"),
+        (("adapt", *DATA, "--report", "no/a.html"), 4, "file-unwritable"),
+        (("adapt", *DATA, "--report", "a.x", "--transcript", "a.x"), 4, "file-twice"),
+        (("adapt", *DATA, "--model", "cnn"), 3, "model-kind"),
+        (("adapt", *DATA, "--model", "cnn", "--shape", "28x28"), 5, "model-mismatch"),
+        (("adapt", *DATA, "--mixing", "variance"), 3, "option-mixing"),
+        (("adapt", *DATA, "--budget", "0"), 3, "option-budget"),
+        (("adapt", *DATA, "--budget", "1", "--objective", "bound"), 3, "option-objective"),
+        (("adapt", *DATA, "--method", "gp"), 3, "option-objective"),
+        (("adapt", *DATA, "--constants", "natural"), 3, "option-objective"),
         (("adapt", *DEVICES, "mixed.npz"), 3, "option-unlabelled"),
-        (("adapt", *DEVICES, "flat.npz"), 5, "dimension-mismatch"),
-        (("adapt", *DEVICES, "--network", "bad.yml"), 3, "network-unknown-field"),
-        (("adapt", *DEVICES, "--network", "text.yml"), 3, "network-field"),
-        (("adapt", *DEVICES, "--network", "gone.yml"), 4, "file-missing"),
+        (("adapt", *DATA, "flat.npz"), 5, "dimension-mismatch"),
+        (("adapt", *DATA, "--network", "bad.yml"), 3, "network-unknown-field"),
+        (("adapt", *DATA, "--network", "text.yml"), 3, "network-field"),
+        (("adapt", *DATA, "--network", "gone.yml"), 4, "file-missing"),
         (("links", "d0.npz"), 3, "holder-names"),
         (("links", "d0.npz", "bad.yml"), 3, "option-network"),
         (("links", "bad.yml", "--unlabelled", "-1"), 3, "option-network"),
-        (("links", *DEVICES, "--divergence", "none"), 3, "option-divergence"),
+        (
+            ("links", *DATA, "--objective", "bound", "--divergence", "none"),
+            3,
+            "option-divergence",
+        ),
+        (("links", "bad.yml", "--model", "cnn"), 3, "option-network"),
+        (("links", "bad.yml", "--divergence", "mmd"), 3, "option-network"),
+        (("links", "bad.yml", "--objective", "coverage"), 3, "option-network"),
+        (("adapt", *DATA, "--shape", "8x8"), 3, "model-kind"),
     ],
 )
 def test_what_cannot_be_done_is_refused_with_a_code(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from itertools import combinations
+from itertools import combinations, pairwise
 
 import numpy as np
 import pytest
@@ -193,7 +193,8 @@ def test_the_barycenter_of_translates_lies_between_them() -> None:
     np.testing.assert_allclose(result.weights @ result.points, [2.0, 0.0], atol=0.3)
     assert result.objective == pytest.approx(4.0, rel=0.15)
     objectives = [entry["objective"] for entry in result.history]
-    assert objectives == sorted(objectives, reverse=True)
+    # At a fixed point the last steps differ by rounding alone.
+    assert all(b <= a * (1 + 1e-12) for a, b in pairwise(objectives))
     heavy = silot.barycenter(
         data, method="sketch", public=public, weights={"a": 3, "b": 1}, support=10
     )

@@ -27,9 +27,7 @@ def adaptation(n: int = 6, *, names: list[str] | None = None, **fields: Any) -> 
         "names": plan.names,
         "classes": ("0", "1"),
         "plan": plan,
-        "source": costs.source,
-        "transfer": costs.transfer,
-        "link_energy": costs.energy,
+        "costs": costs,
         "divergences": Divergences(
             names=plan.names, values=values, method="mmd", unit="1: no overlap", law="root",
             status="estimated", seed=0,
@@ -94,6 +92,10 @@ def test_targets_that_told_nothing_have_a_reason() -> None:
     nothing = adaptation(6, accuracies=dict.fromkeys(found.accuracies))
     page = Page(render_adaptation(nothing))
     assert "No target told how well its model does." in page.text
+    absent = dict.fromkeys(found.accuracies, "evaluation-absent")
+    silent = adaptation(6, accuracies=dict.fromkeys(found.accuracies), unevaluated=absent)
+    page = Page(render_adaptation(silent))
+    assert "accuracy" not in page.sections
     assert "nothing is known of the accuracy" in page.text
 
 
@@ -102,7 +104,7 @@ def test_who_is_left_out_has_a_reason() -> None:
     found = adaptation(6, excluded={names[0]: "labels-few"}, missing={"far": "holder-timeout"})
     page = Page(render_adaptation(found))
     assert "it has fewer labelled records than a source needs" in page.text
-    assert "1 device took no part." in page.text and "1 device could be no source." in page.text
+    assert "far took no part: " in page.text and f"{names[0]} could be no source: " in page.text
 
 
 def test_the_bill_and_what_models_disclose_are_stated() -> None:

@@ -43,10 +43,12 @@ from .plans import (
     MethodOption,
     MixingChoice,
     MixingOption,
+    ObjectiveChoice,
     PhiOption,
     ReportOption,
     TimeOption,
     UnservedOption,
+    assumed_energy,
     models_bill,
     plan_rows,
     show_adaptation,
@@ -59,14 +61,6 @@ class RuleChoice(StrEnum):
     output = "output"
     parameter = "parameter"
     density = "density"
-
-
-class ObjectiveChoice(StrEnum):
-    """What a plan is to be good at."""
-
-    coverage = "coverage"
-    matched = "matched"
-    bound = "bound"
 
 
 class PriorChoice(StrEnum):
@@ -186,13 +180,13 @@ def adapt_command(
         typer.echo(found.to_json())
         return
     show_adaptation(found)
-    show_rows(_rows(found))
+    show_rows(_rows(found, energy))
     for what, path in (("report", report), ("models", save)):
         if path is not None:
             OUT.print(f"{what} in {path}", highlight=False, markup=False, soft_wrap=True)
 
 
-def _rows(found: Adaptation) -> dict[str, str]:
+def _rows(found: Adaptation, energy: Path | None) -> dict[str, str]:
     rows = plan_rows(found.plan)
     del rows["status"]
     rows["energy"] += f", {100 * found.energy_share:.1f} % of all links to the targets"
@@ -205,6 +199,7 @@ def _rows(found: Adaptation) -> dict[str, str]:
         }
     return {
         **rows,
+        **assumed_energy(energy),
         "models": f"{found.spec.kind}, {found.spec.size} parameters, {len(found.classes)} classes",
         "status": found.status,
         **models_bill(found),

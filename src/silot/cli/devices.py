@@ -127,10 +127,31 @@ def energy_numbers(path: Path, names: Sequence[str]) -> dict[str, Any]:
     if "rates_mbit" in body:
         found["rates"] = _rates(path, body["rates_mbit"], names)
     if "power_dbm" in body:
-        found["powers"] = body["power_dbm"]
+        powers = body["power_dbm"]
+        if isinstance(powers, dict):
+            strange = sorted(set(map(str, powers)) ^ set(names))
+            if strange:
+                raise InputError(
+                    f"{path.name}, power_dbm: a number, or one for each device by name; "
+                    f"{strange[0][:40]!r} is not in both lists.",
+                    code="network-field",
+                )
+            found["powers"] = {k: _number(path, "power_dbm", v) for k, v in powers.items()}
+        else:
+            found["powers"] = _number(path, "power_dbm", powers)
     if "model_bits" in body:
-        found["model_bits"] = body["model_bits"]
+        found["model_bits"] = _number(path, "model_bits", body["model_bits"])
     return found
+
+
+def _number(path: Path, name: str, value: Any) -> float:
+    """A number; YAML reads 1.0e6 as text."""
+    try:
+        if not isinstance(value, bool):
+            return float(value)
+    except (TypeError, ValueError):
+        pass
+    raise InputError(f"{path.name}, {name}: a number is needed.", code="network-field") from None
 
 
 def _rates(path: Path, value: Any, names: Sequence[str]) -> Any:

@@ -21,6 +21,7 @@ from .devices import (
     ModelOption,
     ShapeOption,
     UnlabelledOption,
+    evaluation_files,
     run_adaptation,
 )
 from .options import (
@@ -38,10 +39,12 @@ from .plans import (
     MethodOption,
     MixingChoice,
     MixingOption,
+    ObjectiveChoice,
     PhiOption,
     ReportOption,
     TimeOption,
     UnservedOption,
+    assumed_energy,
     models_bill,
     plan_rows,
     show_adaptation,
@@ -64,6 +67,13 @@ def links_command(
         list[Path],
         typer.Argument(help="A network (.json, .yml, .yaml), or a data file for each device."),
     ],
+    objective: Annotated[
+        ObjectiveChoice | None,
+        typer.Option(
+            help="Of data files, as in adapt. Default: coverage, or bound with --method gp or "
+            "--mixing."
+        ),
+    ] = None,
     method: MethodOption = LinkMethod.exact,
     mixing: MixingOption = MixingChoice.none,
     phi: PhiOption = None,
@@ -95,7 +105,9 @@ def links_command(
     chosen = given(phi=phi, constants=None if constants is None else constants.value)
     alone = len(network) == 1 and not network[0].name.lower().endswith(_DATA)
     if alone or any(path.suffix.lower() in _NETWORKS for path in network):
-        measured = (label_column, columns, unlabelled, shape, energy, model, divergence)
+        measured = (
+            label_column, columns, unlabelled, shape, energy, model, divergence, objective
+        )  # fmt: skip
         if len(network) > 1 or any(option is not None for option in measured):
             raise InputError(
                 "a network file comes alone, and without options about data files.",
@@ -103,19 +115,23 @@ def links_command(
             )
         _of_network(network[0], chosen, options, report, json)
         return
-    if len(network) < 2:
+    files, _ = evaluation_files(network, None)
+    if len(files) < 2:
         raise InputError(
             f"{network[0].name} is one data file; give one for each device, two or more, or a "
             "network as .json, .yml or .yaml.",
             code="holder-names",
         )
+    if objective is None:
+        plain = method is LinkMethod.exact and mixing is MixingChoice.none
+        objective = ObjectiveChoice.coverage if plain else ObjectiveChoice.bound
     found = run_adaptation(
-        network,
+        files,
         label_column=label_column,
         columns=columns,
         unlabelled=unlabelled,
         network=energy,
-        objective="bound",
+        objective=objective.value,
         **given(
             shape=None if shape is None else shape_of(shape),
             model=None if model is None else model.value,
@@ -134,7 +150,7 @@ def links_command(
         typer.echo(jsonlib.dumps({**found.plan.to_dict(), "measured": told}, allow_nan=False))
         return
     show_adaptation(found)
-    show_rows({**plan_rows(found.plan), **models_bill(found)})
+    show_rows({**plan_rows(found.plan), **assumed_energy(energy), **models_bill(found)})
     _say_where(report)
 
 

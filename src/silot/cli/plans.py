@@ -35,6 +35,14 @@ class MixingChoice(StrEnum):
     mmd = "mmd"
 
 
+class ObjectiveChoice(StrEnum):
+    """What a plan is to be good at."""
+
+    coverage = "coverage"
+    matched = "matched"
+    bound = "bound"
+
+
 class ConstantsChoice(StrEnum):
     """Rademacher constants of the bounds."""
 
@@ -79,6 +87,13 @@ def show_plan(
         OUT.print()
         OUT.print(_links_table(plan, transfer, energy), highlight=False)
     OUT.print()
+
+
+def assumed_energy(given: Path | None) -> dict[str, str]:
+    """What energies rest on, where no file says what sending a model takes."""
+    if given is not None:
+        return {}
+    return {"assumed": "1 Gbit a model, 74 Mbit/s and 24 dBm on every link; give --network FILE"}
 
 
 def models_bill(found: Adaptation) -> dict[str, str]:

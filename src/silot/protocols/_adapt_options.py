@@ -63,7 +63,7 @@ def energy_options(
             )
         by_name = {name: real(powers[name], "power", "option-power") for name in holders}
     else:
-        by_name = dict.fromkeys(holders, real(powers, "powers", "option-power"))
+        by_name = dict.fromkeys(holders, real(powers, "the power in dBm", "option-power"))
     if not real(model_bits, "model_bits", "option-model-bits") > 0:
         raise InputError("model_bits must be positive.", code="option-model-bits")
     return Energy(float(table) if table.shape == () else table, by_name, float(model_bits), holders)
@@ -138,10 +138,15 @@ def check_model(model: ModelSpec | str, shape: Sequence[int] | None) -> ModelSpe
         if shape is not None:
             raise InputError("a ModelSpec has a shape: leave shape out.", code="model-shape")
         return model
-    if model not in KINDS or (model == "cnn" and shape is None):
+    if model not in KINDS:
         raise InputError(
-            f"model is {model!r}; give 'mlp', 'logistic', 'cnn' with the shape of its images, or "
-            "a ModelSpec(...).",
+            f"model is {model!r}; give one of {', '.join(KINDS)}, or a ModelSpec(...).",
+            code="model-kind",
+        )
+    if (model == "cnn") == (shape is None):
+        raise InputError(
+            "a cnn needs the shape of its images (shape, such as 28x28), and other models take "
+            f"none; model is {model!r} and shape {shape}.",
             code="model-kind",
         )
     if shape is not None:

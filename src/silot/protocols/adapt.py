@@ -201,9 +201,14 @@ def adapt(
         ),
         folds,
     )
-    if len(names) < 2 or not isinstance(unlabelled, str):
+    if len(names) < 2:
         raise InputError(
-            "two holders or more are needed, and a text for unlabelled.", code="holder-names"
+            f"{len(names)} device(s) given; two or more are needed.", code="holder-names"
+        )
+    if not isinstance(unlabelled, str):
+        raise InputError(
+            "unlabelled is no text; give the label that stands for none.",
+            code="option-unlabelled",
         )
     more = dict(divergence_options or {})
     extra = 0

@@ -59,11 +59,12 @@ def plan_summary(plan: LinkPlan, costs: LinkCosts, known: Known) -> Summary:
         f"{'trains' if sources == 1 else 'train'} ({train}) and {targets:,} "
         f"{'receives' if targets == 1 else 'receive'} a model, over {count(links, 'link')}."
     ]
-    everything = np.where(np.isfinite(costs.links), costs.energy, 0.0).sum()
+    useful = np.isfinite(costs.links) & (plan.psi == 1)
+    everything = np.where(useful, costs.energy, 0.0).sum()
     if links and everything > 0:
         sentences.append(
             f"The links take {quantity(plan.energy, known.unit)} of energy, "
-            f"{percent(plan.energy / everything)} of what all links that are allowed would take."
+            f"{percent(plan.energy / everything)} of what all links to these targets would take."
         )
     worth = f"The plan costs {number(plan.objective)}"
     if plan.optimal:

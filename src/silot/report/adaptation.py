@@ -16,7 +16,7 @@ from ._figures import Picture
 from ._link_figures import accuracy_figure
 from ._link_sections import Known, plan_summary
 from ._sections import Cell, Column, Summary, Table
-from ._words import MISSING_NUMBER, count, level_in_words, percent, printable, reason
+from ._words import MISSING_NUMBER, count, level_in_words, listed, percent, printable, reason
 from .links import page
 
 _TITLE = "Who taught whom"
@@ -64,7 +64,7 @@ def render_adaptation(found: Adaptation, *, title: str = _TITLE) -> str:
     str
         The HTML file.
     """
-    costs, known = _costs(found), _known(found)
+    costs, known = found.costs, _known(found)
     return page(
         title or _TITLE, found.plan, costs, known, _summary(found, costs, known), _outcome(found)
     )
@@ -86,18 +86,6 @@ def write_adaptation(path: str | Path, found: Adaptation, *, title: str = _TITLE
         The folder is missing or not writable, or the disk is full.
     """
     write_whole(Path(path), render_adaptation(found, title=title).encode())
-
-
-def _costs(found: Adaptation) -> LinkCosts:
-    trained = np.array([name in found.errors for name in found.names])
-    barred = np.array([name in found.excluded for name in found.names])
-    return LinkCosts(
-        source=np.where(np.isfinite(found.source), found.source, 0.0),
-        transfer=np.where(np.isnan(found.transfer), np.inf, found.transfer),
-        energy=found.link_energy,
-        eligible=trained & ~barred,
-        names=found.names,
-    )
 
 
 def _known(found: Adaptation) -> Known:
@@ -137,11 +125,14 @@ def _summary(found: Adaptation, costs: LinkCosts, known: Known) -> Summary:
             f"the evaluation records of {count(len(told), 'target')} on average, and on "
             f"{percent(min(told))} at worst.",
         )
-    else:
+    elif _asked(found):
         sentences.insert(1, "No target told how well its model does.")
+    else:
+        sentences.insert(1, "No target was evaluated: nothing is known of the accuracy.")
     for who, what in ((found.excluded, "could be no source"), (found.missing, "took no part")):
-        if who:
-            warnings.append(f"{count(len(who), 'device')} {what}.")
+        for code in sorted(set(who.values())):
+            names = [printable(name) for name, own in who.items() if own == code]
+            warnings.append(f"{listed(names, 6)} {what}: {_why(code)} ({printable(code)}).")
     return Summary(sentences, warnings)
 
 
@@ -150,7 +141,7 @@ def _outcome(found: Adaptation) -> Outcome:
     names, values = list(found.accuracies), list(found.accuracies.values())
     return Outcome(
         figure=accuracy_figure(names, values) if told else None,
-        table=_accuracies(found) if names else None,
+        table=_accuracies(found) if _asked(found) else None,
         missing=_absent(found),
         bill=_bill(found),
         bill_notes=[
@@ -161,6 +152,11 @@ def _outcome(found: Adaptation) -> Outcome:
         ],
         disclosure=_disclosure(found),
     )
+
+
+def _asked(found: Adaptation) -> bool:
+    """Whether a target has evaluation records, or failed in another way to tell of them."""
+    return any(found.unevaluated.get(name) != "evaluation-absent" for name in found.accuracies)
 
 
 def _accuracies(found: Adaptation) -> Table:
@@ -194,7 +190,7 @@ def _absent(found: Adaptation) -> Table | None:
         for name, code in who.items()
     ]
     columns = tuple(Column(title, numeric=False) for title in ("device", "what", "why", "code"))
-    return Table("Devices that are missing, or may be no source.", columns, rows) if rows else None
+    return Table("Devices that took no part, or may be no source.", columns, rows) if rows else None
 
 
 def _bill(found: Adaptation) -> Table:

@@ -16,6 +16,7 @@ from ._run import Array, Billed, finite, finite_rows
 _RECORDS = ("direct", "fedwad", "trianglewad")
 
 if TYPE_CHECKING:
+    from ..adaptation.costs import LinkCosts
     from ..learning import ModelSpec
     from .divergences import Divergences
     from .links import LinkPlan
@@ -43,9 +44,11 @@ class Adaptation(Billed):
         Names of the classes, in the order of all codes.
     plan
         Sources, targets, links and weights.
+    costs
+        What the plan was computed from: ``silot.evaluate(plan, costs)`` is its objective.
     source, transfer, link_energy
-        What the plan was computed from: :math:`S_i` (N,), :math:`T_{ij}` and :math:`K_{ij}`
-        (N, N), row = source; energies in joule.
+        Of these: :math:`S_i` (N,), :math:`T_{ij}` and :math:`K_{ij}` (N, N), row = source;
+        energies in joule.
     divergences
         Between devices; ``None`` when they were not asked for.
     labelled, unlabelled
@@ -86,9 +89,7 @@ class Adaptation(Billed):
     names: tuple[str, ...]
     classes: tuple[str, ...]
     plan: LinkPlan
-    source: Array
-    transfer: Array
-    link_energy: Array
+    costs: LinkCosts = field(repr=False)
     divergences: Divergences | None = field(repr=False)
     labelled: Mapping[str, int]
     unlabelled: Mapping[str, int]
@@ -106,6 +107,21 @@ class Adaptation(Billed):
     excluded: Mapping[str, str] = field(default_factory=dict[str, str])
     missing: Mapping[str, str] = field(default_factory=dict[str, str])
     unevaluated: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    @property
+    def source(self) -> Array:
+        """Costs of training, (N,)."""
+        return self.costs.source
+
+    @property
+    def transfer(self) -> Array:
+        """Costs of using a source's model at a target, (N, N)."""
+        return self.costs.transfer
+
+    @property
+    def link_energy(self) -> Array:
+        """Energies of all links in joule, (N, N)."""
+        return self.costs.energy
 
     @property
     def accuracy(self) -> float | None:
@@ -147,6 +163,7 @@ class Adaptation(Billed):
             "source": [finite(float(value)) for value in self.source],
             "transfer": finite_rows(self.transfer),
             "link_energy": finite_rows(self.link_energy),
+            "phi": list(self.costs.phi),
             "divergences": None if self.divergences is None else self.divergences.to_dict(),
             "labelled": dict(self.labelled),
             "unlabelled": dict(self.unlabelled),
