@@ -158,6 +158,41 @@ def load_images(path: str | Path, shape: tuple[int, ...] | None = None) -> npt.N
     return points if points.ndim == 3 or (points.ndim == 4 and points.shape[3] == 3) else None
 
 
+def column_names(path: str | Path) -> list[str]:
+    r"""Names of the columns of a table, ``[]`` for an ``.npz``, in the order of the file.
+
+    Parameters
+    ----------
+    path
+        As ``load_measure``.
+
+    Raises
+    ------
+    FileError
+        A table that cannot be read.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> name = tempfile.mkdtemp() + "/wards.csv"
+    >>> _ = Path(name).write_text("age,dose\n70,2\n")
+    >>> column_names(name)
+    ['age', 'dose']
+    """
+    file = Path(path)
+    if file.name.lower().endswith(".npz"):
+        return []
+    try:
+        if file.name.lower().endswith(".parquet"):
+            return list(pl.read_parquet_schema(file))
+        return pl.read_csv(file, n_rows=0, glob=False).columns
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise FileError(
+            f"{file.name} cannot be read as a table ({type(error).__name__}).",
+            code="file-unreadable",
+        ) from None
+
+
 def _from_npz(file: Path) -> Measure:
     arrays = _arrays(file)
     points = arrays["X"]

@@ -19,7 +19,9 @@ from silot.adaptation import (
     links,
     solve_exact,
 )
+from silot.adaptation import _branch as branching
 from silot.adaptation import _location as location
+from silot.adaptation._branch import branch
 from silot.errors import InputError, MismatchError, SilotError
 from silot.results.links import LinkPlan
 from tests.adaptation.networks import KINDS, brute_force, network, small_networks
@@ -192,7 +194,34 @@ def test_branching_and_programming_agree(kind: str, eligible: str) -> None:
     assert rough is not None
     assert rough.lower_bound <= plan.objective + 1e-9
     assert rough.objective <= plan.objective + 0.05 * max(1.0, abs(plan.objective)) + 1e-9
+    assert rough.gap <= 0.05
     assert rough.details["nodes"] <= other.details["nodes"]
+
+
+def test_branching_finds_what_is_only_just_better() -> None:
+    for seed in range(10):
+        costs = network("alike", 20, seed, eligible="all")
+        with mock.patch.object(location, "_LINKS", np.inf):
+            best = solve_exact(costs).objective
+        problem = location.Problem.of(
+            costs.phi[0] * costs.source, costs.links, costs.eligible, None
+        )
+        parts = (problem.opening, problem.service, problem.outside, np.zeros(20))
+        lowest = best - problem.constant
+        for more in (1e-6, 0.1, 1.0):
+            # Local search may not help.
+            with mock.patch.object(branching, "improved", lambda *parts: parts[-1]):
+                found = branch(*parts, known=lowest + more, room=0.0, time_limit=20.0)
+            assert found.open is not None
+            assert problem.value(found.open) == pytest.approx(best, rel=1e-12)
+            assert found.bound == pytest.approx(lowest, rel=1e-9)
+            rough = branch(*parts, known=lowest + more, room=0.1 * best, time_limit=20.0)
+            assert rough.bound <= lowest * (1 + 1e-12)
+            value = best + more if rough.open is None else problem.value(rough.open)
+            assert value - problem.constant - rough.bound <= 0.1 * best + 1e-9
+        none = branch(*parts, known=lowest, room=0.0, time_limit=20.0)
+        assert none.open is None
+        assert none.bound == pytest.approx(lowest, rel=1e-12)
 
 
 def test_branching_finds_better_than_local_search() -> None:

@@ -218,3 +218,37 @@ def test_what_cannot_be_done_is_refused_with_a_code(
     done = silot(folder, *arguments)
     assert (done.returncode, done.stdout) == (status, ""), done.stderr
     assert f"[{code}]" in done.stderr and len(done.stderr.splitlines()) == 1
+
+
+def _tables(folder: Path, place: Path) -> list[str]:
+    """The devices' records as tables of four columns and labels."""
+    for k in range(3):
+        with np.load(folder / f"d{k}.npz") as file:
+            x, y = file["X"][:, [20, 28, 36, 44]], file["y"]
+        table = pl.DataFrame(x, schema=["a", "b", "c", "d"])
+        labels = ["" if code < 0 else str(code) for code in y]
+        table.with_columns(pl.Series("digit", labels)).write_csv(place / f"d{k}.csv")
+    return [f"d{k}.csv" for k in range(3)]
+
+
+def test_columns_are_matched_by_name(folder: Path, tmp_path: Path) -> None:
+    files = _tables(folder, tmp_path)
+    arguments = ("adapt", *files, "--label-column", "digit", *QUICK)
+    before = found(tmp_path, *arguments)
+    table = pl.read_csv(tmp_path / "d1.csv", schema_overrides={"digit": pl.String})
+    table.select("digit", "d", "b", "c", "a").write_csv(tmp_path / "d1.csv")
+    after = found(tmp_path, *arguments)
+    assert after["plan"]["links"] == before["plan"]["links"]
+    assert after["errors"] == before["errors"]
+    table.rename({"c": "tint"}).write_csv(tmp_path / "d1.csv")
+    done = silot(tmp_path, *arguments)
+    assert done.returncode == 5 and "[columns-mismatch] d0.csv and d1.csv" in done.stderr
+
+
+def test_a_table_without_the_label_column_has_no_labels(folder: Path, tmp_path: Path) -> None:
+    files = _tables(folder, tmp_path)
+    done = silot(tmp_path, "adapt", *files, "--label-column", "number", *QUICK)
+    assert done.returncode == 4 and "[file-columns]" in done.stderr
+    pl.read_csv(tmp_path / "d2.csv").drop("digit").write_csv(tmp_path / "d2.csv")
+    told = found(tmp_path, "adapt", *files, "--label-column", "digit", *QUICK)
+    assert told["labelled"]["d2"] == 0 and told["plan"]["targets"] == ["d2"]

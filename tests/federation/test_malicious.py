@@ -1,5 +1,6 @@
 """A coordinator that chooses its questions to single records out, against the default policy."""
 
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -10,15 +11,22 @@ from silot.errors import RefusedError
 from silot.federation import (
     Answer,
     DistanceTo,
+    DomainErrors,
+    DomainScores,
     Failure,
     InterpolantCosts,
     Interpolate,
     InterpolateByClass,
     LabelledDistanceTo,
+    MeanFeatures,
+    ProjectedQuantiles,
     Question,
+    Spread,
+    TrainDomain,
 )
 from silot.federation.question import encode_question
 from silot.federation.reference import draw_reference, is_drawn
+from silot.learning import ModelSpec
 from silot.protocols import contributions, trianglewad
 
 RECORDS = np.random.default_rng(11).normal(size=(600, 3)) @ np.diag([1.0, 5.0, 0.2]) + 40.0
@@ -170,3 +178,107 @@ def test_a_draw_is_told_from_what_looks_like_one() -> None:
     touched = drawn.copy()
     touched[3, 1] += 1e-4
     assert not is_drawn(touched, 7)
+
+
+# ---- classifiers and thresholds that part records -----------------------------------------
+
+FEW = np.random.default_rng(7).normal(size=(12, 3)).round(6)
+RECORD_LEVEL = Policy(level="record")
+
+
+def linear(rows: np.ndarray) -> dict[str, Any]:
+    """Classifiers whose log odds are ``rows @ (record, 1)``."""
+    return {
+        "model": ModelSpec("logistic", (3,), 2).to_text(),
+        "parameters": rows,
+        "sides": np.zeros(len(rows), dtype=np.int64),
+        "centre": np.zeros(3),
+        "scale": np.ones(3),
+    }
+
+
+def coordinates() -> DomainScores:
+    """The log odds of classifiers that are the coordinates, and a code that ties them."""
+    rows = np.zeros((4, 4))
+    rows[:3, :3], rows[3, :3] = np.eye(3), [1.0, 0.37, 0.113]
+    return DomainScores(**linear(rows), quantiles=12 * 40 + 1)
+
+
+def untangled(scores: np.ndarray) -> int:
+    """Records that one answer to ``coordinates`` gives back."""
+    *axes, tied = (np.unique(row.round(9)) for row in scores)
+    places = np.array(list(product(*axes)))
+    sums = places @ [1.0, 0.37, 0.113]
+    found = places[np.abs(sums[:, None] - tied).argmin(axis=0)]
+    return sum(bool((np.abs(found - record).max(axis=1) < 1e-6).any()) for record in FEW)
+
+
+def steps() -> DomainErrors:
+    """How many records lie beyond each of 400 thresholds along the first axis."""
+    rows = np.tile([1.0, 0.0, 0.0, 0.0], (400, 1))
+    return DomainErrors(**linear(rows), thresholds=np.linspace(-3.0, 3.0, 400))
+
+
+def located(errors: np.ndarray) -> int:
+    """Records whose first coordinate lies in a narrow step of the errors."""
+    grid = np.linspace(-3.0, 3.0, 400)
+    steps = grid[np.flatnonzero(np.diff(errors) < -0.01)]
+    return sum(bool((np.abs(steps - x) < 0.02).any()) for x in FEW[:, 0])
+
+
+def test_scores_of_chosen_classifiers_give_records_back_and_are_refused() -> None:
+    told = Holder(Measure(FEW), Policy.open()).answer(coordinates())
+    assert isinstance(told, Answer) and untangled(told.arrays["scores"]) == 12
+    assert code(Holder(Measure(FEW)).answer(coordinates())) == "policy-level"
+    # A holder that lets records out still tells averages of five.
+    averages = Holder(Measure(FEW), RECORD_LEVEL).answer(coordinates())
+    assert isinstance(averages, Answer)
+    assert averages.arrays["scores"].shape == (4, 1)
+    assert untangled(averages.arrays["scores"]) == 0
+
+
+def test_errors_at_many_thresholds_locate_records_and_are_refused() -> None:
+    told = Holder(Measure(FEW), Policy.open()).answer(steps())
+    assert isinstance(told, Answer) and located(told.arrays["errors"]) == 12
+    assert code(Holder(Measure(FEW)).answer(steps())) == "policy-level"
+    assert code(Holder(Measure(FEW), RECORD_LEVEL).answer(steps())) == "answer-fine"
+
+
+def test_no_question_with_classifiers_is_answered_by_default() -> None:
+    rows = np.ones((1, 4))
+    questions: list[Question] = [
+        DomainScores(**linear(rows), quantiles=2),
+        DomainErrors(**linear(rows), thresholds=np.zeros(1)),
+        TrainDomain(**linear(rows), seeds=np.zeros(1, dtype=np.int64), iterations=1, batch=1,
+                    rate=0.1),
+    ]  # fmt: skip
+    for question in questions:
+        assert code_of(question) == "policy-level"
+        assert code_of(question, RECORD_LEVEL) == "answered"
+
+
+def test_a_mean_that_is_one_heavy_record_is_refused() -> None:
+    weights = np.full(11, 1e-10)
+    weights[0] = 1.0
+    heavy = Measure(FEW[:11], weights)
+    told = Holder(heavy, Policy.open()).answer(Spread())
+    assert isinstance(told, Answer)
+    np.testing.assert_allclose(told.arrays["mean"], FEW[0], atol=1e-8)
+    for question in (
+        Spread(),
+        Spread(least=-9),
+        MeanFeatures(features=2, bandwidth=1.0, seed=0),
+        ProjectedQuantiles(directions=1, quantiles=1, seed=0),
+    ):
+        assert code(Holder(heavy).answer(question)) == "records-few"
+        assert code_of(question) == "answered"
+
+
+def test_more_numbers_than_the_records_have_are_refused_or_averaged() -> None:
+    holder = Holder(Measure(FEW))
+    assert code(holder.answer(MeanFeatures(features=8, bandwidth=1.0, seed=0))) == "answer-fine"
+    assert code(holder.answer(MeanFeatures(features=6, bandwidth=1.0, seed=0))) == "answered"
+    wide = ProjectedQuantiles(directions=9, quantiles=1, seed=0)
+    assert code(holder.answer(wide)) == "answer-fine"
+    told = holder.answer(ProjectedQuantiles(directions=3, quantiles=12, seed=0))
+    assert isinstance(told, Answer) and told.arrays["quantiles"].shape == (3, 2)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 import ot
@@ -29,10 +30,11 @@ from silot.federation.divergences import (
 )
 from silot.federation.protocol import drive
 from silot.federation.question import Question, decode_question, encode_question
-from silot.learning import ModelSpec, initial
+from silot.learning import ModelSpec, initial, random_features
 from silot.privacy.ledger import Ledger
 from silot.protocols._divergence_classifier import _best_threshold
-from silot.protocols._divergence_pairs import _stages
+from silot.protocols._divergence_common import Devices
+from silot.protocols._divergence_pairs import _leave_out, _stages
 from silot.protocols.divergences import DIVERGENCES, divergences
 from silot.protocols.sketch import sketches
 from silot.results.divergences import Divergences
@@ -195,6 +197,7 @@ def test_the_default_policy_allows_aggregates_only() -> None:
         (["a", "b"], {"quorum": 1}, "option-quorum"),
         (["a", "b"], {"quorum": 3}, "option-quorum"),
         (["a", "b"], {"seed": -1}, "option-seed"),
+        (["a", "b"], {"seed": 2**63 - 1}, "option-seed"),
         (["a", "b"], {"features": 7}, "option-count"),
         (["a", "b"], {"bandwidth": 0.0}, "option-bandwidth"),
         (["a", "b"], {"bandwidth": float("nan")}, "option-bandwidth"),
@@ -260,7 +263,7 @@ def test_mmd_leaves_out_the_pairs_of_a_record_with_itself(seed: int) -> None:
     devices = random_measures(seed)
     found = run(devices, "mmd", features=64, bandwidth=1.5, least=1, seed=seed)
     d = devices["a"].dimension
-    omega = np.random.default_rng([seed, 31]).standard_normal((d, 32)) / 1.5
+    omega = np.random.default_rng([seed, 3]).standard_normal((d, 32)) / 1.5
 
     def kernel(x: Array, y: Array) -> Array:
         return np.cos((x[:, None] - y[None]) @ omega).mean(axis=2)
@@ -408,9 +411,102 @@ def test_defaults_ask_for_no_more_than_a_policy_allows() -> None:
     assert found.details["features"] <= 30 * 2 / 5
 
 
+def about_domains(rows: int, **changes: object) -> dict[str, Any]:
+    fields: dict[str, object] = {
+        "model": ModelSpec("logistic", (2,), 2).to_text(),
+        "parameters": np.tile([1.0, 0.5, 0.0], (rows, 1)),
+        "sides": np.zeros(rows, dtype=np.int64),
+        "centre": np.zeros(2),
+        "scale": np.ones(2),
+    }
+    return {**fields, **changes}
+
+
+def test_a_record_that_weighs_more_than_its_share_is_not_told_of() -> None:
+    heavy = Measure(X[:40], [1.0] * 39 + [20.0])
+    questions = [
+        Spread(),
+        MeanFeatures(features=2, bandwidth=1.0, seed=0),
+        ProjectedQuantiles(directions=1, quantiles=1, seed=0),
+        DomainScores(**about_domains(1), quantiles=2),
+        DomainErrors(**about_domains(1), thresholds=np.zeros(1)),
+    ]
+    for question in questions:
+        refused = Holder(heavy, Policy(level="record")).answer(question)
+        assert refused == Failure("records-few", "failed", "InputError")
+        assert isinstance(Holder(heavy, OPEN).answer(question), Answer)
+        assert isinstance(Holder(Measure(X[:40]), Policy(level="record")).answer(question), Answer)
+
+
+@given(st.integers(1, 40), st.integers(2, 8), st.integers(1, 30))
+def test_scores_are_no_more_than_records_over_the_fewest(
+    records: int, least: int, rows: int
+) -> None:
+    measure = Measure(X[:records])
+    policy = Policy(level="record", minimum_records=least)
+    question = DomainScores(**about_domains(rows), quantiles=65)
+    answer = Holder(measure, policy).answer(question)
+    if records < least:
+        assert answer == Failure("policy-records", "refused")
+    elif rows * least > 2 * records:
+        assert answer == Failure("answer-fine", "failed", "InputError")
+    else:
+        assert isinstance(answer, Answer)
+        told = answer.arrays["scores"]
+        assert told.size * least <= 2 * records and told.shape[1] * least <= records
+        # Averages over equal shares of the records: nothing is lost of their mean.
+        np.testing.assert_allclose(told.mean(axis=1), (measure.points @ [1.0, 0.5]).mean())
+
+
+def test_errors_are_no_more_than_records_over_the_fewest() -> None:
+    holder = Holder(Measure(X[:30]), Policy(level="record"))
+    for rows, fine in ((12, True), (13, False)):
+        answer = holder.answer(DomainErrors(**about_domains(rows), thresholds=np.zeros(rows)))
+        assert isinstance(answer, Answer) == fine
+        assert fine or answer == Failure("answer-fine", "failed", "InputError")
+
+
+def test_a_classifier_runs_under_a_policy_that_lets_records_out() -> None:
+    holders = {k: Holder(v, Policy(level="record")) for k, v in DEVICES.items()}
+    found = run(holders, "classifier", rounds=20)
+    open_ = run(DEVICES, "classifier", rounds=20)
+    assert found.missing == {} and found.disclosure == "record"
+    # Fewer quantiles, so another threshold, though not by much.
+    np.testing.assert_allclose(found.values, open_.values, atol=0.2)
+
+
+@given(seeds)
+def test_mean_features_are_the_mean_of_random_features(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    measure = Measure(rng.normal(size=(30, 3)), rng.random(30) + 0.1)
+    question = MeanFeatures(features=16, bandwidth=1.3, seed=seed)
+    answer = Holder(measure, OPEN).answer(question)
+    assert isinstance(answer, Answer) and set(answer.scalars) == {"squares"}
+    lifted = random_features(measure.points, features=16, bandwidth=1.3, seed=seed)
+    np.testing.assert_allclose(answer.arrays["mean"], measure.weights @ lifted, atol=1e-14)
+
+
+def test_mean_features_of_many_records_are_added_up_in_parts() -> None:
+    x = np.random.default_rng(1).normal(size=(9000, 1))
+    answer = Holder(Measure(x), OPEN).answer(MeanFeatures(features=4, bandwidth=1.0, seed=2))
+    assert isinstance(answer, Answer)
+    lifted = random_features(x, features=4, bandwidth=1.0, seed=2)
+    np.testing.assert_allclose(answer.arrays["mean"], lifted.mean(axis=0), atol=1e-12)
+
+
 @pytest.mark.parametrize(
     "question",
     [
+        DomainErrors(**about_domains(1), thresholds=np.zeros(2)),
+        DomainErrors(**about_domains(1), thresholds=np.array([np.nan])),
+        DomainErrors(**about_domains(1), thresholds=np.array([28.0])),
+        DomainErrors(**about_domains(0), thresholds=np.zeros(0)),
+        DomainErrors(**about_domains(5000), thresholds=np.zeros(5000)),
+        DomainScores(**about_domains(0), quantiles=3),
+        DomainScores(**about_domains(5000), quantiles=3),
+        DomainScores(**about_domains(1), quantiles=1),
+        MeanFeatures(features=0, bandwidth=1.0, seed=0),
+        MeanFeatures(features=2, bandwidth=1.0, seed=(1 << 62) + 1),
         MeanFeatures(features=3, bandwidth=1.0, seed=0),
         MeanFeatures(features=1 << 20, bandwidth=1.0, seed=0),
         MeanFeatures(features=2, bandwidth=float("nan"), seed=0),
@@ -554,7 +650,11 @@ def test_scores_are_quantiles_of_the_log_odds() -> None:
     )
     answer = Holder(Measure([[0.0], [3.0], [1.0]], [1.0, 1.0, 2.0]), OPEN).answer(question)
     assert isinstance(answer, Answer)
-    np.testing.assert_allclose(answer.arrays["scores"], [[-1.0, 1.0, 5.0]])
+    # Log odds -1, 1, 5 of masses 1/4, 1/2, 1/4: two records of the heaviest weight fit.
+    np.testing.assert_allclose(answer.arrays["scores"], [[0.0, 3.0]], atol=1e-12)
+    even = Holder(Measure([[0.0], [3.0], [1.0]]), OPEN).answer(question)
+    assert isinstance(even, Answer)
+    np.testing.assert_allclose(even.arrays["scores"], [[-1.0, 1.0, 5.0]])
 
 
 def test_who_else_takes_part_changes_nothing_between_two_devices() -> None:
@@ -630,7 +730,7 @@ def test_parameters_are_averaged_and_errors_read_both_ways(
 
 @pytest.mark.parametrize("errors", [(1.5, 0.0), (-0.1, 0.0), (float("nan"), 0.0)])
 def test_errors_that_are_no_shares_are_refused(errors: tuple[float, float]) -> None:
-    with pytest.raises(WireError) as caught:
+    with pytest.raises(HolderError, match="'a'") as caught:
         scripted(errors)
     assert caught.value.code == "answer-malformed"
 
@@ -710,17 +810,152 @@ def test_every_pair_is_compared_once_and_nobody_asked_twice_at_a_time(n: int) ->
     assert len(stages) == n - 1 + n % 2
 
 
-def test_an_answer_that_is_none_is_an_error_of_its_own() -> None:
-    class Odd(Holder):
-        def _compute(self, question: Question) -> Answer:
-            answer = super()._compute(question)
-            return Answer({name: array * np.nan for name, array in answer.arrays.items()})
+class Odd(Holder):
+    """A holder that changes its answers to one kind of question."""
 
-    devices = {"a": DEVICES["one"], "b": DEVICES["two"], "odd": Odd(DEVICES["off"], OPEN)}
-    for method in ("mmd", "sliced", "classifier", "fedwad", "direct"):
-        with pytest.raises(SilotError) as caught:
-            run(devices, method, **QUICK[method])
+    def __init__(self, measure: Measure, kind: str, change: Callable[[Answer], Answer]) -> None:
+        super().__init__(measure, OPEN, Ledger())
+        self.kind, self.change = kind, change
+
+    def _compute(self, question: Question) -> Answer:
+        answer = super()._compute(question)
+        return self.change(answer) if question.kind == self.kind else answer
+
+
+def arrays(change: Callable[[Array], Array]) -> Callable[[Answer], Answer]:
+    def changed(answer: Answer) -> Answer:
+        return Answer({k: change(v) for k, v in answer.arrays.items()}, answer.scalars)
+
+    return changed
+
+
+def scalars(**values: object) -> Callable[[Answer], Answer]:
+    return lambda answer: Answer(answer.arrays, {**answer.scalars, **values})  # type: ignore[dict-item]
+
+
+def huge_variance(answer: Answer) -> Answer:
+    told = answer.arrays
+    return Answer({**told, "variance": np.full_like(told["variance"], 1e308)}, answer.scalars)
+
+
+def negative_variance(answer: Answer) -> Answer:
+    return Answer({**answer.arrays, "variance": -answer.arrays["variance"]}, answer.scalars)
+
+
+CHANGES: dict[str, Callable[[Answer], Answer]] = {
+    "nothing": lambda answer: Answer(),
+    "nan": arrays(lambda k: k * np.nan),
+    "huge": arrays(lambda k: np.full_like(k, 1e308)),
+    "large": arrays(lambda k: np.full_like(k, 1e200)),
+    "half": arrays(lambda k: k[: len(k) // 2]),
+    "twice": arrays(lambda k: np.concatenate([k, k])),
+    "deeper": arrays(lambda k: k[None]),
+    "single": arrays(lambda k: k.astype(np.float32)),
+}
+ASKED = {
+    "mmd": ("spread", "mean-features"),
+    "sliced": ("spread", "projected-quantiles"),
+    "classifier": ("spread", "train-domain", "domain-scores", "domain-errors"),
+    "fedwad": ("spread", "describe", "moments", "interpolate"),
+    "trianglewad": ("spread", "describe", "moments", "interpolate"),
+    "direct": ("records",),
+}
+SHORT = {**QUICK, "classifier": {"rounds": 1}, "fedwad": {"support": 10, "rounds": 1}}
+FEW = {name: Measure(X[20 * k : 20 * k + 20] + k) for k, name in enumerate("acd")}
+
+
+def changed(method: str, kind: str, change: Callable[[Answer], Answer]) -> Divergences:
+    return run({**FEW, "b": Odd(Measure(X[80:100]), kind, change)}, method, **SHORT[method])
+
+
+def nonsense(kind: str, change: str) -> bool:
+    """Whether an answer so changed cannot be one."""
+    if kind == "describe":
+        # It has no arrays.
+        return change == "nothing"
+    if kind == "moments":
+        # Traces of the largest numbers warn before they are refused.
+        return change != "huge"
+    # Half of the records are records; features are compared by number.
+    return kind not in ("records", "interpolate", "spread") or change not in ("half", "twice")
+
+
+NONSENSE = [
+    (method, kind, change)
+    for method, kinds in ASKED.items()
+    for kind in kinds
+    for change in CHANGES
+    if nonsense(kind, change)
+]
+
+
+@pytest.mark.parametrize(("method", "kind", "change"), NONSENSE)
+def test_who_answers_nonsense_is_named_and_the_others_go_on(
+    method: str, kind: str, change: str
+) -> None:
+    found = changed(method, kind, CHANGES[change])
+    assert set(found.missing) == {"b"}
+    assert found.names == ("a", "c", "d") and np.isfinite(found.values).all()
+    assert "without b (" in found.status
+
+
+@pytest.mark.parametrize(
+    ("method", "kind", "change"),
+    [
+        # The width of everybody's features comes from these.
+        ("mmd", "spread", huge_variance),
+        ("sliced", "spread", negative_variance),
+        ("mmd", "spread", scalars(records=0)),
+        ("sliced", "spread", scalars(records=2.5)),
+        ("sliced", "spread", scalars(records=1e300)),
+        # A mean of vectors of norm 1 is not longer.
+        ("mmd", "mean-features", arrays(lambda k: k / np.linalg.norm(k) * (1.0 + 1e-8))),
+        ("mmd", "mean-features", scalars(squares=0)),
+        ("mmd", "mean-features", scalars(squares=1.1)),
+        ("sliced", "projected-quantiles", arrays(lambda k: np.tile(k, (1, 9)))),
+        ("classifier", "train-domain", arrays(lambda k: k + 2e6)),
+        ("classifier", "domain-scores", arrays(lambda k: k + 60.0)),
+        ("classifier", "domain-scores", arrays(lambda k: np.tile(k, (1, 9)))),
+        ("classifier", "domain-errors", arrays(lambda k: k + 1.01)),
+    ],
+)
+def test_numbers_that_cannot_be_are_the_fault_of_who_told_them(
+    method: str, kind: str, change: Callable[[Answer], Answer]
+) -> None:
+    assert dict(changed(method, kind, change).missing) == {"b": "answer-malformed"}
+
+
+def test_a_mean_of_norm_one_is_one() -> None:
+    found = changed("mmd", "mean-features", arrays(lambda k: k / np.linalg.norm(k)))
+    assert found.missing == {}
+
+
+@pytest.mark.parametrize("method", ASKED)
+def test_nonsense_that_leaves_too_few_ends_the_run_with_a_name(method: str) -> None:
+    for kind in ASKED[method]:
+        odd = Odd(DEVICES["two"], kind, CHANGES["nothing"])
+        with pytest.raises(SilotError, match="'odd'") as caught:
+            run({"a": DEVICES["one"], "odd": odd}, method, **SHORT[method])
         assert caught.value.code == "answer-malformed"
+
+
+def test_where_several_pairs_tell_nonsense_their_common_device_leaves() -> None:
+    run_ = Devices.of("abcde", 2, 0)
+    error = WireError("nonsense.", code="answer-malformed")
+    _leave_out(run_, dict.fromkeys([("a", "b"), ("b", "c"), ("b", "d"), ("c", "e")], error)
+               | {("d", "e"): error})  # fmt: skip
+    assert run_.codes == {"b": "answer-malformed", "e": "answer-malformed"}
+    with pytest.raises(WireError, match="'a' and 'b'"):
+        _leave_out(Devices.of("abc", 2, 0), {("a", "b"): error})
+
+
+@pytest.mark.parametrize("answers", range(5))
+def test_a_device_may_die_at_every_question_of_a_classifier(answers: int) -> None:
+    devices = {**DEVICES, "dead": Dying(Measure(X[:40]), answers)}
+    found = run(devices, "classifier", rounds=2)
+    # Spread, twice training, scores, errors.
+    assert found.rounds == 5
+    assert dict(found.missing) == {"dead": "holder-raised"} and found.names == NAMES
 
 
 # ---- units --------------------------------------------------------------------------------

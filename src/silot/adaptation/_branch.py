@@ -20,6 +20,7 @@ from .costs import Array
 
 _STEPS, _PACE, _PATIENCE, _SHRINK = 40, 2.0, 4, 0.6
 _ROUNDING = 1e-12
+_SEARCH = 20
 
 
 @dataclass(frozen=True)
@@ -68,10 +69,11 @@ def branch(
         node = heapq.heappop(heap)
         nodes += 1
         children, places, value = _expand(opening, service, outside, node, known)
+        if nodes % _SEARCH == 1 or value < known:
+            places = improved(opening, service, outside, places)
+            value = float(opening[places].sum() + _reach(service, outside, places).sum())
         if value < known - _ROUNDING * abs(known):
-            # Local search from there may find more.
-            best = improved(opening, service, outside, places)
-            known = float(opening[best].sum() + _reach(service, outside, best).sum())
+            best, known = places, value
         for bound, opened, free, prices in children:
             heapq.heappush(heap, _Node(bound, next(ages), opened, free, prices))
     return Branching(best, min(heap[0].bound, known) if heap else known, True, nodes)

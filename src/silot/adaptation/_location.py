@@ -26,7 +26,7 @@ _SCALE = 1e4
 _STEPS = 400
 # The linear relaxation is slow where many links are left, and no help where multipliers, which
 # come close to it, are far from the best set.
-_LINKS, _FAR = 1000, 0.01
+_LINKS, _FAR = 1000, 0.02
 
 
 @dataclass(frozen=True)
@@ -77,6 +77,13 @@ def locate(problem: Problem, *, time_limit: float, gap: float) -> Location:
     upper = problem.value(best)
     room = gap * max(1.0, abs(upper))
     model = _reduced(problem, always, upper - problem.constant, room)
+    while len(model.places) and not model.closed:
+        # Places that pay at these prices are another start for local search.
+        other = improved(problem.opening, problem.service, problem.outside, model.paying)
+        if not problem.value(other) < upper:
+            break
+        best, upper = other, problem.value(other)
+        model = _reduced(problem, always, upper - problem.constant, room)
     if len(model.places) == 0:  # only the places fixed open can be better
         best = min(best, model.base, key=problem.value)
         return Location(best, problem.value(best), True, 0)
@@ -107,6 +114,7 @@ class _Model:
     outside: Array  # cost of the best way that needs none of the places, inf if too dear
     links: tuple[Indices, Indices, Array]  # rows of places, rows of clients, cost
     prices: Array  # multipliers of the clients
+    paying: Flags  # places that multipliers open
 
     @property
     def hard(self) -> bool:
@@ -237,6 +245,7 @@ def _reduced(problem: Problem, always: Flags, known: float, room: float) -> _Mod
         outside=np.where(spare - v[clients] < slack, spare, np.inf),
         links=(rows, columns, cost[rows, columns]),
         prices=v[clients],
+        paying=always | (reduced < 0),
     )
 
 

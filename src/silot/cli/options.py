@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from ..errors import FileError, InputError
-from ..loading import load_measure
+from ..errors import FileError, InputError, MismatchError
+from ..loading import column_names, load_measure
 from ..measure import Measure
 from .console import check_writable
 
@@ -126,12 +126,17 @@ def load_holders(
             code="option-unknown",
         )
     chosen = None if columns is None else [name.strip() for name in columns.split(",")]
+    unlabelled = set[Path]()
+    if missing_label is not None and label_column is not None:
+        unlabelled = _without(label_column, paths)
+    if chosen is None and len(paths) > 1:
+        chosen = _common_features(paths, label_column, weight_column)
     loaded: dict[str, Measure] = {}
     for name, path in zip(names, paths, strict=True):
         table = not path.name.lower().endswith(".npz")
         loaded[name] = load_measure(
             path,
-            label_column=label_column if table else None,
+            label_column=label_column if table and path not in unlabelled else None,
             weight_column=weight_column if table else None,
             columns=chosen if table else None,
             missing_label=missing_label,
@@ -140,6 +145,38 @@ def load_holders(
             cure = "Name the column with --label-column." if table else "Save them as y."
             raise InputError(f"{path.name} has no labels. {cure}", code="labels-absent")
     return loaded
+
+
+def _without(label_column: str, paths: list[Path]) -> set[Path]:
+    """Tables without the label column, where another has it: their records have no labels."""
+    tables = {path: column_names(path) for path in paths if path.is_file()}
+    tables = {path: names for path, names in tables.items() if names}
+    absent = {path for path, names in tables.items() if label_column not in names}
+    return absent if len(absent) < len(tables) else set()
+
+
+def _common_features(
+    paths: list[Path], label_column: str | None, weight_column: str | None
+) -> list[str] | None:
+    """Features of the first table, in its order; others must have the same by name."""
+    first: list[str] | None = None
+    origin = ""
+    for path in paths:
+        if not path.is_file():
+            continue
+        found = [k for k in column_names(path) if k not in (label_column, weight_column)]
+        if not found:
+            continue
+        if first is None:
+            first, origin = found, path.name
+        elif set(found) != set(first):
+            odd = sorted(set(found) ^ set(first))
+            raise MismatchError(
+                f"{origin} and {path.name} have other columns: {odd[0]!r} is in one of them only. "
+                "Rename it, or name the features with --columns.",
+                code="columns-mismatch",
+            )
+    return first
 
 
 def sketch_options(

@@ -7,23 +7,21 @@ import hashlib
 import sys
 import threading
 from collections import OrderedDict
-from typing import Any, cast
 
-import numpy as np
 import numpy.typing as npt
 
-from ..errors import InputError, SilotError
+from ..errors import InputError
 from ..measure import Embedding, Measure
-from ..privacy.ledger import BudgetError, Ledger
-from ..privacy.mechanism import noise_for
-from .answer import Answer, Array, Failure, decode_reply, encode_reply, with_charge
+from ..privacy.ledger import Ledger
+from .answer import Answer, Array, Failure, decode_reply, encode_reply
+from .charging import charged_reply, failure_of
 from .combinations import Evaluation
 from .divergences import AboutMany
 from .hypotheses import AboutLabelled
 from .labelled import ClassSizes
 from .policy import Memory, Policy
 from .protocol import COORDINATOR
-from .question import Interpolate, Question, decode_question, encode_question
+from .question import Codes, Interpolate, Question, decode_question
 from .release import Release
 
 _CACHED_REPLIES = 16
@@ -103,8 +101,8 @@ class Holder:
                 return known if refused is None else encode_reply(refused)
             answer = self.answer(question)
             encoded = encode_reply(answer)
-        except Exception as error:  # noqa: BLE001 - see _failure
-            return encode_reply(_failure(error))
+        except Exception as error:  # noqa: BLE001 - see failure_of
+            return encode_reply(failure_of(error))
         if isinstance(answer, Answer):
             with self._lock:
                 self._replies[key] = encoded
@@ -142,8 +140,8 @@ class Holder:
                 if refused is not None:
                     return refused
                 self._memory.note(question)
-        except Exception as error:  # noqa: BLE001 - see _failure
-            return _failure(error)
+        except Exception as error:  # noqa: BLE001 - see failure_of
+            return failure_of(error)
         return answer
 
     def _compute(self, question: Question) -> Answer:
@@ -161,36 +159,20 @@ class Holder:
     def _release(self, release: Release, asker: str) -> bytes:
         """Answer with noise, once the budget is charged; an answer of before is free."""
         refused = self._refusal(release, Memory())
-        budget = self.policy.budget_mu
-        if refused is not None or budget is None:
-            return encode_reply(refused or Failure("policy-budget", "refused"))
-        if self._ledger is None:
-            return encode_reply(Failure("ledger-absent", "refused"))
-        key = hashlib.sha256(encode_question(release)).hexdigest()
-        stored = self._ledger.find(key)
-        if stored is not None:
-            return with_charge(stored, 0.0)
-        _check_embedding(release)
-        release.check(self._measure.dimension, self._measure.labelled)
-        sensitivity = release.sensitivity
-        # Whatever can go wrong without the records goes wrong before the charge.
-        add_noise = noise_for(sensitivity, release.privacy_mu)
-        try:
-            self._ledger.reserve(
-                key,
-                mu=release.privacy_mu,
-                budget=budget,
-                mechanism=release.mechanism or release.kind,
-                parameters=_parameters(release, sensitivity),
-                asker=asker,
-            )
-        except BudgetError as error:
-            return encode_reply(_over_budget(error, self.policy.privacy_delta))
-        points, _ = self._measure.arrays()
-        exact = release.exact(points, self._measure.masses, self._measure.names)
-        fresh = encode_reply(release.answer_of(add_noise(exact)))
-        kept = self._ledger.commit(key, fresh)
-        return with_charge(kept, release.privacy_mu if kept == fresh else 0.0)
+        if refused is not None:
+            return encode_reply(refused)
+
+        def exact() -> Codes:
+            points, _ = self._measure.arrays()
+            return release.exact(points, self._measure.masses, self._measure.names)
+
+        def check() -> None:
+            _check_embedding(release)
+            release.check(self._measure.dimension, self._measure.labelled)
+
+        return charged_reply(
+            release, self._ledger, self.policy, check=check, exact=exact, asker=asker
+        )
 
 
 def _check_embedding(release: Release) -> None:
@@ -200,40 +182,6 @@ def _check_embedding(release: Release) -> None:
             "its sensitivity. Ask about records.",
             code="release-embedding",
         )
-
-
-def _parameters(release: Release, sensitivity: float) -> dict[str, Any]:
-    """What is public about a release, arrays by their shape and digest."""
-    parameters: dict[str, Any] = {"sensitivity": sensitivity}
-    for item in dataclasses.fields(release):
-        value = cast("object", getattr(release, item.name))
-        if isinstance(value, np.ndarray):
-            array = np.ascontiguousarray(cast("npt.NDArray[Any]", value))
-            digest = hashlib.sha256(array.tobytes()).hexdigest()
-            value = {"shape": list(array.shape), "sha256": digest}
-        parameters[item.name] = value
-    return parameters
-
-
-def _over_budget(error: BudgetError, delta: float) -> Failure:
-    """The refusal with what was spent, asked and left, as mu and as epsilon."""
-    from ..privacy.accounting import epsilon_of
-
-    numbers = {"delta": delta}
-    for what, mu in (("spent", error.spent), ("asked", error.asked), ("left", error.left)):
-        numbers[f"{what}_mu"] = mu
-        numbers[f"{what}_epsilon"] = epsilon_of(mu, delta)
-    return Failure(error.code, "refused", numbers=numbers)
-
-
-def _failure(error: Exception) -> Failure:
-    """Turn an exception into what may leave the holder.
-
-    This is the holder's boundary: whatever went wrong, the text of the exception may quote
-    records and stays here. Only our code and the type leave.
-    """
-    code = error.code if isinstance(error, SilotError) else "holder-raised"
-    return Failure(code, "failed", type(error).__name__)
 
 
 class Own:

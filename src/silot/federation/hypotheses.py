@@ -172,19 +172,16 @@ class TrainModel(AboutLabelled):
 
 @dataclass(frozen=True, kw_only=True)
 class ClassFeatures(AboutLabelled):
-    """Means of random features: of the records, and of the labelled ones class by class.
+    """Means of random features: of all records, and of the labelled ones class by class.
 
     ``means`` has a row a class, of zeros where ``counts`` is 0. A class tells fewer numbers than
-    its records have, over ``least``, or none: more could be solved for the records. That is a
-    fence for one question; answers with other seeds add up.
+    its records have, over ``least``, or none: more could be solved for the records.
 
-    ``mean`` is of all records; only, where all labels too rare to be told of have too few records
-    even together, these are left out, for the difference would tell them. Which labels are rare
-    is the holder's to say, whatever classes are asked about.
+    Level record: the mean of all records less those of large classes is that of a rare class.
     """
 
     kind: ClassVar[str] = "class-features"
-    level: ClassVar[Disclosure] = Disclosure.AGGREGATE
+    level: ClassVar[Disclosure] = Disclosure.RECORD
 
     features: int
     bandwidth: float
@@ -193,10 +190,8 @@ class ClassFeatures(AboutLabelled):
     def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
         used = weights > 0
         records = points[used]
-        names = np.zeros(len(records), dtype=np.str_) if labels is None else labels[used]
         fewest = self.least * self.features / points.shape[1] if self.least > 1 else 1.0
-        shown = _shown(names, fewest)
-        if not shown.any():
+        if len(records) < fewest:
             raise InputError(
                 f"{self.features} numbers are too many for the records.", code="answer-fine"
             )
@@ -206,6 +201,7 @@ class ClassFeatures(AboutLabelled):
         known = len(decode_classes(self.classes))
         codes = np.full(len(records), known, dtype=np.int64)
         if labels is not None:
+            names = labels[used]
             found, _, _ = codes_of(names, self.classes, len(records))
             codes = np.where((found < known) & (names != self.unlabelled), found, known)
         counts = self._told(codes)[:known]
@@ -213,14 +209,7 @@ class ClassFeatures(AboutLabelled):
         means = np.zeros((known, self.features))
         for code in np.flatnonzero(counts):
             means[code] = lifted[codes == code].mean(axis=0)
-        return Answer({"mean": lifted[shown].mean(axis=0), "means": means, "counts": counts})
-
-
-def _shown(names: Names, fewest: float) -> npt.NDArray[np.bool_]:
-    """Records a mean may count: all, or all but those of rare labels, if these are few together."""
-    _, place, sizes = np.unique(names, return_inverse=True, return_counts=True)
-    common = sizes[place.ravel()] >= fewest
-    return common if (~common).sum() < fewest else np.ones(len(names), dtype=bool)
+        return Answer({"mean": lifted.mean(axis=0), "means": means, "counts": counts})
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol as TypingProtocol
-from typing import Self, TypeVar
+from typing import Self, TypeVar, runtime_checkable
 
 import numpy.typing as npt
 
@@ -38,6 +38,15 @@ class Billable(TypingProtocol):
         ...
 
 
+@runtime_checkable
+class Party(TypingProtocol):
+    """Whoever answers bytes with bytes: a ``Holder``, a ``Teacher``, or a way to a distant one."""
+
+    def reply(self, message: bytes) -> bytes:
+        """Answer a question."""
+        ...
+
+
 B = TypeVar("B", bound=Billable)
 
 
@@ -59,7 +68,8 @@ class LocalFederation:
     Parameters
     ----------
     holders
-        ``Holder`` objects by name. A ``Measure`` or an array stands for a holder whose data
+        ``Holder`` or ``Teacher`` objects by name, or anything with their ``reply``, such as a way
+        to one in another process. A ``Measure`` or an array stands for a holder whose data
         the caller owns: its policy allows everything, and its ledger is in memory.
     timeout
         Seconds a holder has for one answer; ``None`` waits. A holder that exceeds it counts as
@@ -80,7 +90,7 @@ class LocalFederation:
 
     def __init__(
         self,
-        holders: Mapping[str, Holder | Measure | npt.ArrayLike],
+        holders: Mapping[str, Party | Measure | npt.ArrayLike],
         *,
         timeout: float | None = None,
     ) -> None:
@@ -96,9 +106,9 @@ class LocalFederation:
         if timeout is not None and not real(timeout, "timeout", "option-timeout") > 0:
             raise InputError(f"timeout is {timeout!r}; seconds are needed.", code="option-timeout")
         self._timeout = timeout
-        self._holders = {
+        self._holders: dict[str, Party] = {
             name: holder
-            if isinstance(holder, Holder)
+            if isinstance(holder, Party)
             else Holder(Measure.of(holder), Policy.open(), Ledger())
             for name, holder in holders.items()
         }
@@ -226,4 +236,4 @@ def _charge(answer: Answer | Failure) -> float:
     return float(said) if 0 <= said < math.inf else 0.0
 
 
-__all__ = ["Billable", "LocalFederation", "Progress"]
+__all__ = ["Billable", "LocalFederation", "Party", "Progress"]

@@ -25,6 +25,8 @@ from .message import Message, Scalar, decode, encode
 Array = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.int64]
 Names = npt.NDArray[np.str_]
+Text = npt.NDArray[np.uint8]
+"""A text as UTF-8, for what is too long for a scalar."""
 Cloud = tuple[Array, Array]
 """Atoms and their weights."""
 
@@ -286,7 +288,11 @@ def decode_question(data: bytes) -> Question:
     return known(**cast("dict[str, Any]", values))
 
 
-_DTYPES = {"Array": np.dtype(np.float64), "Codes": np.dtype(np.int64)}
+_DTYPES = {
+    "Array": np.dtype(np.float64),
+    "Codes": np.dtype(np.int64),
+    "Text": np.dtype(np.uint8),
+}
 
 
 def _fits(value: object, kind: str) -> bool:

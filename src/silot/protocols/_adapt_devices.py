@@ -177,9 +177,17 @@ def read_trained(answer: Answer, spec: ModelSpec) -> Trained:
     return Trained(parameters, told, by_class)
 
 
-def read_means(answer: Answer, classes: int, features: int) -> Means:
+def read_means(answer: Answer, classes: int, features: int, *, by_class: bool) -> Means:
     """Mean features as a device told them, or an error that stands for what is wrong with them."""
     mean = answer.array("mean", ndim=1)
+    if not by_class:
+        if mean.shape != (features,) or not np.linalg.norm(mean) <= _NORM:
+            raise HolderError("a mean that is none.", code="answer-malformed")
+        return Means(mean, np.zeros((classes, features)), np.zeros(classes, dtype=np.int64))
+    return _means_by_class(answer, mean, classes, features)
+
+
+def _means_by_class(answer: Answer, mean: Array, classes: int, features: int) -> Means:
     by_class = answer.array("means", ndim=2)
     counts = answer.arrays.get("counts")
     fits = mean.shape == (features,) and by_class.shape == (classes, features)

@@ -14,9 +14,10 @@ from ..adaptation.matching import Matching, match
 from ..errors import HolderError, MismatchError, SilotError
 from ..federation.answer import Array, Failure
 from ..federation.combinations import Disagreement
+from ..federation.divergences import MeanFeatures
 from ..federation.hypotheses import ClassFeatures, TrainModel
 from ..federation.labelled import encode_classes
-from ..federation.protocol import Steps
+from ..federation.protocol import Questions, Steps
 from ..learning import ModelSpec
 from ..results import LinkPlan
 from ..results.adaptation import Adaptation
@@ -54,7 +55,7 @@ class Plan:
         classes = yield from count(self.holders, choices.classes, choices.unlabelled, devices)
         spec = self._spec(devices, classes)
         trained = yield from self._train(devices, spec, classes)
-        told = yield from self._features(devices, classes)
+        told = yield from self._features(devices, trained, classes)
         apart = yield from self._divergences(devices)
         sources = {name: trained[name].parameters for name in trained if name in devices.counted}
         disagreement = yield from self._disagreement(devices, spec, sources)
@@ -178,7 +179,9 @@ class Plan:
             )
         return trained
 
-    def _features(self, devices: Devices, classes: tuple[str, ...]) -> Steps[dict[str, Means]]:
+    def _features(
+        self, devices: Devices, trained: Mapping[str, Trained], classes: tuple[str, ...]
+    ) -> Steps[dict[str, Means]]:
         choices = self.choices
         if choices.objective == "bound":
             return {}
@@ -196,11 +199,18 @@ class Plan:
             bandwidth=bandwidth,
             seed=choices.seed,
         )
-        told, failed = yield from gather(dict.fromkeys(devices.names, question))
+        # A target's mean is all that is needed of it, and that is no more than an aggregate.
+        alone = MeanFeatures(
+            features=question.features, bandwidth=bandwidth, seed=choices.seed, least=_LEAST
+        )
+        questions: Questions = {k: question if k in trained else alone for k in devices.names}
+        told, failed = yield from gather(questions)
         found: dict[str, Means] = {}
         for name, answer in told.items():
             try:
-                found[name] = read_means(answer, len(classes), question.features)
+                found[name] = read_means(
+                    answer, len(classes), question.features, by_class=name in trained
+                )
             except SilotError as error:
                 failed[name] = Failure(error.code)
         for name, failure in failed.items():

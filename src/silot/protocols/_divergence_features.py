@@ -86,7 +86,9 @@ def mmd(
     about ``features ** -0.5`` of the kernel's. Means of as many features as there are numbers in
     the records determine these; ``least`` keeps away from that, and is no guarantee.
     """
-    devices = Devices.of(holders, quorum, whole(seed, "seed", "option-seed", least=0, most=MOST_SEED))
+    devices = Devices.of(
+        holders, quorum, whole(seed, "seed", "option-seed", least=0, most=MOST_SEED)
+    )
     count = None if features is None else _even(features)
     width = None if bandwidth is None else _positive(bandwidth, "bandwidth", "option-bandwidth")
     fewest = whole(least, "least", "option-least")

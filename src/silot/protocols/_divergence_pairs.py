@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations
 from typing import Any, TypeVar
 
 import numpy as np
 
-from ..errors import HolderError, InputError
-from ..federation.answer import Array, Failure
+from ..errors import HolderError, InputError, SilotError, WireError
+from ..federation.answer import Answer, Array, Failure
 from ..federation.disclosure import Disclosure
 from ..federation.protocol import Answers, Protocol, Questions, Steps
 from ..federation.question import Records
@@ -19,7 +20,7 @@ from ..results import Distance, Sketches
 from ..results.divergences import Divergences
 from ..transport import exact_plan
 from ..transport._check import as_order
-from ._divergence_common import Devices, ask_width, symmetric
+from ._divergence_common import Devices, ask_width, symmetric, within
 from ._parallel import parallel
 from ._sides import agreed_dimension, received_weights
 from ._sketch_book import LEAST_NU, Book
@@ -63,10 +64,11 @@ def _in_step(
         run = devices.fresh()
         told = yield from ask_width(run, options.get("embedding", "none"))
         found: Found = {}
+        unread: dict[tuple[str, str], SilotError] = {}
         for stage in _stages(tuple(sorted(told.names))):
             pairs = [pair for pair in stage if not set(pair) & set(run.missing)]
             runs = {
-                str(k): _noted(build(*pair, seed=run.seed, **options).start(), run.missing)
+                str(k): _caught(build(*pair, seed=run.seed, **options).start(), run.missing)
                 for k, pair in enumerate(pairs)
             }
             results = yield from parallel(runs)
@@ -76,8 +78,9 @@ def _in_step(
                     found[pair] = result
                 elif not set(pair) & set(run.missing):
                     # Nobody failed to answer: what an answer held is wrong.
-                    raise result
+                    unread[pair] = result
             run.check()
+        _leave_out(run, unread)
         return _result(run, found, sample.name, order, told.within**0.5)
 
     return Protocol(
@@ -89,6 +92,21 @@ def _in_step(
         | {"seed": devices.seed},
         expected_rounds=1 + stages * sample.expected_rounds,
     )
+
+
+def _leave_out(run: Devices, unread: Mapping[tuple[str, str], SilotError]) -> None:
+    """Leave out whose answers could not be read: the device that all such pairs share.
+
+    What a pair told does not say which of the two told it; the other pairs do.
+    """
+    while pairs := [pair for pair in unread if not set(pair) & set(run.missing)]:
+        error = unread[pairs[0]]
+        first, second, *_ = Counter(name for pair in pairs for name in pair).most_common()
+        if first[1] == second[1]:
+            who = " and ".join(map(repr, pairs[0]))
+            raise type(error)(f"{who}: {error.message}", code=error.code)
+        run.missing[first[0]] = Failure(error.code)
+    run.check()
 
 
 def direct(
@@ -105,11 +123,10 @@ def direct(
     def start() -> Steps[Divergences]:
         run = devices.fresh()
         answers = yield from run.ask(dict.fromkeys(run.names, Records(embedding=embedding)))
-        clouds = {name: answer.array("points", ndim=2) for name, answer in answers.items()}
+        told = run.read(answers, lambda _, answer: _read_records(answer))
+        clouds = {name: cloud for name, (cloud, _) in told.items()}
+        masses = {name: weights for name, (_, weights) in told.items()}
         agreed_dimension({name: cloud.shape[1] for name, cloud in clouds.items()})
-        masses = {
-            name: received_weights(answer, len(clouds[name])) for name, answer in answers.items()
-        }
         found: Found = {}
         for a, b in combinations(sorted(clouds), 2):
             plan = exact_plan(clouds[a], clouds[b], masses[a], masses[b], p=order)
@@ -134,6 +151,11 @@ def direct(
         start,
         {"p": order, "seed": devices.seed, "embedding": embedding},
     )
+
+
+def _read_records(answer: Answer) -> tuple[Array, Array]:
+    cloud = within(answer.array("points", ndim=2))
+    return cloud, received_weights(answer, len(cloud))
 
 
 def sketch(
@@ -267,6 +289,14 @@ def _noted(steps: Steps[T], missing: dict[str, Failure]) -> Steps[T]:
             if isinstance(answer, Failure):
                 missing[name] = answer
         raise
+
+
+def _caught(steps: Steps[Distance], missing: dict[str, Failure]) -> Steps[Distance | SilotError]:
+    """Steps of a pair; an error they end in is their result."""
+    try:
+        return (yield from _noted(steps, missing))
+    except (HolderError, InputError, WireError) as error:
+        return error
 
 
 def _variance(atoms: Array, weights: Array) -> float:

@@ -104,8 +104,8 @@ DIVERGENCES: dict[str, DivergenceMethod] = {
             "classifier",
             classifier,
             Disclosure.RECORD,
-            sends="means and variances, and a round the parameters of a classifier for each "
-            "other device",
+            sends="means and variances, a round the parameters of a classifier for each other "
+            "device, averages of its sorted scores, and its errors",
             needs="13 rounds; for n devices, n - 1 models a device a round; a cnn needs the "
             "extra named torch",
             guarantees="an estimate from 0 to 2: what one classifier learnt in the given steps; "

@@ -1,0 +1,490 @@
+"""A teacher's boundary: what may be asked of a model, and what leaves it."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from silot import Holder, Measure, Policy
+from silot.errors import InputError
+from silot.federation import (
+    Answer,
+    Describe,
+    DescribeTeacher,
+    Failure,
+    Predict,
+    PredictNoise,
+    Records,
+    ReleasePredictions,
+    Teacher,
+)
+from silot.federation.answer import decode_reply
+from silot.federation.message import Message, encode
+from silot.federation.predictions import (
+    RESOLUTION,
+    digest_of,
+    encode_texts,
+    fault_of,
+    inputs_of,
+    rounded,
+    tempered,
+)
+from silot.federation.question import Question, encode_question
+from silot.privacy import Ledger, compose
+
+SECRET = "patient 4711"
+X = np.random.default_rng(0).normal(size=(12, 3))
+TEXTS = ["good", "bad", "\U0001f600 né\t\u2028", ""]
+NOISY = Policy(level="sketch", privacy_epsilon=1.0)
+
+
+def soft(x: np.ndarray) -> np.ndarray:
+    logits = np.stack([x[:, 0], x[:, 1], -x[:, 2], np.zeros(len(x))], axis=1)
+    raised = np.exp(logits - logits.max(axis=1, keepdims=True))
+    return raised / raised.sum(axis=1, keepdims=True)
+
+
+def by_length(texts: list[str]) -> np.ndarray:
+    return np.array([[0.75, 0.25] if len(text) > 3 else [0.25, 0.75] for text in texts])
+
+
+class Counting:
+    """A model that counts what it is asked."""
+
+    def __init__(self, model: Any = soft) -> None:
+        self.model, self.calls = model, 0
+
+    def __call__(self, inputs: Any) -> Any:
+        self.calls += 1
+        return self.model(inputs)
+
+
+def asked(teacher: Teacher | Holder, question: Question, **more: Any) -> Answer | Failure:
+    return decode_reply(teacher.reply(encode_question(question), **more))
+
+
+def array(answer: Answer | Failure, name: str = "probabilities") -> np.ndarray:
+    assert isinstance(answer, Answer), answer
+    return answer.arrays[name]
+
+
+def code(answer: Answer | Failure) -> str:
+    assert isinstance(answer, Failure), answer
+    return answer.code
+
+
+def predict(**more: Any) -> Predict:
+    return Predict(**{"labels": 4, "points": X} | more)
+
+
+def simplex(labels: int = 5) -> st.SearchStrategy[np.ndarray]:
+    raw = hnp.arrays(
+        np.float64,
+        st.tuples(st.integers(1, 6), st.just(labels)),
+        elements=st.sampled_from([0.0, 1e-12, 0.1, 0.5, 1.0, 3.0]) | st.floats(0, 1),
+    )
+    return raw.filter(lambda a: bool((a.sum(axis=1) > 1e-3).all())).map(
+        lambda a: a / a.sum(axis=1, keepdims=True)
+    )
+
+
+def test_the_answer_is_what_the_model_says() -> None:
+    np.testing.assert_allclose(array(asked(Teacher(soft), predict())), soft(X), rtol=1e-14)
+    found = array(asked(Teacher(by_length), Predict(labels=2, texts=encode_texts(TEXTS))))
+    np.testing.assert_array_equal(found, by_length(TEXTS))
+
+
+def test_texts_arrive_as_they_were_sent() -> None:
+    seen: list[list[str]] = []
+
+    def note(texts: list[str]) -> np.ndarray:
+        seen.append(texts)
+        return by_length(texts)
+
+    asked(Teacher(note), Predict(labels=2, texts=encode_texts(TEXTS)))
+    assert seen == [TEXTS]
+
+
+def test_places_in_a_shared_set_mean_its_inputs() -> None:
+    mine = inputs_of(X)
+    teacher = Teacher(soft, inputs=X)
+    question = Predict(labels=4, indices=np.array([3, 0, 3]), shared=digest_of(mine))
+    np.testing.assert_allclose(array(asked(teacher, question)), soft(X[[3, 0, 3]]), rtol=1e-14)
+    texts = Teacher(by_length, inputs=TEXTS)
+    question = Predict(labels=2, indices=np.array([1, 0]), shared=digest_of(TEXTS))
+    np.testing.assert_array_equal(array(asked(texts, question)), by_length([TEXTS[1], TEXTS[0]]))
+
+
+def test_inputs_that_differ_in_anything_have_another_digest() -> None:
+    kinds = [X, X[::-1], X.T, X[:, :2], np.zeros((1, 3)), -X, TEXTS, TEXTS[::-1], ["", ""]]
+    assert len({digest_of(inputs_of(kind)) for kind in kinds}) == len(kinds)
+
+
+@given(simplex(), st.floats(0.05, 20.0), st.integers(-1, 6))
+def test_whatever_is_shown_is_a_probability(p: np.ndarray, t: float, decimals: int) -> None:
+    question = predict(labels=5, points=np.zeros((len(p), 1)), temperature=t, decimals=decimals)
+    shown = array(asked(Teacher(lambda x: p), question))
+    assert fault_of(shown, p.shape) is None
+    if decimals >= 0:
+        np.testing.assert_allclose(shown * 10**decimals, np.rint(shown * 10**decimals), atol=1e-9)
+        assert np.abs(shown - tempered(p, t)).max() < 10.0**-decimals * (1 + 1e-9)
+
+
+@given(simplex())
+def test_temperature_keeps_the_order_and_goes_from_sure_to_even(p: np.ndarray) -> None:
+    np.testing.assert_array_equal(tempered(p, 1.0), p)
+    np.testing.assert_allclose(tempered(tempered(p, 2.0), 0.5), p, atol=1e-9)
+    assert (tempered(p, 0.01).max(axis=1) >= p.max(axis=1) - 1e-12).all()
+    even = tempered(p, 1e9)
+    np.testing.assert_allclose(even, (p > 0) / (p > 0).sum(axis=1, keepdims=True), atol=1e-6)
+
+
+def test_rounding_gives_the_largest_remainders() -> None:
+    thirds = np.full((1, 3), 1 / 3)
+    np.testing.assert_allclose(rounded(thirds, 2), [[0.34, 0.33, 0.33]], atol=1e-15)
+    np.testing.assert_array_equal(rounded(np.array([[0.26, 0.74]]), 0), [[0.0, 1.0]])
+
+
+def test_noise_is_answered_by_its_mean_alone() -> None:
+    answer = asked(Teacher(soft), PredictNoise(labels=4, points=X))
+    np.testing.assert_allclose(array(answer, "mean"), soft(X).mean(axis=0), rtol=1e-12)
+    assert isinstance(answer, Answer)
+    assert set(answer.arrays) == {"mean"}
+    assert not answer.scalars
+    warm = asked(Teacher(soft), PredictNoise(labels=4, points=X, temperature=3.0))
+    np.testing.assert_allclose(array(warm, "mean"), tempered(soft(X), 3.0).mean(axis=0))
+
+
+def test_the_same_question_is_answered_once() -> None:
+    model = Counting()
+    teacher = Teacher(model)
+    message = encode_question(predict())
+    assert teacher.reply(message) == teacher.reply(message)
+    assert model.calls == 1
+    asked(teacher, predict(decimals=2))
+    assert model.calls == 2
+
+
+def test_an_exception_leaves_its_type_and_not_its_text() -> None:
+    def raises(x: Any) -> Any:
+        raise KeyError(SECRET)
+
+    for question in (predict(), PredictNoise(labels=4, points=X)):
+        reply = Teacher(raises).reply(encode_question(question))
+        assert SECRET.encode() not in reply
+        assert decode_reply(reply) == Failure("holder-raised", "failed", "KeyError")
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        (np.full((12, 4), np.nan), "prediction-nan"),
+        (np.full((12, 4), np.inf), "prediction-nan"),
+        (np.full((12, 4), 0.3), "prediction-simplex"),
+        (np.tile([1.5, -0.5, 0.0, 0.0], (12, 1)), "prediction-simplex"),
+        (np.full((12, 3), 1 / 3), "prediction-labels"),
+        (np.full((11, 4), 0.25), "prediction-rows"),
+        (np.full(4, 0.25), "answer-malformed"),
+        (np.eye(4, dtype=int)[np.zeros(12, dtype=int)], "answer-malformed"),
+        (np.full((12, 4), "a"), "answer-malformed"),
+        (None, "answer-malformed"),
+    ],
+)
+def test_a_model_that_gives_no_probabilities_is_a_failure(said: Any, expected: str) -> None:
+    assert code(asked(Teacher(lambda x: said), predict())) == expected
+
+
+def test_single_precision_is_precise_enough() -> None:
+    p = np.random.default_rng(1).dirichlet(np.ones(4), size=12).astype(np.float32)
+    p[:, 0] += np.float32(3e-6)
+    assert fault_of(array(asked(Teacher(lambda x: p), predict())), (12, 4)) is None
+    assert code(asked(Teacher(lambda x: p.astype(np.float64)), predict())) == "prediction-simplex"
+
+
+@pytest.mark.parametrize(
+    ("question", "expected"),
+    [
+        (predict(points=np.zeros((0, 0))), "question-fields"),
+        (predict(texts=encode_texts(TEXTS)), "question-fields"),
+        (predict(points=np.zeros((2, 0, 3)), texts=np.zeros(0, np.uint8)), "question-fields"),
+        (predict(points=np.full((2, 2), np.nan)), "question-fields"),
+        (predict(points=np.zeros(3)), "question-fields"),
+        (predict(points=np.zeros((0, 0)), texts=np.frombuffer(b'["a"', np.uint8)),
+         "question-fields"),
+        (predict(points=np.zeros((0, 0)), texts=np.frombuffer(b"[1]", np.uint8)),
+         "question-fields"),
+        (predict(points=np.zeros((0, 0)), texts=np.frombuffer(b"[]", np.uint8)),
+         "question-fields"),
+        (predict(points=np.zeros((0, 0)), texts=np.frombuffer(b"\xff\xfe", np.uint8)),
+         "question-fields"),
+        (predict(points=np.zeros((0, 0)), texts=np.frombuffer(b"[" * 99999, np.uint8)),
+         "question-fields"),
+        (predict(points=np.zeros((0, 0)), indices=np.array([12]), shared=digest_of(X)),
+         "question-fields"),
+        (predict(points=np.zeros((0, 0)), indices=np.array([-1]), shared=digest_of(X)),
+         "question-fields"),
+        (predict(points=np.zeros((0, 0)), indices=np.array([0]), shared=digest_of(X + 1)),
+         "inputs-mismatch"),
+        (predict(points=np.zeros((0, 0)), indices=np.array([0])), "inputs-mismatch"),
+        (predict(points=np.zeros((17, 3))), "batch-large"),
+        (predict(points=np.zeros((0, 0)), texts=encode_texts(["a"] * 17)), "batch-large"),
+        (predict(points=np.zeros((0, 0)), indices=np.zeros(17, np.int64), shared=digest_of(X)),
+         "batch-large"),
+        (predict(labels=1), "question-fields"),
+        (predict(labels=1 << 40), "question-fields"),
+        (Describe(), "teacher-question"),
+        (Records(), "teacher-question"),
+    ],
+)  # fmt: skip
+def test_what_is_no_question_never_reaches_the_model(question: Question, expected: str) -> None:
+    model = Counting()
+    assert code(asked(Teacher(model, inputs=X, most_inputs=16), question)) == expected
+    assert model.calls == 0
+
+
+@pytest.mark.parametrize("more", [{"temperature": 0.0}, {"temperature": math.nan}, {"decimals": 13},
+                                  {"temperature": -1.0}, {"decimals": -2}])  # fmt: skip
+def test_options_out_of_range_are_a_failure(more: dict[str, Any]) -> None:
+    assert code(asked(Teacher(soft), predict(**more))) == "question-fields"
+
+
+@given(st.binary(max_size=300))
+def test_no_bytes_make_a_teacher_raise(data: bytes) -> None:
+    assert isinstance(decode_reply(Teacher(soft).reply(data)), Failure)
+
+
+@given(st.integers(0, 10_000), st.integers(0, 255))
+def test_no_changed_byte_makes_a_teacher_raise(place: int, value: int) -> None:
+    data = bytearray(encode_question(predict(points=X[:2])))
+    data[place % len(data)] = value
+    decode_reply(Teacher(soft).reply(bytes(data)))
+
+
+def test_a_teacher_has_no_records_and_a_holder_no_model() -> None:
+    holder = Holder(Measure(X), Policy.open(), Ledger())
+    for question in (
+        predict(), PredictNoise(labels=4, points=X), DescribeTeacher(),
+        ReleasePredictions(labels=4, points=X, privacy_mu=0.1),
+    ):  # fmt: skip
+        assert code(asked(holder, question)) == "teacher-absent"
+    assert holder._ledger is not None
+    assert holder._ledger.spent == 0.0
+
+
+def test_the_default_policy_allows_predictions_and_no_noisy_ones() -> None:
+    teacher = Teacher(soft, size=100, ledger=Ledger())
+    assert isinstance(asked(teacher, predict()), Answer)
+    release = ReleasePredictions(labels=4, points=X, privacy_mu=0.1)
+    assert code(asked(teacher, release)) == "policy-budget"
+
+
+def test_what_is_told_of_a_teacher_follows_its_policy() -> None:
+    def told(**more: Any) -> dict[str, Any]:
+        teacher = Teacher(soft, size=100, labels=("a", "b", "c", "d"), inputs=X, parts=3, **more)
+        answer = asked(teacher, DescribeTeacher())
+        assert isinstance(answer, Answer), answer
+        assert not answer.arrays
+        return dict(answer.scalars)
+
+    public = {
+        "parts": 3, "labels": '["a", "b", "c", "d"]', "inputs": 12, "shared": digest_of(X),
+    }  # fmt: skip
+    assert told() == public | {"size": 100}
+    assert told(policy=Policy(level="scalar")) == public | {"size": 100}
+    # A budget bounds all answers only where no exact number is told beside them.
+    assert told(policy=NOISY) == public
+    assert told(policy=Policy(minimum_records=101)) == public
+    silent = Teacher(soft, policy=Policy(questions=frozenset({"predict"})))
+    assert code(asked(silent, DescribeTeacher())) == "policy-question"
+
+
+@pytest.mark.parametrize(
+    ("policy", "expected"),
+    [
+        (Policy(level="scalar"), "policy-level"),
+        (NOISY, "policy-level"),
+        (Policy(questions=frozenset({"predict-noise"})), "policy-question"),
+        (Policy(minimum_records=101), "policy-records"),
+    ],
+)
+def test_a_policy_refuses_before_the_model_is_asked(policy: Policy, expected: str) -> None:
+    model = Counting()
+    teacher = Teacher(model, size=100, policy=policy)
+    assert asked(teacher, predict()) == Failure(expected, "refused")
+    assert teacher.answer(predict()) == Failure(expected, "refused")
+    assert model.calls == 0
+
+
+def test_a_stricter_policy_stops_what_was_answered_before() -> None:
+    teacher = Teacher(soft)
+    assert isinstance(asked(teacher, predict()), Answer)
+    teacher.policy = Policy(level="scalar")
+    assert code(asked(teacher, predict())) == "policy-level"
+
+
+def test_only_those_named_are_answered() -> None:
+    teacher = Teacher(soft, askers={"hospital"})
+    assert isinstance(asked(teacher, predict(), asker="hospital"), Answer)
+    assert asked(teacher, predict(), asker="stranger") == Failure("policy-asker", "refused")
+    assert asked(teacher, DescribeTeacher()) == Failure("policy-asker", "refused")
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"predict": 3}, "teacher-model"),
+        ({"size": 0}, "option-size"),
+        ({"parts": 0}, "option-parts"),
+        ({"parts": 1.5}, "option-parts"),
+        ({"labels": "ab"}, "label-names"),
+        ({"askers": "ab"}, "label-names"),
+        ({"most_inputs": 0}, "option-inputs"),
+        ({"inputs": "abc"}, "inputs-texts"),
+        ({"inputs": ["a", 1]}, "inputs-texts"),
+        ({"inputs": ["\ud800"]}, "inputs-texts"),
+        ({"inputs": [[np.nan]]}, "measure-nan"),
+        ({"inputs": []}, "measure-shape"),
+    ],
+)
+def test_options_of_a_teacher_are_checked(options: dict[str, Any], expected: str) -> None:
+    with pytest.raises(InputError) as caught:
+        Teacher(**{"predict": soft} | options)
+    assert caught.value.code == expected
+
+
+# Noise
+
+
+def release(**more: Any) -> ReleasePredictions:
+    return ReleasePredictions(**{"labels": 4, "points": X, "privacy_mu": 0.1} | more)
+
+
+def noisy_teacher(model: Any = soft, **more: Any) -> tuple[Teacher, Ledger]:
+    ledger = Ledger()
+    return Teacher(model, policy=NOISY, ledger=ledger, **more), ledger
+
+
+@given(
+    st.integers(1, 4), st.integers(2, 5), st.integers(1, 7), st.booleans(),
+    st.integers(0, 2**32 - 1),
+)  # fmt: skip
+def test_one_part_moves_the_vector_by_no_more_than_the_sensitivity(
+    parts: int, labels: int, rows: int, mean: bool, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    sharp = rng.choice([0.01, 0.1, 10.0])
+    models = rng.dirichlet(np.full(labels, sharp), size=(parts, rows))
+    changed = models.copy()
+    changed[rng.integers(parts)] = np.eye(labels)[rng.integers(labels, size=rows)]
+    question = release(labels=labels, points=np.zeros((rows, 1)), parts=parts, mean=mean)
+    apart = question.vector(models.mean(axis=0)) - question.vector(changed.mean(axis=0))
+    assert np.linalg.norm(apart) <= question.sensitivity
+
+
+def test_the_sensitivity_is_no_larger_than_it_must_be() -> None:
+    one, other = np.tile([1.0, 0.0, 0.0, 0.0], (12, 1)), np.tile([0.0, 1.0, 0.0, 0.0], (12, 1))
+    apart = release().vector(one) - release().vector(other)
+    assert np.linalg.norm(apart) > 0.9999 * release().sensitivity
+    assert release().sensitivity / RESOLUTION == pytest.approx(math.sqrt(24), rel=1e-5)
+    assert release(parts=10).sensitivity / RESOLUTION == pytest.approx(math.sqrt(24) / 10, rel=1e-4)
+    single = release(points=X[:1])
+    assert release().noise == pytest.approx(math.sqrt(12) * single.noise)
+    assert release(mean=True).noise == pytest.approx(single.noise)
+
+
+def test_noise_is_as_wide_as_it_says() -> None:
+    p = np.tile([0.1, 0.2, 0.3, 0.4], (4096, 1))
+    question = release(points=np.zeros((4096, 1)), privacy_mu=0.2, parts=50)
+    teacher, _ = noisy_teacher(lambda x: p[: len(x)], parts=50)
+    found = array(asked(teacher, question), "noisy") / RESOLUTION - p
+    assert found.std() == pytest.approx(question.noise, rel=0.03)
+    assert abs(found.mean()) < 5 * question.noise / math.sqrt(found.size)
+
+
+def test_a_release_is_charged_once_and_answered_the_same_for_ever() -> None:
+    model = Counting()
+    teacher, ledger = noisy_teacher(model)
+    first, again = asked(teacher, release()), asked(teacher, release(), asker="another")
+    assert ledger.spent == pytest.approx(0.1)
+    assert isinstance(first, Answer)
+    assert isinstance(again, Answer)
+    assert (first.scalars["charged_mu"], again.scalars["charged_mu"]) == (0.1, 0.0)
+    np.testing.assert_array_equal(array(first, "noisy"), array(again, "noisy"))
+    calls = model.calls
+    asked(teacher, release(points=X[:5], mean=True))
+    assert ledger.spent == pytest.approx(compose([0.1, 0.1]))
+    assert model.calls > calls
+
+
+def test_a_release_over_the_budget_answers_and_charges_nothing() -> None:
+    teacher, ledger = noisy_teacher()
+    asked(teacher, release(privacy_mu=0.2))
+    answer = asked(teacher, release(privacy_mu=0.15))
+    assert isinstance(answer, Failure)
+    assert (answer.code, answer.kind) == ("ledger-budget", "refused")
+    assert set(answer.numbers) >= {"spent_mu", "asked_mu", "left_mu", "spent_epsilon"}
+    assert ledger.spent == pytest.approx(0.2)
+    # What was told before may be told again.
+    assert isinstance(asked(teacher, release(privacy_mu=0.2)), Answer)
+
+
+@pytest.mark.parametrize(
+    ("question", "expected"),
+    [
+        (release(parts=2), "parts-mismatch"),
+        (release(parts=0), "question-fields"),
+        (release(labels=3), "prediction-labels"),
+        (release(embedding="full"), "release-embedding"),
+        (release(points=np.zeros((0, 0))), "question-fields"),
+        (release(points=np.zeros((5000, 1))), "batch-large"),
+        (release(privacy_mu=-1.0), "option-mu"),
+        (release(privacy_mu=1e-20), "option-mu"),
+    ],
+)
+def test_what_fails_without_the_records_is_not_charged(question: Question, expected: str) -> None:
+    teacher, ledger = noisy_teacher()
+    assert code(asked(teacher, question)) == expected
+    assert ledger.spent == 0.0
+    assert ledger.find("0" * 64) is None
+
+
+def test_without_a_ledger_there_are_no_releases() -> None:
+    assert code(asked(Teacher(soft, policy=NOISY), release())) == "ledger-absent"
+
+
+def test_a_broken_prediction_does_not_tell_itself_by_a_failure() -> None:
+    def broken(x: np.ndarray) -> np.ndarray:
+        p = soft(x)
+        p[:1], p[1:2] = np.nan, 7.0
+        return p
+
+    teacher, ledger = noisy_teacher(broken, parts=10_000)
+    found = array(asked(teacher, release(parts=10_000)), "noisy") / RESOLUTION
+    np.testing.assert_allclose(found[:2], 0.25, atol=0.05)
+    np.testing.assert_allclose(found[2:], soft(X)[2:], atol=0.05)
+    assert teacher.replaced == 2
+    assert ledger.spent == pytest.approx(0.1)
+
+
+def test_neither_a_reply_nor_the_ledger_holds_more_than_noisy_numbers() -> None:
+    teacher, ledger = noisy_teacher(size=1 << 62)
+    answer = asked(teacher, release())
+    assert isinstance(answer, Answer)
+    assert set(answer.arrays) == {"noisy"}
+    assert set(answer.scalars) == {"charged_mu"}
+    exact = release().vector(soft(X))
+    assert not np.isin(exact, array(answer, "noisy")).all()
+    assert all(exact.tobytes() not in repr(row).encode() for row in ledger.entries())
+
+
+def test_questions_of_the_wrong_type_are_refused_by_the_codec() -> None:
+    plain = {"labels": 4, "temperature": 1.0, "decimals": -1, "shared": "", "embedding": "none"}
+    arrays = {
+        "points": X, "texts": np.zeros(0), "indices": np.zeros(0, dtype=np.int64),
+    }  # fmt: skip
+    message = encode(Message("question", "predict", plain, arrays))  # type: ignore[arg-type]
+    assert code(decode_reply(Teacher(soft).reply(message))) == "question-fields"

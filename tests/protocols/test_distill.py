@@ -1,0 +1,426 @@
+"""Asking teachers: every answer checked, whoever fails named and left out."""
+
+import signal
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from silot import LabelSpace, LocalFederation, Policy
+from silot.errors import HolderError, InputError, MismatchError
+from silot.federation import (
+    Answer,
+    DescribeTeacher,
+    Failure,
+    Predict,
+    PredictNoise,
+    ReleasePredictions,
+    Teacher,
+)
+from silot.federation.answer import decode_reply, encode_reply
+from silot.federation.predictions import fault_of, rounded, tempered
+from silot.federation.question import Question, decode_question, encode_question
+from silot.privacy import Ledger, mu_of
+from silot.protocols import distill
+from silot.protocols._distill_answers import project
+from silot.results import Predictions
+
+from .serving import Distant, model
+
+X = np.random.default_rng(0).normal(size=(50, 2))
+NOISE = np.random.default_rng(1).normal(size=(30, 2))
+SPACE = LabelSpace([-1.0, 0.0, 1.0], names=["low", "middle", "high"])
+NOISY = Policy(level="sketch", privacy_epsilon=1.0)
+
+
+def even(x: Any) -> np.ndarray:
+    return np.full((len(x), 3), 1 / 3)
+
+
+def skewed(x: Any) -> np.ndarray:
+    return np.tile([0.7, 0.2, 0.1], (len(x), 1))
+
+
+def run(teachers: dict[str, Any], timeout: float | None = None, **options: Any) -> Predictions:
+    given = {"labels": SPACE, "noise": NOISE, "batch": 8} | options
+    inputs = given.pop("inputs", X)
+    return LocalFederation(teachers, timeout=timeout).run(distill(list(teachers), inputs, **given))
+
+
+class Lying:
+    """Answers as a teacher does, except to some questions of a kind from some time on."""
+
+    def __init__(self, change: Any, kind: type[Question] = Predict, after: int = 2) -> None:
+        self.inner, self.change, self.kind, self.after = Teacher(model, size=9), change, kind, after
+        self.seen = 0
+
+    def reply(self, message: bytes) -> bytes:
+        reply = self.inner.reply(message)
+        if not isinstance(decode_question(message), self.kind):
+            return reply
+        self.seen += 1
+        if self.seen <= self.after:
+            return reply
+        answer = decode_reply(reply)
+        assert isinstance(answer, Answer)
+        changed = self.change(answer)
+        return changed if isinstance(changed, bytes) else encode_reply(changed)
+
+
+def with_array(change: Any, name: str = "probabilities") -> Any:
+    return lambda answer: Answer({name: change(answer.arrays[name].copy())})
+
+
+def put(value: float) -> Any:
+    def change(array: np.ndarray) -> np.ndarray:
+        array.flat[0] = value
+        return array
+
+    return with_array(change)
+
+
+def raises(answer: Answer) -> Answer:
+    raise RuntimeError("the power went")
+
+
+def test_predictions_are_what_the_models_say_in_the_order_of_names() -> None:
+    found = run({"b": Teacher(model, size=7), "a": Teacher(skewed)})
+    assert found.names == ("a", "b")
+    np.testing.assert_allclose(found.outputs, [skewed(X), model(X)], rtol=1e-13)
+    assert found.biases is not None
+    np.testing.assert_allclose(
+        found.biases, [skewed(NOISE).mean(axis=0), model(NOISE).mean(axis=0)], rtol=1e-12
+    )
+    assert found.sizes == {"a": None, "b": 7}
+    assert found.excluded == {}
+    assert found.disclosure == "aggregate"
+    assert found.rounds == 1 + 4 + 7
+    assert "2 of 2" in found.status
+    assert run({"a": Teacher(model)}, noise=None).biases is None
+
+
+@pytest.mark.parametrize("batch", [1, 7, 50, 400])
+def test_the_batch_changes_nothing(batch: int) -> None:
+    one, other = run({"a": Teacher(model)}), run({"a": Teacher(model)}, batch=batch)
+    np.testing.assert_array_equal(one.outputs, other.outputs)
+    assert one.biases is not None
+    assert other.biases is not None
+    np.testing.assert_allclose(one.biases, other.biases, rtol=1e-12)
+
+
+def test_temperature_and_rounding_are_done_at_the_teacher() -> None:
+    found = run({"a": Teacher(model)}, temperature=2.5, decimals=2)
+    np.testing.assert_allclose(found.outputs[0], rounded(tempered(model(X), 2.5), 2), atol=1e-12)
+    assert found.transcript is not None
+    for entry in found.transcript.entries:
+        opened = entry.open()
+        if isinstance(opened, Answer) and "probabilities" in opened.arrays:
+            told = opened.arrays["probabilities"]
+            np.testing.assert_allclose(told, np.round(told, 2), atol=1e-12)
+
+
+@pytest.mark.parametrize("private", [False, True])
+def test_nothing_but_probabilities_leaves_a_teacher(private: bool) -> None:
+    secret = 31.41592653589793
+
+    def trained(x: Any) -> np.ndarray:
+        return tempered(model(x), secret)
+
+    more: dict[str, Any] = {"policy": NOISY, "ledger": Ledger()} if private else {}
+    teachers = {n: Teacher(trained, size=9, labels=SPACE.names, **more) for n in ("a", "b")}
+    if private:
+        teachers["b"] = Teacher(trained, policy=NOISY, ledger=Ledger(), labels=SPACE.names)
+    found = run(teachers, **({"privacy_epsilon": 1.0} if private else {}))
+    assert found.transcript is not None
+    kinds: Counter[str] = Counter()
+    question: dict[str, Question] = {}
+    for entry in found.transcript.entries:
+        opened = entry.open()
+        if isinstance(opened, Question):
+            question[entry.holder] = opened
+            continue
+        assert isinstance(opened, Answer), opened
+        asked = question[entry.holder]
+        kinds[asked.kind] += 1
+        if isinstance(asked, DescribeTeacher):
+            assert not opened.arrays
+            told = {"parts": 1, "labels": '["low", "middle", "high"]'}
+            assert opened.scalars == (told if private else told | {"size": 9})
+        elif isinstance(asked, Predict):
+            assert set(opened.arrays) == {"probabilities"}
+            assert not opened.scalars
+            assert fault_of(opened.arrays["probabilities"], (len(asked.points), 3)) is None
+        elif isinstance(asked, PredictNoise):
+            assert set(opened.arrays) == {"mean"}
+            assert not opened.scalars
+            assert fault_of(opened.arrays["mean"], (3,)) is None
+        else:
+            assert isinstance(asked, ReleasePredictions)
+            assert set(opened.arrays) == {"noisy"}
+            assert set(opened.scalars) == {"charged_mu"}
+            assert opened.arrays["noisy"].shape == (asked.rows, 3)
+    expected = {"describe-teacher", "release-predictions"} if private else {
+        "describe-teacher", "predict", "predict-noise"
+    }  # fmt: skip
+    assert set(kinds) == expected
+    assert found.disclosure == ("sketch" if private else "aggregate")
+
+
+def test_every_input_is_asked_once() -> None:
+    seen: list[np.ndarray] = []
+
+    def note(x: np.ndarray) -> np.ndarray:
+        seen.append(x)
+        return model(x)
+
+    run({"a": Teacher(note)}, noise=None)
+    np.testing.assert_array_equal(np.concatenate(seen), X)
+
+
+def test_texts_and_shared_sets() -> None:
+    texts = [f"{'long' * (i % 3)} {i}" for i in range(20)]
+
+    def by_length(given: list[str]) -> np.ndarray:
+        return np.eye(3)[[len(text.split(" ")[0]) // 4 for text in given]]
+
+    sent = run({"a": Teacher(by_length)}, inputs=texts, noise=["", "long x"])
+    np.testing.assert_array_equal(sent.outputs[0], by_length(texts))
+    others = {
+        "a": Teacher(by_length, inputs=texts),
+        "b": Teacher(by_length, inputs=texts[::-1]),
+        "c": Teacher(by_length),
+    }
+    found = run(others, inputs=texts, noise=None, shared=True)
+    np.testing.assert_array_equal(found.outputs, sent.outputs)
+    assert found.excluded == {"b": "inputs-mismatch", "c": "inputs-absent"}
+    assert found.transcript is not None
+    assert all(b"long" not in entry.payload for entry in found.transcript.entries)
+
+
+FAULTS = [
+    (put(np.nan), "prediction-nan"),
+    (put(np.inf), "prediction-nan"),
+    (put(-0.5), "prediction-simplex"),
+    (with_array(lambda a: a * (1 + 3e-6)), "prediction-simplex"),
+    (with_array(lambda a: a[:, :2]), "prediction-labels"),
+    (with_array(lambda a: np.concatenate([a, 0 * a[:, :1]], axis=1)), "prediction-labels"),
+    (with_array(lambda a: a[1:]), "prediction-rows"),
+    (with_array(lambda a: a[None]), "answer-malformed"),
+    (with_array(lambda a: a.astype(np.float32)), "answer-malformed"),
+    (with_array(lambda a: np.rint(a).astype(np.int64)), "answer-malformed"),
+    (lambda answer: Answer(), "answer-malformed"),
+    (lambda answer: Answer(scalars={"probabilities": 0.5}), "answer-malformed"),
+    (lambda answer: Failure("policy-level", "refused"), "policy-level"),
+    (lambda answer: b"nonsense", "wire-format"),
+    (raises, "holder-raised"),
+]
+
+
+@pytest.mark.parametrize(("change", "code"), FAULTS)
+@pytest.mark.parametrize("after", [0, 2, 6])
+def test_a_teacher_that_lies_or_fails_is_named_and_leaves_no_trace(
+    change: Any, code: str, after: int
+) -> None:
+    honest = {"a": Teacher(model), "c": Teacher(skewed)}
+    found = run(honest | {"b": Lying(change, after=after)})
+    assert found.excluded == {"b": code}
+    assert "'b'" in found.status
+    alone = run(honest)
+    assert found.names == alone.names
+    np.testing.assert_array_equal(found.outputs, alone.outputs)
+    assert found.biases is not None
+    assert alone.biases is not None
+    np.testing.assert_array_equal(found.biases, alone.biases)
+    # Once is enough: it is not asked again.
+    assert found.transcript is not None
+    asked = [e for e in found.transcript.seen_by("b") if e.direction == "sent"]
+    assert len(asked) == 1 + 4 + after + 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "change", "code"),
+    [
+        (PredictNoise, with_array(lambda a: a * np.nan, "mean"), "prediction-nan"),
+        (PredictNoise, with_array(lambda a: a[:2], "mean"), "prediction-labels"),
+        (PredictNoise, with_array(lambda a: a * 2, "mean"), "prediction-simplex"),
+        (PredictNoise, lambda a: Answer({"mean": np.zeros((1, 3))}), "answer-malformed"),
+        (DescribeTeacher, lambda a: Answer(), "answer-malformed"),
+        (DescribeTeacher, lambda a: Answer(scalars={"parts": 0}), "answer-malformed"),
+        (DescribeTeacher, lambda a: Answer(scalars={"parts": True}), "answer-malformed"),
+        (DescribeTeacher, lambda a: Answer(scalars={"parts": 1, "size": -1}), "answer-malformed"),
+        (DescribeTeacher, lambda a: Answer(scalars={"parts": 1, "labels": "["}),
+         "answer-malformed"),
+        (DescribeTeacher, lambda a: Answer(scalars={"parts": 1, "labels": "[1]"}),
+         "answer-malformed"),
+        (DescribeTeacher, lambda a: Answer(scalars={"parts": 1, "labels": '["high","low"]'}),
+         "labels-mismatch"),
+        (DescribeTeacher, lambda a: Answer(scalars={"parts": 1, "shared": 3}), "answer-malformed"),
+    ],
+)  # fmt: skip
+def test_what_it_says_of_noise_and_of_itself_is_checked_too(
+    kind: type[Question], change: Any, code: str
+) -> None:
+    found = run({"a": Teacher(model), "b": Lying(change, kind, after=0)})
+    assert found.excluded == {"b": code}
+    assert found.names == ("a",)
+
+
+def test_too_few_teachers_are_an_error_that_names_every_reason() -> None:
+    teachers = {
+        "a": Teacher(model), "b": Lying(put(np.nan)), "c": Teacher(model, policy=NOISY),
+    }  # fmt: skip
+    with pytest.raises(HolderError) as caught:
+        run(teachers, min_teachers=2)
+    assert caught.value.code == "teachers-few"
+    assert "'b'" in caught.value.message
+    assert "'c'" in caught.value.message
+    assert "not finite" in caught.value.message
+    assert run(teachers).excluded == {"b": "prediction-nan", "c": "policy-level"}
+
+
+def test_sizes_are_needed_where_they_are_asked_for() -> None:
+    teachers = {
+        "a": Teacher(model, size=30),
+        "b": Teacher(model),
+        "c": Teacher(model, size=4, policy=Policy(minimum_records=5)),
+    }
+    assert run(teachers, sizes=True).excluded == {"b": "size-absent", "c": "size-absent"}
+
+
+def test_labels_are_compared_where_both_sides_have_names() -> None:
+    other = {"a": Teacher(model, labels=SPACE.names[::-1])}
+    assert run(other, labels=3).excluded == {}
+    assert run(other, labels=LabelSpace([0.0, 1.0, 2.0])).excluded == {}
+    assert run({"a": Teacher(model, labels=SPACE.names)}).excluded == {}
+    with pytest.raises(HolderError, match="other labels"):
+        run(other)
+
+
+@pytest.mark.parametrize(
+    ("options", "code"),
+    [
+        ({"labels": 1}, "option-labels"),
+        ({"batch": 0}, "option-batch"),
+        ({"temperature": 0.0}, "option-temperature"),
+        ({"temperature": np.inf}, "option-temperature"),
+        ({"decimals": -1}, "option-decimals"),
+        ({"decimals": 2, "privacy_epsilon": 1.0}, "option-decimals"),
+        ({"privacy_epsilon": -1.0}, "option-epsilon"),
+        ({"privacy_epsilon": np.inf}, "option-epsilon"),
+        ({"min_teachers": 2}, "option-teachers"),
+        ({"noise": ["a text"]}, "noise-dimension"),
+        ({"noise": np.zeros((2, 3))}, "noise-dimension"),
+        ({"inputs": "a text"}, "inputs-texts"),
+        ({"inputs": [[np.nan, 1.0]]}, "measure-nan"),
+        ({"shared": 1}, "option-shared"),
+    ],
+)
+def test_options_are_checked_before_anybody_is_asked(options: dict[str, Any], code: str) -> None:
+    with pytest.raises(InputError) as caught:
+        run({"a": Teacher(model)}, **options)
+    assert caught.value.code == code
+    with pytest.raises(MismatchError):
+        distill(["a", "a"], X, labels=3)
+    with pytest.raises(InputError):
+        distill("ab", X, labels=3)
+
+
+# Noise
+
+
+@given(hnp.arrays(np.float64, st.tuples(st.integers(1, 4), st.integers(2, 6)),
+                  elements=st.floats(-1e6, 1e6)))  # fmt: skip
+def test_noisy_predictions_move_to_the_nearest_probabilities(points: np.ndarray) -> None:
+    found = project(points)
+    assert fault_of(found, points.shape) is None
+    # Nearest: the way there stands at an angle of 90 degrees or more to every way on.
+    scale = 1 + np.abs(points).max()
+    to_corners = np.eye(points.shape[1])[None] - found[:, None]
+    assert (((points - found)[:, None] * to_corners).sum(axis=2) <= 1e-9 * scale).all()
+
+
+def test_a_run_spends_its_epsilon_and_no_more() -> None:
+    wide = Policy(level="sketch", privacy_epsilon=3.0)
+    ledgers = {name: Ledger() for name in "ab"}
+    teachers = {
+        "a": Teacher(model, policy=wide, ledger=ledgers["a"], parts=4000),
+        "b": Teacher(model, policy=wide, ledger=ledgers["b"]),
+    }
+    found = run(teachers, privacy_epsilon=2.0)
+    mu = mu_of(2.0, 1e-5)
+    assert found.privacy_mu == pytest.approx(mu, rel=1e-9)
+    assert all(ledger.spent == pytest.approx(mu, rel=1e-9) for ledger in ledgers.values())
+    expected = np.sqrt(2 * len(X) / 0.9) / mu
+    assert found.noise["b"] == pytest.approx(expected, rel=1e-4)
+    assert found.noise["a"] == pytest.approx(expected / 4000, rel=1e-2)
+    np.testing.assert_allclose(found.outputs[0], model(X), atol=6 * found.noise["a"])
+    assert "drowns the predictions of b:" in found.status
+    assert fault_of(found.outputs, found.outputs.shape) is None
+    # The same questions are free, and have the same answers.
+    again = run(teachers, privacy_epsilon=2.0)
+    assert again.privacy_mu == 0.0
+    np.testing.assert_array_equal(again.outputs, found.outputs)
+    # Temperature is the asker's, after the noise: free as well.
+    warm = run(teachers, privacy_epsilon=2.0, temperature=2.0)
+    assert warm.privacy_mu == 0.0
+    np.testing.assert_allclose(warm.outputs, tempered(found.outputs, 2.0), atol=1e-12)
+
+
+def test_a_budget_too_small_leaves_nothing_answered() -> None:
+    ledger = Ledger()
+    poor = Teacher(
+        model, policy=Policy(level="sketch", privacy_epsilon=0.1), ledger=ledger, parts=9
+    )
+    rich = Teacher(model, policy=NOISY, ledger=Ledger(), parts=9)
+    found = run({"poor": poor, "rich": rich}, privacy_epsilon=1.0, batch=None)
+    assert found.excluded == {"poor": "ledger-budget"}
+    assert found.transcript is not None
+    answers = [entry.open() for entry in found.transcript.seen_by("poor")]
+    assert all(not answer.arrays for answer in answers if isinstance(answer, Answer))
+    assert ledger.spent == 0.0
+    assert "budget" in found.status
+
+
+# Real processes
+
+
+@pytest.mark.parametrize("after", [0, 3, 7])
+def test_a_teacher_killed_in_the_run_is_named_and_the_others_go_on(after: int) -> None:
+    dying, living = Distant(after), Distant()
+    try:
+        found = run({"dying": dying, "living": living, "near": Teacher(skewed)})
+        assert dying.process.returncode == -signal.SIGKILL
+        assert found.excluded == {"dying": "holder-raised"}
+        assert found.names == ("living", "near")
+        np.testing.assert_allclose(found.outputs, [model(X), skewed(X)], rtol=1e-12)
+        assert found.sizes == {"living": 50, "near": None}
+    finally:
+        dying.close()
+        living.close()
+
+
+def test_when_the_last_process_dies_the_run_ends_in_an_error() -> None:
+    dying = Distant(after=6)
+    try:
+        with pytest.raises(HolderError) as caught:
+            run({"dying": dying})
+        assert caught.value.code == "teachers-few"
+        assert "'dying'" in caught.value.message
+    finally:
+        dying.close()
+
+
+def test_a_process_that_stops_answering_is_out_after_the_timeout() -> None:
+    slow = Distant(after=2, harm=signal.SIGSTOP)
+    try:
+        # It has started before the clock matters.
+        slow.reply(encode_question(DescribeTeacher()))
+        found = run({"slow": slow, "near": Teacher(skewed)}, timeout=5.0, noise=None, batch=50)
+        assert found.excluded == {"slow": "holder-timeout"}
+        np.testing.assert_allclose(found.outputs, [skewed(X)], rtol=1e-12)
+    finally:
+        slow.close()
