@@ -17,10 +17,12 @@ from .api import (
     value_records,
 )
 from .api_adapt import adapt
+from .api_distill import distill
 from .api_sketch import sketches
 from .audit import audit
+from .distillation import LabelSpace
 from .errors import SilotError
-from .federation import Holder, LocalFederation, Own, Policy, Transcript
+from .federation import Holder, LocalFederation, Own, Policy, Teacher, Transcript
 from .learning import ModelSpec
 from .loading import load_measure
 from .measure import Measure
@@ -32,6 +34,7 @@ from .results import (
     Contributions,
     Distance,
     DistanceMatrix,
+    Distillation,
     Divergences,
     LinkPlan,
     RecordScores,
@@ -51,8 +54,10 @@ __all__ = [
     "Contributions",
     "Distance",
     "DistanceMatrix",
+    "Distillation",
     "Divergences",
     "Holder",
+    "LabelSpace",
     "LinkCosts",
     "LinkPlan",
     "LocalFederation",
@@ -64,12 +69,14 @@ __all__ = [
     "RecordScores",
     "SilotError",
     "Sketches",
+    "Teacher",
     "Transcript",
     "adapt",
     "audit",
     "barycenter",
     "distance",
     "distance_matrix",
+    "distill",
     "evaluate",
     "links",
     "load_measure",

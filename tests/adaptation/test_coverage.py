@@ -2,6 +2,7 @@
 
 import itertools
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -280,3 +281,36 @@ def test_matching_refuses_what_does_not_fit() -> None:
         with pytest.raises(InputError) as caught:
             match(**given_)  # type: ignore[arg-type]
         assert caught.value.code == code
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1e6])
+@pytest.mark.parametrize("seed", range(6))
+def test_units_do_not_matter(seed: int, scale: float) -> None:
+    rng = np.random.default_rng(seed)
+    n, classes = 6, 3
+    fields: dict[str, Any] = {
+        "shares": rng.dirichlet(np.ones(classes), n), "class_errors": rng.random((n, n, classes)),
+    }  # fmt: skip
+    energy, source = rng.random((n, n)), 0.2 * rng.random(n)
+    plans = [
+        solve_coverage(
+            LinkCosts(source, energy, energy * unit, phi=(k, k, 0.1 * k / unit), **fields),
+            budget=0.6,
+        )
+        for k, unit in ((1.0, 1.0), (scale, 1.0), (1.0, scale))
+    ]
+    for plan, k in zip(plans, (1.0, scale, 1.0), strict=True):
+        assert plan.objective == pytest.approx(k * plans[0].objective, rel=1e-6)
+        assert plan.lower_bound <= k * plans[0].objective * (1 + 1e-9)
+        assert plan.optimal
+
+
+def test_a_source_that_is_best_for_no_class_is_not_linked() -> None:
+    n = 6
+    errors = np.full((n, n, 2), 0.9)
+    errors[0] = 0.0
+    costs = LinkCosts(
+        [0.0] * n, np.ones((n, n)), np.ones((n, n)), phi=(0, 1, 0),
+        eligible=[True] * 5 + [False], shares=np.full((n, 2), 0.5), class_errors=errors,
+    )  # fmt: skip
+    assert solve_coverage(costs).links == (("0", "5", 1.0),)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 from unittest import mock
 
 import numpy as np
@@ -352,3 +353,39 @@ def test_what_is_no_plan_is_refused(psi: list[int], alpha: list[list[float]], co
 def test_a_plan_is_json() -> None:
     plan = solve_exact(network("uniform", 5, 0), allow_unserved=2.0)
     assert json.loads(json.dumps(plan.to_dict(), allow_nan=False))["details"]["unserved_cost"] == 2
+
+
+@pytest.mark.parametrize(
+    ("fields", "code"),
+    [
+        ({"phi": None}, "costs-type"),
+        ({"phi": 3}, "costs-type"),
+        ({"phi": ("a", 1, 1)}, "costs-type"),
+        ({"eligible": [[True], [True, False]]}, "costs-type"),
+        ({"mixing_scale": None}, "costs-type"),
+        ({"source": [1e308, 1.0], "phi": (10, 1, 1)}, "costs-large"),
+    ],
+)
+def test_costs_of_a_wrong_kind_are_refused(fields: dict[str, Any], code: str) -> None:
+    known: dict[str, Any] = {
+        "source": [1.0, 2.0], "transfer": [[0, 1], [1, 0]], "energy": [[0, 1], [1, 0]],
+    }  # fmt: skip
+    with pytest.raises(InputError) as caught:
+        LinkCosts(**(known | fields))
+    assert caught.value.code == code
+
+
+def test_options_of_a_wrong_kind_are_refused() -> None:
+    costs = LinkCosts([1.0, 2.0], [[0, 1], [1, 0]], [[0, 1], [1, 0]])
+    plan = links(costs)
+    calls: tuple[tuple[Any, str], ...] = (
+        (lambda: links(costs, gap="x"), "option-gap"),  # type: ignore[arg-type]
+        (lambda: links(costs, time_limit=None), "option-time-limit"),  # type: ignore[arg-type]
+        (lambda: links(costs, allow_unserved="x"), "option-unserved"),  # type: ignore[arg-type]
+        (lambda: links({"a": 1}), "costs-type"),  # type: ignore[arg-type]
+        (lambda: evaluate(costs, plan), "plan-type"),  # type: ignore[arg-type]
+    )
+    for call, code in calls:
+        with pytest.raises(InputError) as caught:
+            call()
+        assert caught.value.code == code

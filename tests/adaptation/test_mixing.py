@@ -228,3 +228,19 @@ def test_disagreement_that_no_predictions_have_is_refused() -> None:
     with pytest.raises(InputError) as caught:
         solve_exact(costs, mixing="ambiguity")
     assert caught.value.code == "disagreement-definite"
+
+
+def test_a_source_nobody_may_reach_is_left_alone_by_many() -> None:
+    rng = np.random.default_rng(0)
+    n = 26
+    eligible = np.arange(n) < n - 1
+    transfer = rng.random((n, n))
+    transfer[:, 0] = np.inf
+    costs = LinkCosts(
+        np.full(n, 0.01), transfer, np.full((n, n), 1e-6), phi=(1, 1, 1), eligible=eligible,
+        labelled=np.full(n, 5.0),
+    )  # fmt: skip
+    alpha = best_alpha(np.where(eligible, 0, 1), costs, mixing="variance")
+    assert alpha[:, -1].sum() == pytest.approx(1.0)
+    plan = links(costs, mixing="variance", time_limit=5)
+    assert "0" in plan.sources

@@ -178,11 +178,13 @@ def test_bad_networks_have_a_code(body: dict[str, Any], kind: type[SilotError], 
     assert len(caught.value.message) < 400
 
 
-@pytest.mark.parametrize("phi", [[-1, 5, 1], [1, nan, 1]])
-def test_scales_are_checked_with_the_costs(phi: list[float]) -> None:
+@pytest.mark.parametrize(
+    ("phi", "code"), [([-1, 5, 1], "costs-negative"), ([1, nan, 1], "costs-type")]
+)
+def test_scales_are_checked_with_the_costs(phi: list[float], code: str) -> None:
     with pytest.raises(InputError) as caught:
         Network(**fields(phi=phi)).costs()
-    assert caught.value.code == "costs-negative"
+    assert caught.value.code == code
 
 
 def test_messages_name_field_and_device_and_no_value() -> None:

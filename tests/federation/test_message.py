@@ -27,6 +27,13 @@ from silot.federation.labelled import (
     ScoreRecords,
 )
 from silot.federation.message import Message, decode, encode
+from silot.federation.predictions import (
+    DescribeTeacher,
+    Predict,
+    PredictNoise,
+    ReleasePredictions,
+    encode_texts,
+)
 from silot.federation.question import (
     QUESTIONS,
     Describe,
@@ -98,6 +105,10 @@ ALL: list[Question] = [
     TrainDomain(**DOMAINS, seeds=np.arange(2), iterations=3, batch=2, rate=0.1),
     DomainScores(**DOMAINS, quantiles=3),
     DomainErrors(**DOMAINS, thresholds=np.zeros(2)),
+    DescribeTeacher(),
+    Predict(labels=3, texts=encode_texts(["good", "né"]), temperature=2.0, decimals=3),
+    PredictNoise(labels=3, points=CLOUD),
+    ReleasePredictions(labels=3, indices=np.arange(3), shared="ab", privacy_mu=0.1, mean=True),
     *ABOUT_MODELS,
 ]
 

@@ -142,7 +142,7 @@ class _Program:
         self.size = e + 2 * m + 2 * n
         # Convex parts are counted in units of their size, which keeps rows alike.
         self.unit = np.array(
-            [max(1e-300, *(shape.part(np.eye(len(shape.linear))))) for shape in self.shapes]
+            [max([1e-300, *shape.part(np.eye(len(shape.linear)))]) for shape in self.shapes]
         )
         self._base()
         for j, shape in enumerate(self.shapes):

@@ -24,6 +24,7 @@ import numpy.typing as npt
 
 from ..errors import InputError, MismatchError
 from ..results.links import Flags
+from ..transport._check import real
 
 Array = npt.NDArray[np.float64]
 Mixing = Literal["none", "variance", "ambiguity", "mmd"]
@@ -145,6 +146,18 @@ class LinkCosts:
         for name, shape in (("labelled", (n,)), ("disagreement", (n, n, n)), ("kernel", (n, n))):
             if fields[name] is not None:
                 _checked(fields[name], name, shape)
+        with np.errstate(over="ignore"):
+            largest = sum(
+                scale * np.abs(values[np.isfinite(values)]).max(initial=0.0) * n
+                for scale, values in zip(
+                    fields["phi"], (costs, fields["transfer"], fields["energy"]), strict=True
+                )
+            )
+        if not np.isfinite(largest):
+            raise InputError(
+                "costs times their scales (phi) are too large for numbers. Use larger units.",
+                code="costs-large",
+            )
         _check_mixing(fields)
         _check_classes(fields["shares"], fields["class_errors"], n)
         for name, value in fields.items():
@@ -206,20 +219,31 @@ def _pairs(values: npt.ArrayLike, name: str, n: int) -> Array:
 
 
 def _scales(phi: Sequence[float]) -> tuple[float, float, float]:
-    if len(phi) != 3:
-        raise MismatchError(f"phi has {len(phi)} entries; three are needed.", code="costs-shape")
-    source, transfer, energy = (_scale(value) for value in phi)
+    try:
+        values = tuple(phi)
+    except TypeError:
+        raise InputError(f"phi is {phi!r}; three numbers are needed.", code="costs-type") from None
+    if len(values) != 3:
+        raise MismatchError(f"phi has {len(values)} entries; three are needed.", code="costs-shape")
+    source, transfer, energy = (_scale(value) for value in values)
     return source, transfer, energy
 
 
 def _scale(value: float) -> float:
-    if not (np.isfinite(value) and value >= 0):
-        raise InputError(f"a scale is {value}; it must be 0 or more.", code="costs-negative")
-    return float(value)
+    number = real(value, "a scale (phi, mixing_scale)", "costs-type")
+    if number < 0:
+        raise InputError(
+            f"a scale (phi, mixing_scale) is {number}; it must be 0 or more.",
+            code="costs-negative",
+        )
+    return number
 
 
 def _flags(eligible: npt.ArrayLike | None, n: int) -> Flags:
-    flags = np.ones(n, dtype=bool) if eligible is None else np.array(eligible)
+    try:
+        flags = np.ones(n, dtype=bool) if eligible is None else np.array(eligible)
+    except ValueError:
+        raise InputError("eligible is no list of booleans.", code="costs-type") from None
     if flags.shape != (n,) or flags.dtype != np.bool_:
         raise MismatchError(
             f"eligible is {flags.dtype} of shape {flags.shape}; {n} booleans are needed.",

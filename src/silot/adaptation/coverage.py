@@ -157,16 +157,17 @@ class _Program:
             reached = np.isfinite(cheapest)
             worth = budget * np.bincount(self.receivers, power, minlength=n)
             worth[reached] = np.maximum(worth[reached], cheapest[reached])
+            unit = float(power.max(initial=0.0)) or 1.0
             self.constraints.append(
                 LinearConstraint(
                     _table(
                         np.zeros(pairs + n, dtype=np.int64),
                         np.concatenate([first + links, np.arange(n)]),
-                        np.concatenate([power, worth]).astype(np.float64),
+                        np.concatenate([power, worth]).astype(np.float64) / unit,
                         (1, width),
                     ),
                     -np.inf,
-                    float(worth.sum()),
+                    float(worth.sum()) / unit,
                 )
             )
         upper = np.ones(width)
@@ -179,8 +180,10 @@ class _Program:
         self.whole = (np.arange(width) < at).astype(np.int64)
 
     def solve(self, time_limit: float, gap: float) -> tuple[Flags, Flags, float] | None:
+        # The solver's tolerances are absolute.
+        scale = float(np.abs(self.objective).max(initial=0.0)) or 1.0
         found = milp(
-            self.objective,
+            self.objective / scale,
             constraints=self.constraints,
             bounds=self.bounds,
             integrality=self.whole,
@@ -194,7 +197,19 @@ class _Program:
         links[self.senders, self.receivers] = found.x[n : n + len(self.senders)] > 0.5
         links[:, sources] = False
         bound = found.mip_dual_bound
-        return sources, links, -np.inf if bound is None else float(bound)
+        return sources, self._needed(links), -np.inf if bound is None else scale * float(bound)
+
+    def _needed(self, links: Flags) -> Flags:
+        """Links that are best for a class of their target: a free one that is not has no use."""
+        shares, errors = check_classes(self.costs)
+        kept = np.zeros_like(links)
+        for j in np.flatnonzero(links.any(axis=0)):
+            senders = np.flatnonzero(links[:, j])
+            wanted = shares[j] > _NO_SHARE
+            # Of equally good sources the one that takes least energy, as the objective would.
+            ranked = senders[np.argsort(self.costs.energy[senders, j], kind="stable")]
+            kept[ranked[errors[ranked, j][:, wanted].argmin(axis=0)], j] = True
+        return kept
 
 
 def _plan(

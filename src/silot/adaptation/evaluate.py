@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from ..errors import InputError, MismatchError
 from ..results.links import LinkPlan, LinkTerms
+from ..transport._check import real
 from ._errors import NoEligibleSource
 from ._mix import Objective, check_classes, check_mixing, coverage_cost, mixing_cost
 from ._order import canonical_order
@@ -121,6 +122,12 @@ def evaluate(plan: LinkPlan, costs: LinkCosts) -> float:
     >>> plan.sources, evaluate(plan, costs) == plan.objective
     (('0', '1'), True)
     """
+    if not isinstance(plan, LinkPlan) or not isinstance(costs, LinkCosts):
+        raise InputError(
+            f"a {type(plan).__name__} and a {type(costs).__name__} were given; a LinkPlan and "
+            "its LinkCosts are needed.",
+            code="plan-type",
+        )
     if plan.names != costs.names:
         raise MismatchError(
             "the plan and the costs do not list the same devices in the same order.",
@@ -286,7 +293,7 @@ def checked_unserved(price: float | None) -> float | None:
     """Refuse a cost of an unserved target that is no cost."""
     if price is None:
         return None
-    if isinstance(price, bool) or not (np.isfinite(price) and price >= 0):
+    if real(price, "allow_unserved", "option-unserved") < 0:
         raise InputError(
             f"allow_unserved is {price}; give a cost of 0 or more, or None.",
             code="option-unserved",

@@ -8,12 +8,16 @@ import numpy as np
 
 from ..errors import InputError
 from ..results.links import LinkPlan
+from ..transport._check import real
 from ._errors import NoEligibleSource
 from ._location import Location, Problem, locate
 from ._mix import check_mixing
 from ._order import canonical_order, reordered, restored
 from .costs import LinkCosts, Mixing
 from .evaluate import TOLERANCE, best_alpha, checked_unserved, make_plan, unreachable
+
+# Relative gap below which the solver tells plans no more apart.
+_RESOLUTION = 1e-7
 
 
 def solve_exact(
@@ -109,7 +113,8 @@ def solve_exact(
         status=_status(found, gap, time_limit),
         allow_unserved=price,
         lower_bound=found.bound,
-        tolerance=max(gap, TOLERANCE),
+        # What a finished search leaves is rounding of its solver.
+        tolerance=max(gap, _RESOLUTION if found.finished else TOLERANCE),
         seconds=time.perf_counter() - began,
         details={"nodes": float(found.nodes)},
     )
@@ -125,11 +130,11 @@ def check_options(
     """Refuse options out of range, and networks in which nobody can teach somebody."""
     check_mixing(mixing, costs)
     price = checked_unserved(allow_unserved)
-    if not time_limit > 0:
+    if not real(time_limit, "time_limit", "option-time-limit") > 0:
         raise InputError(
             f"time_limit is {time_limit}; give seconds above 0.", code="option-time-limit"
         )
-    if not (np.isfinite(gap) and gap >= 0):
+    if real(gap, "gap", "option-gap") < 0:
         raise InputError(f"gap is {gap}; give 0 or more.", code="option-gap")
     if price is not None:
         return

@@ -67,6 +67,11 @@ def links(
     (('0',), 8.0)
     """
     known = costs.costs() if isinstance(costs, Network) else costs
+    if not isinstance(known, LinkCosts):
+        raise InputError(
+            f"costs are a {type(costs).__name__}; give LinkCosts(...) or a Network.",
+            code="costs-type",
+        )
     if method == "exact":
         if options:
             raise InputError(

@@ -23,6 +23,7 @@ from .labelled import (
 )
 from .local import LocalFederation, Progress
 from .policy import Policy
+from .predictions import DescribeTeacher, Predict, PredictNoise, ReleasePredictions
 from .protocol import Protocol
 from .question import (
     Describe,
@@ -35,6 +36,7 @@ from .question import (
     Records,
 )
 from .sketching import CountRecords, SketchRecords, SketchTree
+from .teacher import Teacher
 from .transcript import Entry, Transcript
 
 __all__ = [
@@ -44,6 +46,7 @@ __all__ = [
     "CountLabelled",
     "CountRecords",
     "Describe",
+    "DescribeTeacher",
     "Disagreement",
     "Disclosure",
     "DistanceTo",
@@ -66,15 +69,19 @@ __all__ = [
     "Moments",
     "Own",
     "Policy",
+    "Predict",
+    "PredictNoise",
     "Progress",
     "ProjectedQuantiles",
     "Protocol",
     "Question",
     "Records",
+    "ReleasePredictions",
     "ScoreRecords",
     "SketchRecords",
     "SketchTree",
     "Spread",
+    "Teacher",
     "TrainDomain",
     "TrainModel",
     "Transcript",

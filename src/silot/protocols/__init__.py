@@ -3,6 +3,7 @@
 from .adapt import adapt
 from .contributions import contributions
 from .direct import direct
+from .distill import distill
 from .divergences import DIVERGENCES, divergences
 from .fedbary import fedbary
 from .fedwad import fedwad
@@ -19,6 +20,7 @@ __all__ = [
     "adapt",
     "contributions",
     "direct",
+    "distill",
     "divergences",
     "fedbary",
     "fedwad",

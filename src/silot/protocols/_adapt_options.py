@@ -44,7 +44,10 @@ def energy_options(
     model_bits: float,
 ) -> Energy:
     """Check rates (one number, or a row and a column for each holder) and powers in dBm."""
-    table = np.asarray(rates, dtype=np.float64)
+    try:
+        table = np.asarray(rates, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError("rates are no numbers.", code="option-rates") from None
     size = len(holders)
     if table.shape not in ((), (size, size)):
         raise MismatchError(
@@ -130,6 +133,13 @@ def check_use(objective: str, **chosen: bool) -> None:
                 f"objective={users}.",
                 code="option-objective",
             )
+
+
+def check_phi(phi: Sequence[float]) -> tuple[float, ...]:
+    """Scales of the objective as a tuple; how many there are is checked with the others."""
+    if isinstance(phi, str) or not isinstance(phi, Sequence | np.ndarray):
+        raise InputError(f"phi is {phi!r}; three numbers are needed.", code="costs-type")
+    return tuple(real(value, "phi", "costs-type") for value in phi)
 
 
 def check_model(model: ModelSpec | str, shape: Sequence[int] | None) -> ModelSpec | str:

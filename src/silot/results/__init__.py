@@ -4,6 +4,7 @@ from ._run import Bill, Billed, Run, format_bytes
 from .adaptation import Adaptation
 from .audit import Attack, Audit
 from .distances import Distance, DistanceMatrix
+from .distillation import Distillation, Predictions
 from .divergences import Divergences
 from .links import LinkPlan, LinkTerms
 from .sketches import Sketches
@@ -20,9 +21,11 @@ __all__ = [
     "Contributions",
     "Distance",
     "DistanceMatrix",
+    "Distillation",
     "Divergences",
     "LinkPlan",
     "LinkTerms",
+    "Predictions",
     "RecordScores",
     "Run",
     "Sketches",

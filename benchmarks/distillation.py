@@ -1,0 +1,142 @@
+"""The transport loss of many teachers against geomloss, forward and backward.
+
+Run with ``python -m benchmarks distillation``; needs torch, and geomloss for the comparison
+(``pip install geomloss``). One batch of a student's predictions against ten teachers'.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from benchmarks.timing import medians, show
+
+BATCH, TEACHERS, REPEATS, SEED = 1024, 10, 3, 0
+EPSILON = 0.1
+# Blur (which is epsilon, for a cost that is a distance) and scaling of geomloss: its defaults, and
+# towards exact transport; then at one epsilon.
+TO_EXACT = ((0.05, 0.5), (0.001, 0.95), (0.001, 0.99))
+AT_EPSILON = ((EPSILON, 0.5), (EPSILON, 0.95), (EPSILON, 0.99), (EPSILON, 0.999))
+
+
+def main() -> None:
+    """Print a table per label space, for exact transport and at one epsilon."""
+    try:
+        import torch  # noqa: F401
+    except ImportError:
+        print("distillation: torch is not installed; pip install 'silot[torch]'")
+        return
+    for name in ("sentiment-5", "emotion"):
+        for epsilon in (None, EPSILON):
+            _compare(name, epsilon)
+
+
+def _compare(name: str, epsilon: float | None) -> None:
+    import torch
+
+    from silot.distillation import LabelSpace, sinkhorn_loss
+
+    space = LabelSpace.preset(name)  # type: ignore[arg-type]
+    rng = np.random.default_rng(SEED)
+    logits = torch.tensor(rng.normal(size=(BATCH, 1, space.size)) * 2, dtype=torch.float32)
+    teachers = rng.dirichlet(np.full(space.size, 0.5), (BATCH, TEACHERS))
+    q = torch.tensor(teachers, dtype=torch.float32)
+
+    def ours(given: Any) -> Any:
+        return sinkhorn_loss(given.softmax(-1), q, space, epsilon=epsilon, reduction="none")
+
+    losses: dict[str, Callable[[Any], Any]] = {"silot": ours}
+    try:
+        from geomloss import SamplesLoss
+    except ImportError:
+        print("distillation: geomloss is not installed, nothing to compare; pip install geomloss")
+        settings = ()
+    else:
+        settings = TO_EXACT if epsilon is None else AT_EPSILON
+        places = torch.tensor(space.coordinates, dtype=torch.float32)
+        places = places.expand(BATCH * TEACHERS, -1, -1).contiguous()
+        for blur, scaling in settings:
+            solver = SamplesLoss(
+                "sinkhorn", p=1, blur=blur, scaling=scaling, debias=False,
+                diameter=space.diameter, backend="tensorized",
+            )  # fmt: skip
+
+            def theirs(given: Any, solver: Any = solver) -> Any:
+                p = given.softmax(-1).expand(q.shape).reshape(-1, space.size)
+                return solver(p, places, q.reshape(-1, space.size), places).reshape(q.shape[:-1])
+
+            losses[f"geomloss, blur {blur:g}, scaling {scaling:g}"] = theirs
+
+    def step(loss: Callable[[Any], Any]) -> Callable[[], Any]:
+        def run() -> Any:
+            given = logits.clone().requires_grad_()
+            values = loss(given)
+            values.mean().backward()
+            return values.detach(), given.grad
+
+        return run
+
+    runs = {title: step(loss) for title, loss in losses.items()}
+    wanted, slopes = _reference(logits, q, space, epsilon)
+    seconds = medians(runs, REPEATS)
+    rows = []
+    for title, run in runs.items():
+        values, gradient = run()
+        off = (values.double() - wanted).abs() / wanted
+        worst = (gradient.double() - slopes).norm() / slopes.norm()
+        rows.append(
+            (
+                title,
+                f"{1000 * seconds[title]:.1f} ms",
+                f"{seconds[title] / seconds['silot']:.1f}",
+                f"{off.median():.0e}",
+                f"{off.max():.0e}",
+                f"{worst:.0e}",
+            )
+        )
+    kind = "exact" if epsilon is None else f"epsilon {epsilon:g}"
+    show(
+        f"distillation: {name}, {kind}, {BATCH} x {TEACHERS} x {space.size}, forward and backward",
+        ("loss", "median", "ratio", "median error", "largest", "gradient"),
+        rows,
+    )
+
+
+def _reference(logits: Any, q: Any, space: Any, epsilon: float | None) -> tuple[Any, Any]:
+    """Values and the gradient of their mean: network simplex, or long iterations in float64."""
+    import ot
+    import torch
+
+    given = logits.double().requires_grad_()
+    p, q = torch.broadcast_tensors(given.softmax(-1), (q / q.sum(-1, keepdim=True)).double())
+    q = q / q.sum(-1, keepdim=True)
+    cost = torch.tensor(space.cost)
+    flat_p, flat_q = p.reshape(-1, space.size), q.reshape(-1, space.size)
+    if epsilon is None:
+        solved = [
+            ot.emd2(a, b, space.cost, return_matrix=True)
+            for a, b in zip(flat_p.detach().numpy(), flat_q.numpy(), strict=True)
+        ]
+        values = torch.tensor([value for value, _ in solved], dtype=torch.float64)
+        f = torch.tensor(np.array([log["u"] for _, log in solved]))
+    else:
+        f = g = torch.zeros_like(flat_q)
+        with torch.no_grad():
+            for _ in range(3000):
+                f = _softmin(flat_q, g, cost, epsilon)
+                g = _softmin(flat_p, f, cost, epsilon)
+            f = _softmin(flat_q, g, cost, epsilon)
+            values = (flat_p * f).sum(1) + (flat_q * g).sum(1)
+    (flat_p * f).sum(1).mean().backward()
+    return values.reshape(q.shape[:-1]), given.grad
+
+
+def _softmin(weights: Any, potentials: Any, cost: Any, epsilon: float) -> Any:
+    exponents = weights.log()[:, None] + (potentials[:, None] - cost) / epsilon
+    return -epsilon * exponents.logsumexp(2)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,175 @@
+"""Models that others trained, through the library transformers (extra ``silot[text]``)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ..errors import ExtraError, FileError, InputError, MismatchError
+from ._batches import seeded
+from .labels import LabelSpace
+from .text import PAIR
+
+
+class Pretrained(nn.Module):
+    """A sequence classification model and its tokenizer; made by ``pretrained``.
+
+    ``encode`` gives whole numbers (B, F, T): the tokens, whether they are there (attention mask)
+    and, if the model has them, token types.
+    """
+
+    def __init__(self, model: nn.Module, tokenizer: Any, *, types: bool, length: int) -> None:
+        super().__init__()
+        self.model, self.tokenizer = model, tokenizer
+        self.fields = ["input_ids", "attention_mask"] + ["token_type_ids"] * types
+        self.length = length
+
+    def encode(self, inputs: Sequence[str]) -> Tensor:
+        """Numbers of the tokens, (B, F, T); a pair goes in as two texts."""
+        if isinstance(inputs, str) or not all(isinstance(text, str) for text in inputs):
+            raise InputError(
+                "inputs are not a sequence of texts. Give a list of strings.", code="text-kind"
+            )
+        if not len(inputs):
+            return torch.zeros((0, len(self.fields), 1), dtype=torch.long)
+        parts = [text.split(PAIR, 1) for text in inputs]
+        pairs = [part for part in parts if len(part) == 2]
+        if pairs and len(pairs) < len(parts):
+            raise InputError(
+                f"{len(pairs)} of {len(parts)} inputs are pairs of texts. Give pairs only, or "
+                f"none.",
+                code="text-pairs",
+            )
+        found = self.tokenizer(
+            [part[0] for part in parts],
+            [part[1] for part in pairs] or None,
+            padding=True,
+            truncation=True,
+            max_length=self.length,
+            return_tensors="pt",
+            return_attention_mask=True,
+            return_token_type_ids=len(self.fields) == 3,
+        )
+        return torch.stack([found[field] for field in self.fields], dim=1)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """Logits, (B, L)."""
+        given = {field: tokens[:, place] for place, field in enumerate(self.fields)}
+        return self.model(**given).logits
+
+
+def pretrained(
+    name: str | Path,
+    labels: int | LabelSpace,
+    *,
+    length: int = 128,
+    local_files_only: bool = False,
+    revision: str | None = None,
+    new_head: bool = False,
+    seed: int = 0,
+) -> Pretrained:
+    """Load a Hugging Face model to classify texts: by name, or from a folder.
+
+    Only weights in the safetensors format are read, and no code that comes with a model is run:
+    a file of weights in the older format can run any code when it is read.
+
+    Parameters
+    ----------
+    name
+        Name on the hub, such as ``"prajjwal1/bert-tiny"``, or a folder with ``config.json``,
+        weights and tokenizer.
+    labels
+        Number of labels, or the label space. The order of labels is the caller's: a model that
+        was fitted with another order must be fitted again.
+    length
+        Tokens read of an input.
+    local_files_only
+        Whether nothing may be downloaded.
+    revision
+        Commit or tag on the hub; a name alone is whatever is newest.
+    new_head
+        Whether to replace the last layer of a model that classifies into another number of
+        labels.
+    seed
+        Same seed, same first parameters of a last layer the model does not bring.
+
+    Returns
+    -------
+    Pretrained
+        In float32 on the processor, all parameters trainable.
+
+    Raises
+    ------
+    ExtraError
+        ``silot[text]`` is not installed.
+    FileError
+        There is no such model, or none in the safetensors format, or it cannot be reached.
+    MismatchError
+        The model classifies into another number of labels.
+
+    Examples
+    --------
+    >>> model = pretrained("prajjwal1/bert-tiny", 5)  # doctest: +SKIP
+    """
+    count = labels.size if isinstance(labels, LabelSpace) else labels
+    if isinstance(count, bool) or not isinstance(count, int) or count < 2:
+        raise InputError("a model tells two labels or more apart.", code="label-count")
+    if length < 4:
+        raise InputError("length must be 4 or more.", code="option-length")
+    library = _transformers()
+    options: dict[str, Any] = {
+        "local_files_only": local_files_only,
+        "revision": revision or "main",
+        "trust_remote_code": False,
+    }
+    place = str(name)
+    try:
+        config = library.AutoConfig.from_pretrained(place, **options)
+        heads = [kind for kind in config.architectures or () if "SequenceClassification" in kind]
+        if heads and config.num_labels != count and not new_head:
+            raise MismatchError(
+                f"the model tells {config.num_labels} labels apart, not {count}. Give "
+                f"new_head=True to replace its last layer, and fit it.",
+                code="model-labels",
+            )
+        config.num_labels = count
+        tokenizer = library.AutoTokenizer.from_pretrained(place, **options)
+        with seeded(seed):
+            model = library.AutoModelForSequenceClassification.from_pretrained(
+                place,
+                config=config,
+                use_safetensors=True,
+                ignore_mismatched_sizes=new_head,
+                **options,
+            )
+    except (OSError, ValueError) as error:
+        raise FileError(
+            f"the model cannot be loaded ({type(error).__name__}). Check its name or folder, that "
+            f"it has a tokenizer and weights in the safetensors format, and the connection.",
+            code="model-missing",
+        ) from error
+    if tokenizer.pad_token is None:
+        raise InputError("the model's tokenizer has no padding token.", code="model-padding")
+    room = getattr(config, "max_position_embeddings", None) or length
+    return Pretrained(
+        model.float().eval(),
+        tokenizer,
+        types="token_type_ids" in tokenizer.model_input_names,
+        length=min(length, room),
+    )
+
+
+def _transformers() -> ModuleType:
+    try:
+        import transformers
+    except ImportError:
+        raise ExtraError(
+            "a pretrained model needs transformers. Run: pip install 'silot[text]'.",
+            code="extra-text",
+        ) from None
+    return transformers

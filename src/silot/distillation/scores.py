@@ -1,0 +1,216 @@
+"""How good predictions are: the label that is named, and how far off the expected one is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import InputError, MismatchError
+from .labels import LabelSpace
+
+Array = npt.NDArray[np.float64]
+Codes = npt.NDArray[np.int64]
+
+LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
+"""Levels of the quantiles in ``ClassScores``: whiskers, box and median of a box plot."""
+
+# What a row of probabilities may be off by.
+_SUM = 1e-6
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ClassScores:
+    """Scores of the records of one class.
+
+    Attributes
+    ----------
+    name, code
+        The class: its name and its row in the label space.
+    records
+        How many there are; never 0.
+    f1, recall
+        Of the named labels.
+    distance
+        Mean Euclidean distance of the expected coordinates from the class's own.
+    distance_quantiles
+        Shape (5,): quantiles of that distance at ``LEVELS``.
+    expected
+        Shape (k,): mean of the expected coordinates.
+    expected_quantiles
+        Shape (5, k): their quantiles at ``LEVELS``, coordinate by coordinate.
+    """
+
+    name: str
+    code: int
+    records: int
+    f1: float
+    recall: float
+    distance: float
+    distance_quantiles: Array
+    expected: Array
+    expected_quantiles: Array
+
+    def to_dict(self) -> dict[str, Any]:
+        """Turn into plain values, for JSON."""
+        return {
+            "name": self.name,
+            "code": self.code,
+            "records": self.records,
+            "f1": self.f1,
+            "recall": self.recall,
+            "distance": self.distance,
+            "distance_quantiles": self.distance_quantiles.tolist(),
+            "expected": self.expected.tolist(),
+            "expected_quantiles": self.expected_quantiles.tolist(),
+        }
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Scores:
+    """Scores of predictions on labelled records.
+
+    Attributes
+    ----------
+    accuracy
+        Share of records whose most probable label is right; of equally probable ones the first
+        counts.
+    macro_f1
+        Mean F1 of the classes that have records or are named for some record, each counting
+        alike. A class that is named and has no records has F1 0.
+    semantic_distance
+        Mean over the classes that have records of ``ClassScores.distance``; in the unit of the
+        coordinates, Euclidean whatever the metric of the label space.
+    per_class
+        Scores of every class that has records, in the order of the label space.
+    confusion
+        Shape (L, L): number of records of class i whose most probable label is j.
+    """
+
+    accuracy: float
+    macro_f1: float
+    semantic_distance: float
+    per_class: tuple[ClassScores, ...]
+    confusion: Codes
+
+    @property
+    def records(self) -> int:
+        """Number of records."""
+        return int(self.confusion.sum())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Turn into plain values, for JSON."""
+        return {
+            "records": self.records,
+            "accuracy": self.accuracy,
+            "macro_f1": self.macro_f1,
+            "semantic_distance": self.semantic_distance,
+            "per_class": [each.to_dict() for each in self.per_class],
+            "confusion": self.confusion.tolist(),
+        }
+
+
+def scores(probabilities: npt.ArrayLike, codes: npt.ArrayLike, space: LabelSpace) -> Scores:
+    r"""Score predictions against true labels.
+
+    .. math::
+        \mathrm{SD} = \frac{1}{|\mathcal{C}|} \sum_{c \in \mathcal{C}} \frac{1}{n_c}
+            \sum_{i : y_i = c} \Big\lVert \sum_l h_l(x_i)\, x_l - x_c \Big\rVert_2
+
+    Parameters
+    ----------
+    probabilities
+        Shape (n, L), n >= 1.
+    codes
+        Shape (n,): the true labels, as whole numbers from 0 to L - 1.
+    space
+        The labels.
+
+    Returns
+    -------
+    Scores
+
+    Raises
+    ------
+    InputError, MismatchError
+        No probabilities or no labels of this space; numbers that do not agree.
+
+    Notes
+    -----
+    Paper 004, section 5.4.
+
+    Examples
+    --------
+    >>> space = LabelSpace.preset("sentiment-5")
+    >>> near = scores([[0.2, 0.7, 0.1, 0.0, 0.0]], [0], space)
+    >>> far = scores([[0.4, 0.1, 0.1, 0.1, 0.3]], [0], space)
+    >>> near.accuracy, round(near.semantic_distance, 3)
+    (0.0, 0.9)
+    >>> far.accuracy, round(far.semantic_distance, 3)
+    (1.0, 1.8)
+    """
+    given, truth = _checked(probabilities, codes, space)
+    named = given.argmax(axis=1)
+    confusion = np.zeros((space.size, space.size), dtype=np.int64)
+    np.add.at(confusion, (truth, named), 1)
+    of_class, of_label = confusion.sum(axis=1), confusion.sum(axis=0)
+    right = np.diagonal(confusion)
+    f1 = 2.0 * right / np.maximum(of_class + of_label, 1)
+    expected = space.expected(given)
+    off = np.linalg.norm(expected - space.coordinates[truth], axis=1)
+    found: list[ClassScores] = []
+    for code in np.flatnonzero(of_class):
+        rows = truth == code
+        found.append(
+            ClassScores(
+                name=space.names[code],
+                code=int(code),
+                records=int(of_class[code]),
+                f1=float(f1[code]),
+                recall=float(right[code] / of_class[code]),
+                distance=float(off[rows].mean()),
+                distance_quantiles=np.quantile(off[rows], LEVELS),
+                expected=expected[rows].mean(axis=0),
+                expected_quantiles=np.quantile(expected[rows], LEVELS, axis=0),
+            )
+        )
+    return Scores(
+        accuracy=float(right.sum() / len(truth)),
+        macro_f1=float(f1[(of_class > 0) | (of_label > 0)].mean()),
+        semantic_distance=float(np.mean([each.distance for each in found])),
+        per_class=tuple(found),
+        confusion=confusion,
+    )
+
+
+def _checked(
+    probabilities: npt.ArrayLike, codes: npt.ArrayLike, space: LabelSpace
+) -> tuple[Array, Codes]:
+    given = np.asarray(probabilities, dtype=np.float64)
+    truth = np.asarray(codes)
+    if given.ndim != 2 or given.shape[1] != space.size:
+        raise MismatchError(
+            f"probabilities of shape {given.shape} arrived for {space.size} labels.",
+            code="scores-shape",
+        )
+    if truth.shape != (len(given),):
+        raise MismatchError(
+            f"{len(given)} predictions and labels of shape {truth.shape} arrived.",
+            code="scores-shape",
+        )
+    if len(given) == 0:
+        raise InputError("no predictions arrived: nothing to score.", code="scores-empty")
+    if not np.issubdtype(truth.dtype, np.integer) or truth.min() < 0 or truth.max() >= space.size:
+        raise InputError(
+            f"labels must be whole numbers from 0 to {space.size - 1}.", code="scores-codes"
+        )
+    rows = given.sum(axis=1)
+    if not ((np.abs(rows - 1.0) <= _SUM) & (given >= -_SUM).all(axis=1)).all():
+        raise InputError(
+            "predictions are not probabilities: an entry is not finite or negative, or a row does "
+            "not sum to 1.",
+            code="outputs-simplex",
+        )
+    return given, truth.astype(np.int64)

@@ -1,0 +1,94 @@
+"""Reading teachers' answers: trusted only as far as they are probabilities."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..errors import WireError
+from ..federation.answer import Answer, Array
+from ..federation.predictions import RESOLUTION, fault_of
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a teacher says of itself."""
+
+    parts: int
+    size: int | None
+    labels: tuple[str, ...] | None
+    shared: str
+
+
+def told(answer: Answer) -> Told:
+    """Read a description, or raise a ``WireError``."""
+    parts = _count(answer, "parts")
+    text, shared = answer.scalars.get("labels"), answer.scalars.get("shared", "")
+    labels = None
+    if text is not None:
+        try:
+            named = json.loads(text) if isinstance(text, str) else None
+        except (ValueError, RecursionError):
+            named = None
+        if not isinstance(named, list) or not all(isinstance(name, str) for name in named):
+            raise _malformed("names of labels")
+        labels = tuple(named)
+    if parts is None or not isinstance(shared, str):
+        raise _malformed("parts, or a digest of inputs")
+    return Told(parts, _count(answer, "size"), labels, shared)
+
+
+def _count(answer: Answer, name: str) -> int | None:
+    value = answer.scalars.get(name)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise _malformed(f"a whole number {name!r} of 1 or more")
+    return value
+
+
+def _malformed(what: str) -> WireError:
+    return WireError(
+        f"the teacher's description has no {what}. The teacher runs other code, or a broken one.",
+        code="answer-malformed",
+    )
+
+
+def shown(answer: Answer, name: str, shape: tuple[int, ...]) -> Array | str:
+    """Probabilities of an answer as points of the simplex, or the code of what is wrong."""
+    values = answer.arrays.get(name)
+    fault = fault_of(values, shape)
+    if fault is not None or values is None:
+        return fault or "answer-malformed"
+    clipped = np.maximum(values, 0.0)
+    return clipped / clipped.sum(axis=-1, keepdims=True)
+
+
+def released(answer: Answer, shape: tuple[int, int]) -> Array | str:
+    """Noisy probabilities moved onto the simplex, or the code of what is wrong."""
+    values = answer.arrays.get("noisy")
+    if values is None or values.dtype != np.int64 or values.ndim != 2:
+        return "answer-malformed"
+    if values.shape != shape:
+        return "prediction-labels" if values.shape[1] != shape[1] else "prediction-rows"
+    return project(values / RESOLUTION)
+
+
+def project(points: Array) -> Array:
+    r"""Nearest points of the simplex, :math:`\max(p_l - \theta, 0)` with a sum of 1.
+
+    Examples
+    --------
+    >>> project(np.array([[0.9, 0.5, -0.2]])).round(9).tolist()
+    [[0.7, 0.3, 0.0]]
+    """
+    # Before anything else: the level does not matter, and large numbers would lose digits.
+    moved = points - points.max(axis=1, keepdims=True)
+    ordered = -np.sort(-moved, axis=1)
+    ranks = np.arange(1, points.shape[1] + 1)
+    levels = (np.cumsum(ordered, axis=1) - 1.0) / ranks
+    last = (ordered > levels).sum(axis=1) - 1
+    found = np.maximum(moved - levels[np.arange(len(points)), last][:, None], 0.0)
+    return found / found.sum(axis=1, keepdims=True)

@@ -1,0 +1,366 @@
+"""Asking teachers what they predict for a transfer set."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..distillation.labels import LabelSpace
+from ..errors import HolderError, InputError, MismatchError, WireError
+from ..federation.answer import Answer, Array, Failure
+from ..federation.disclosure import Disclosure
+from ..federation.predictions import (
+    DescribeTeacher,
+    Inputs,
+    Predict,
+    PredictNoise,
+    ReleasePredictions,
+    digest_of,
+    encode_texts,
+    inputs_of,
+    tempered,
+)
+from ..federation.protocol import Protocol, Questions, Steps, failure_error
+from ..federation.question import Question
+from ..privacy.accounting import mu_of
+from ..results.distillation import Predictions
+from ..transport._check import flag, real, whole
+from ._distill_answers import Told, released, shown, told
+
+_BATCH, _PRIVATE_BATCH = 256, 4096
+# Part of the privacy budget (of its square) that the bias gets.
+_BIAS_SHARE = 0.1
+# Noise above which a probability of a label tells next to nothing.
+_DROWNED = 0.5
+
+
+def distill(
+    teachers: Sequence[str],
+    inputs: npt.ArrayLike | Sequence[str],
+    *,
+    labels: LabelSpace | int,
+    noise: npt.ArrayLike | Sequence[str] | None = None,
+    batch: int | None = None,
+    temperature: float = 1.0,
+    decimals: int | None = None,
+    privacy_epsilon: float | None = None,
+    privacy_delta: float = 1e-5,
+    shared: bool = False,
+    sizes: bool = False,
+    min_teachers: int = 1,
+) -> Protocol[Predictions]:
+    r"""Ask every teacher once for its predictions of a transfer set.
+
+    Teachers say what they are, then predict noise, then the transfer set, batch by batch, all
+    at the same time. Every answer is checked: its shape, that it is finite, that its rows are
+    probabilities to 1e-6. A teacher that fails, refuses, is too slow or answers anything else is
+    excluded from the whole run, with the code of the reason.
+
+    Parameters
+    ----------
+    teachers
+        Names.
+    inputs
+        The transfer set: records (n, d), or n texts. Teachers see it.
+    labels
+        The labels, or how many. A teacher that names other labels than a ``LabelSpace`` with
+        names is excluded.
+    noise
+        Inputs that mean nothing, for the bias: the mean prediction over them. Without them it is
+        not asked for.
+    batch
+        Inputs of one question; 256, or 4096 with ``privacy_epsilon``. No more than teachers take.
+    temperature
+        Predictions become :math:`h^{1/T}`, normalised, at the teacher.
+    decimals
+        Predictions are rounded to so many decimals at the teacher, summing to 1; ``None`` does
+        not round.
+    privacy_epsilon, privacy_delta
+        Ask for predictions with Gaussian noise instead, charged to the teachers' ledgers: all
+        answers of a teacher together are private for its training records. Of this, a tenth of
+        the squared parameter mu goes to the bias. The noise of every probability is
+        :math:`\sqrt{2n} / (m \mu)` for n inputs and a teacher of m parts: it drowns a single
+        model's predictions, and it needs many parts or few inputs.
+    shared
+        Teachers have the transfer set, and questions carry places in it: nothing else is sent.
+        A teacher that has another one is excluded.
+    sizes
+        Exclude teachers that do not tell their size.
+    min_teachers
+        Fewest teachers to go on with.
+
+    Returns
+    -------
+    Protocol[Predictions]
+        Discloses at level aggregate, with ``privacy_epsilon`` at level sketch. The result does
+        not depend on the order of ``teachers``.
+
+    Raises
+    ------
+    InputError, MismatchError
+        Inputs that are none, noise of another kind, options out of range.
+    HolderError
+        Fewer teachers than ``min_teachers`` are left (``"teachers-few"``, in the run).
+
+    Examples
+    --------
+    >>> from silot.federation import LocalFederation, Teacher
+    >>> def right(x):
+    ...     return np.stack([x[:, 0] < 0, x[:, 0] >= 0], axis=1).astype(float)
+    >>> def broken(x):
+    ...     return np.full((len(x), 2), np.nan)
+    >>> fed = LocalFederation({"a": Teacher(right), "b": Teacher(broken)})
+    >>> found = fed.run(distill(["a", "b"], [[-1.0], [2.0]], labels=2))
+    >>> found.outputs.tolist(), found.excluded
+    ([[[1.0, 0.0], [0.0, 1.0]]], {'b': 'prediction-nan'})
+    """
+    if isinstance(teachers, str):
+        raise InputError("teachers is one text. Give a sequence of names.", code="holder-names")
+    names = tuple(sorted(teachers))
+    given = inputs_of(inputs)
+    unmeant = None if noise is None else inputs_of(noise)
+    if unmeant is not None and _kind(unmeant) != _kind(given):
+        raise MismatchError(
+            "the noise is of another kind or dimension than the transfer set.",
+            code="noise-dimension",
+        )
+    count = labels.size if isinstance(labels, LabelSpace) else labels
+    whole(count, "labels", "option-labels", least=2, most=4096)
+    if not real(temperature, "temperature", "option-temperature") > 0:
+        raise InputError("temperature must be positive.", code="option-temperature")
+    if decimals is not None:
+        whole(decimals, "decimals", "option-decimals", least=0, most=12)
+        if privacy_epsilon is not None:
+            raise InputError(
+                "predictions with noise are not rounded. Leave decimals out.",
+                code="option-decimals",
+            )
+    # Checked here, for it costs nothing and a run costs much.
+    mu = None if privacy_epsilon is None else mu_of(privacy_epsilon, privacy_delta)
+    if mu is not None and math.isinf(mu):
+        raise InputError(
+            "privacy_epsilon is infinite. Leave it out for predictions without noise.",
+            code="option-epsilon",
+        )
+    if batch is None:
+        batch = _BATCH if mu is None else _PRIVATE_BATCH
+    whole(batch, "batch", "option-batch")
+    plan = _Plan(
+        names=names,
+        inputs=given,
+        noise=unmeant,
+        count=count,
+        labels=_names(labels),
+        batch=batch,
+        temperature=float(temperature),
+        decimals=-1 if decimals is None else decimals,
+        mu=mu,
+        shared=digest_of(given) if flag(shared, "shared", "option-shared") else "",
+        sizes=flag(sizes, "sizes", "option-sizes"),
+        least=whole(min_teachers, "min_teachers", "option-teachers", most=max(len(names), 1)),
+    )
+    rounds = 1 + math.ceil(len(given) / batch)
+    rounds += 0 if unmeant is None else math.ceil(len(unmeant) / batch)
+    return Protocol(
+        "distill",
+        names,
+        Disclosure.AGGREGATE if mu is None else Disclosure.SKETCH,
+        plan.start,
+        {
+            "inputs": len(given),
+            "labels": count,
+            "noise": 0 if unmeant is None else len(unmeant),
+            "batch": batch,
+            "temperature": float(temperature),
+            "decimals": decimals,
+            "privacy_epsilon": privacy_epsilon,
+            "privacy_delta": privacy_delta,
+            "shared": bool(shared),
+        },
+        expected_rounds=rounds,
+    )
+
+
+def _names(labels: LabelSpace | int) -> tuple[str, ...] | None:
+    """Names that mean something; a label space without any numbers its labels."""
+    if not isinstance(labels, LabelSpace) or labels.names == tuple(map(str, range(labels.size))):
+        return None
+    return labels.names
+
+
+def _kind(inputs: Inputs) -> int:
+    return 0 if isinstance(inputs, list) else inputs.shape[1]
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What to ask."""
+
+    names: tuple[str, ...]
+    inputs: Inputs = field(repr=False)
+    noise: Inputs | None = field(repr=False)
+    count: int
+    labels: tuple[str, ...] | None
+    batch: int
+    temperature: float
+    decimals: int
+    mu: float | None
+    shared: str
+    sizes: bool
+    least: int
+
+    def start(self) -> Steps[Predictions]:
+        run = _Asking(self, list(self.names))
+        answers = yield {name: DescribeTeacher() for name in run.left}
+        for name in self.names:
+            run.describe(name, answers.get(name, Failure("holder-silent")))
+        run.check()
+        biases: dict[str, list[Array]] = {}
+        if self.noise is not None:
+            biases = yield from run.ask(self.noise, mean=True)
+        outputs = yield from run.ask(self.inputs, mean=False)
+        return run.found(outputs, biases)
+
+
+@dataclass
+class _Asking:
+    """Who is still there, and why the others are not."""
+
+    plan: _Plan
+    left: list[str]
+    told: dict[str, Told] = field(default_factory=dict[str, Told])
+    failures: dict[str, Failure] = field(default_factory=dict[str, Failure])
+    noise: dict[str, float] = field(default_factory=dict[str, float])
+
+    def fail(self, name: str, failure: Failure) -> None:
+        """Exclude a teacher from the whole run."""
+        self.failures[name] = failure
+        self.left = [other for other in self.left if other != name]
+
+    def describe(self, name: str, answer: Answer | Failure) -> None:
+        """Take note of what a teacher says it is."""
+        plan = self.plan
+        if isinstance(answer, Failure):
+            self.fail(name, answer)
+            return
+        try:
+            found = told(answer)
+        except WireError as error:
+            self.fail(name, Failure(error.code))
+            return
+        self.told[name] = found
+        if plan.labels and found.labels and plan.labels != found.labels:
+            self.fail(name, Failure("labels-mismatch"))
+        elif plan.shared and plan.shared != found.shared:
+            absent = "inputs-absent" if not found.shared else "inputs-mismatch"
+            self.fail(name, Failure(absent))
+        elif plan.sizes and found.size is None:
+            self.fail(name, Failure("size-absent"))
+
+    def check(self) -> None:
+        """Raise where too few teachers are left."""
+        if len(self.left) >= self.plan.least:
+            return
+        reasons = " ".join(failure_error(n, f).message for n, f in sorted(self.failures.items()))
+        raise HolderError(
+            f"{len(self.left)} teachers are left and {self.plan.least} are needed. {reasons}",
+            code="teachers-few",
+        )
+
+    def ask(self, inputs: Inputs, *, mean: bool) -> Steps[dict[str, list[Array]]]:
+        """Ask all that are left about inputs, batch by batch."""
+        found: dict[str, list[Array]] = {name: [] for name in self.left}
+        for rows in self._batches(inputs, mean):
+            answers = yield self._questions(inputs, rows, mean)
+            for name in list(self.left):
+                read = self._read(answers.get(name, Failure("holder-silent")), len(rows), mean)
+                if isinstance(read, Failure):
+                    self.fail(name, read)
+                else:
+                    # A mean stands for its batch.
+                    found[name].append(read * (len(rows) / len(inputs)) if mean else read)
+            self.check()
+        return {name: found[name] for name in self.left}
+
+    def _batches(self, inputs: Inputs, mean: bool) -> Iterator[range]:
+        # A mean with noise is one number a label however many inputs: asked once.
+        step = len(inputs) if mean and self.plan.mu is not None else self.plan.batch
+        for at in range(0, len(inputs), step):
+            yield range(at, min(at + step, len(inputs)))
+
+    def _questions(self, inputs: Inputs, rows: range, mean: bool) -> Questions:
+        plan = self.plan
+        content: dict[str, Any] = {"labels": plan.count}
+        if plan.shared and not mean:
+            content |= {"indices": np.arange(rows.start, rows.stop), "shared": plan.shared}
+        elif isinstance(inputs, list):
+            content["texts"] = encode_texts(inputs[rows.start : rows.stop])
+        else:
+            content["points"] = inputs[rows.start : rows.stop]
+        if plan.mu is not None:
+            return {
+                name: self._release(name, content, plan.mu, len(rows), mean) for name in self.left
+            }
+        kind = PredictNoise if mean else Predict
+        question = kind(**content, temperature=plan.temperature, decimals=plan.decimals)
+        return dict.fromkeys(self.left, question)
+
+    def _release(
+        self, name: str, content: dict[str, Any], mu: float, rows: int, mean: bool
+    ) -> Question:
+        plan = self.plan
+        share = _BIAS_SHARE if mean else 1.0 - (_BIAS_SHARE if plan.noise is not None else 0.0)
+        spent = mu * math.sqrt(share * (1.0 if mean else rows / len(plan.inputs)))
+        question = ReleasePredictions(
+            **content, privacy_mu=spent, parts=self.told[name].parts, mean=mean
+        )
+        if not mean:
+            self.noise[name] = question.noise
+        return question
+
+    def _read(self, answer: Answer | Failure, rows: int, mean: bool) -> Array | Failure:
+        if isinstance(answer, Failure):
+            return answer
+        labels = self.plan.count
+        if self.plan.mu is not None:
+            found = released(answer, (1 if mean else rows, labels))
+            if not isinstance(found, str):
+                found = tempered(found[0] if mean else found, self.plan.temperature)
+        elif mean:
+            found = shown(answer, "mean", (labels,))
+        else:
+            found = shown(answer, "probabilities", (rows, labels))
+        return Failure(found) if isinstance(found, str) else found
+
+    def found(self, outputs: dict[str, list[Array]], biases: dict[str, list[Array]]) -> Predictions:
+        """The result, of those that are left."""
+        kept = self.left
+        told_biases = None
+        if self.plan.noise is not None:
+            summed = np.stack([np.sum(biases[name], axis=0) for name in kept])
+            told_biases = summed / summed.sum(axis=1, keepdims=True)
+        return Predictions(
+            names=tuple(kept),
+            outputs=np.stack([np.concatenate(outputs[name]) for name in kept]),
+            biases=told_biases,
+            sizes={name: self.told[name].size for name in kept},
+            noise={name: self.noise[name] for name in kept if name in self.noise},
+            excluded={name: failure.code for name, failure in sorted(self.failures.items())},
+            status=self._status(),
+        )
+
+    def _status(self) -> str:
+        told = [f"{len(self.left)} of {len(self.plan.names)} teachers answered everything."]
+        told += [failure_error(n, f).message for n, f in sorted(self.failures.items())]
+        drowned = [name for name in self.left if self.noise.get(name, 0.0) > _DROWNED]
+        if drowned:
+            told.append(
+                f"The noise drowns the predictions of {', '.join(drowned)}: it needs teachers of "
+                "more parts, fewer inputs, or a larger privacy_epsilon."
+            )
+        return " ".join(told)
