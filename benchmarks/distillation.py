@@ -14,11 +14,13 @@ import numpy as np
 from benchmarks.timing import medians, show
 
 BATCH, TEACHERS, REPEATS, SEED = 1024, 10, 3, 0
+# Iterations of the reference, of a problem that needs so many.
+MOST = 100_000
 EPSILON = 0.1
 # Blur (which is epsilon, for a cost that is a distance) and scaling of geomloss: its defaults, and
 # towards exact transport; then at one epsilon.
 TO_EXACT = ((0.05, 0.5), (0.001, 0.95), (0.001, 0.99))
-AT_EPSILON = ((EPSILON, 0.5), (EPSILON, 0.95), (EPSILON, 0.99), (EPSILON, 0.999))
+AT_EPSILON = ((EPSILON, 0.5), (EPSILON, 0.95), (EPSILON, 0.99), (EPSILON, 0.997))
 
 
 def main() -> None:
@@ -122,15 +124,28 @@ def _reference(logits: Any, q: Any, space: Any, epsilon: float | None) -> tuple[
         values = torch.tensor([value for value, _ in solved], dtype=torch.float64)
         f = torch.tensor(np.array([log["u"] for _, log in solved]))
     else:
-        f = g = torch.zeros_like(flat_q)
         with torch.no_grad():
-            for _ in range(3000):
-                f = _softmin(flat_q, g, cost, epsilon)
-                g = _softmin(flat_p, f, cost, epsilon)
-            f = _softmin(flat_q, g, cost, epsilon)
+            f, g = _iterated(flat_p, flat_q, cost, epsilon)
             values = (flat_p * f).sum(1) + (flat_q * g).sum(1)
     (flat_p * f).sum(1).mean().backward()
     return values.reshape(q.shape[:-1]), given.grad
+
+
+def _iterated(p: Any, q: Any, cost: Any, epsilon: float) -> tuple[Any, Any]:
+    """Potentials after so many plain iterations that another one changes nothing."""
+    import torch
+
+    g = torch.zeros_like(q)
+    active = torch.arange(len(p))
+    for _ in range(MOST):
+        f = _softmin(q[active], g[active], cost, epsilon)
+        better = _softmin(p[active], f, cost, epsilon)
+        moves = (better - g[active]).abs().amax(1) > 1e-13
+        g[active] = better
+        active = active[moves]
+        if len(active) == 0:
+            break
+    return _softmin(q, g, cost, epsilon), g
 
 
 def _softmin(weights: Any, potentials: Any, cost: Any, epsilon: float) -> Any:

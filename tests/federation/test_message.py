@@ -107,7 +107,7 @@ ALL: list[Question] = [
     DomainErrors(**DOMAINS, thresholds=np.zeros(2)),
     DescribeTeacher(),
     Predict(labels=3, texts=encode_texts(["good", "né"]), temperature=2.0, decimals=3),
-    PredictNoise(labels=3, points=CLOUD),
+    PredictNoise(labels=3, vectors=CLOUD),
     ReleasePredictions(labels=3, indices=np.arange(3), shared="ab", privacy_mu=0.1, mean=True),
     *ABOUT_MODELS,
 ]

@@ -78,7 +78,7 @@ def code(answer: Answer | Failure) -> str:
 
 
 def predict(**more: Any) -> Predict:
-    return Predict(**{"labels": 4, "points": X} | more)
+    return Predict(**{"labels": 4, "vectors": X} | more)
 
 
 def simplex(labels: int = 5) -> st.SearchStrategy[np.ndarray]:
@@ -126,7 +126,7 @@ def test_inputs_that_differ_in_anything_have_another_digest() -> None:
 
 @given(simplex(), st.floats(0.05, 20.0), st.integers(-1, 6))
 def test_whatever_is_shown_is_a_probability(p: np.ndarray, t: float, decimals: int) -> None:
-    question = predict(labels=5, points=np.zeros((len(p), 1)), temperature=t, decimals=decimals)
+    question = predict(labels=5, vectors=np.zeros((len(p), 1)), temperature=t, decimals=decimals)
     shown = array(asked(Teacher(lambda x: p), question))
     assert fault_of(shown, p.shape) is None
     if decimals >= 0:
@@ -150,12 +150,12 @@ def test_rounding_gives_the_largest_remainders() -> None:
 
 
 def test_noise_is_answered_by_its_mean_alone() -> None:
-    answer = asked(Teacher(soft), PredictNoise(labels=4, points=X))
+    answer = asked(Teacher(soft), PredictNoise(labels=4, vectors=X))
     np.testing.assert_allclose(array(answer, "mean"), soft(X).mean(axis=0), rtol=1e-12)
     assert isinstance(answer, Answer)
     assert set(answer.arrays) == {"mean"}
     assert not answer.scalars
-    warm = asked(Teacher(soft), PredictNoise(labels=4, points=X, temperature=3.0))
+    warm = asked(Teacher(soft), PredictNoise(labels=4, vectors=X, temperature=3.0))
     np.testing.assert_allclose(array(warm, "mean"), tempered(soft(X), 3.0).mean(axis=0))
 
 
@@ -173,7 +173,7 @@ def test_an_exception_leaves_its_type_and_not_its_text() -> None:
     def raises(x: Any) -> Any:
         raise KeyError(SECRET)
 
-    for question in (predict(), PredictNoise(labels=4, points=X)):
+    for question in (predict(), PredictNoise(labels=4, vectors=X)):
         reply = Teacher(raises).reply(encode_question(question))
         assert SECRET.encode() not in reply
         assert decode_reply(reply) == Failure("holder-raised", "failed", "KeyError")
@@ -208,31 +208,31 @@ def test_single_precision_is_precise_enough() -> None:
 @pytest.mark.parametrize(
     ("question", "expected"),
     [
-        (predict(points=np.zeros((0, 0))), "question-fields"),
+        (predict(vectors=np.zeros((0, 0))), "question-fields"),
         (predict(texts=encode_texts(TEXTS)), "question-fields"),
-        (predict(points=np.zeros((2, 0, 3)), texts=np.zeros(0, np.uint8)), "question-fields"),
-        (predict(points=np.full((2, 2), np.nan)), "question-fields"),
-        (predict(points=np.zeros(3)), "question-fields"),
-        (predict(points=np.zeros((0, 0)), texts=np.frombuffer(b'["a"', np.uint8)),
+        (predict(vectors=np.zeros((2, 0, 3)), texts=np.zeros(0, np.uint8)), "question-fields"),
+        (predict(vectors=np.full((2, 2), np.nan)), "question-fields"),
+        (predict(vectors=np.zeros(3)), "question-fields"),
+        (predict(vectors=np.zeros((0, 0)), texts=np.frombuffer(b'["a"', np.uint8)),
          "question-fields"),
-        (predict(points=np.zeros((0, 0)), texts=np.frombuffer(b"[1]", np.uint8)),
+        (predict(vectors=np.zeros((0, 0)), texts=np.frombuffer(b"[1]", np.uint8)),
          "question-fields"),
-        (predict(points=np.zeros((0, 0)), texts=np.frombuffer(b"[]", np.uint8)),
+        (predict(vectors=np.zeros((0, 0)), texts=np.frombuffer(b"[]", np.uint8)),
          "question-fields"),
-        (predict(points=np.zeros((0, 0)), texts=np.frombuffer(b"\xff\xfe", np.uint8)),
+        (predict(vectors=np.zeros((0, 0)), texts=np.frombuffer(b"\xff\xfe", np.uint8)),
          "question-fields"),
-        (predict(points=np.zeros((0, 0)), texts=np.frombuffer(b"[" * 99999, np.uint8)),
+        (predict(vectors=np.zeros((0, 0)), texts=np.frombuffer(b"[" * 99999, np.uint8)),
          "question-fields"),
-        (predict(points=np.zeros((0, 0)), indices=np.array([12]), shared=digest_of(X)),
+        (predict(vectors=np.zeros((0, 0)), indices=np.array([12]), shared=digest_of(X)),
          "question-fields"),
-        (predict(points=np.zeros((0, 0)), indices=np.array([-1]), shared=digest_of(X)),
+        (predict(vectors=np.zeros((0, 0)), indices=np.array([-1]), shared=digest_of(X)),
          "question-fields"),
-        (predict(points=np.zeros((0, 0)), indices=np.array([0]), shared=digest_of(X + 1)),
+        (predict(vectors=np.zeros((0, 0)), indices=np.array([0]), shared=digest_of(X + 1)),
          "inputs-mismatch"),
-        (predict(points=np.zeros((0, 0)), indices=np.array([0])), "inputs-mismatch"),
-        (predict(points=np.zeros((17, 3))), "batch-large"),
-        (predict(points=np.zeros((0, 0)), texts=encode_texts(["a"] * 17)), "batch-large"),
-        (predict(points=np.zeros((0, 0)), indices=np.zeros(17, np.int64), shared=digest_of(X)),
+        (predict(vectors=np.zeros((0, 0)), indices=np.array([0])), "inputs-mismatch"),
+        (predict(vectors=np.zeros((17, 3))), "batch-large"),
+        (predict(vectors=np.zeros((0, 0)), texts=encode_texts(["a"] * 17)), "batch-large"),
+        (predict(vectors=np.zeros((0, 0)), indices=np.zeros(17, np.int64), shared=digest_of(X)),
          "batch-large"),
         (predict(labels=1), "question-fields"),
         (predict(labels=1 << 40), "question-fields"),
@@ -259,7 +259,7 @@ def test_no_bytes_make_a_teacher_raise(data: bytes) -> None:
 
 @given(st.integers(0, 10_000), st.integers(0, 255))
 def test_no_changed_byte_makes_a_teacher_raise(place: int, value: int) -> None:
-    data = bytearray(encode_question(predict(points=X[:2])))
+    data = bytearray(encode_question(predict(vectors=X[:2])))
     data[place % len(data)] = value
     decode_reply(Teacher(soft).reply(bytes(data)))
 
@@ -267,8 +267,8 @@ def test_no_changed_byte_makes_a_teacher_raise(place: int, value: int) -> None:
 def test_a_teacher_has_no_records_and_a_holder_no_model() -> None:
     holder = Holder(Measure(X), Policy.open(), Ledger())
     for question in (
-        predict(), PredictNoise(labels=4, points=X), DescribeTeacher(),
-        ReleasePredictions(labels=4, points=X, privacy_mu=0.1),
+        predict(), PredictNoise(labels=4, vectors=X), DescribeTeacher(),
+        ReleasePredictions(labels=4, vectors=X, privacy_mu=0.1),
     ):  # fmt: skip
         assert code(asked(holder, question)) == "teacher-absent"
     assert holder._ledger is not None
@@ -278,7 +278,7 @@ def test_a_teacher_has_no_records_and_a_holder_no_model() -> None:
 def test_the_default_policy_allows_predictions_and_no_noisy_ones() -> None:
     teacher = Teacher(soft, size=100, ledger=Ledger())
     assert isinstance(asked(teacher, predict()), Answer)
-    release = ReleasePredictions(labels=4, points=X, privacy_mu=0.1)
+    release = ReleasePredictions(labels=4, vectors=X, privacy_mu=0.1)
     assert code(asked(teacher, release)) == "policy-budget"
 
 
@@ -360,7 +360,7 @@ def test_options_of_a_teacher_are_checked(options: dict[str, Any], expected: str
 
 
 def release(**more: Any) -> ReleasePredictions:
-    return ReleasePredictions(**{"labels": 4, "points": X, "privacy_mu": 0.1} | more)
+    return ReleasePredictions(**{"labels": 4, "vectors": X, "privacy_mu": 0.1} | more)
 
 
 def noisy_teacher(model: Any = soft, **more: Any) -> tuple[Teacher, Ledger]:
@@ -380,7 +380,7 @@ def test_one_part_moves_the_vector_by_no_more_than_the_sensitivity(
     models = rng.dirichlet(np.full(labels, sharp), size=(parts, rows))
     changed = models.copy()
     changed[rng.integers(parts)] = np.eye(labels)[rng.integers(labels, size=rows)]
-    question = release(labels=labels, points=np.zeros((rows, 1)), parts=parts, mean=mean)
+    question = release(labels=labels, vectors=np.zeros((rows, 1)), parts=parts, mean=mean)
     apart = question.vector(models.mean(axis=0)) - question.vector(changed.mean(axis=0))
     assert np.linalg.norm(apart) <= question.sensitivity
 
@@ -391,14 +391,25 @@ def test_the_sensitivity_is_no_larger_than_it_must_be() -> None:
     assert np.linalg.norm(apart) > 0.9999 * release().sensitivity
     assert release().sensitivity / RESOLUTION == pytest.approx(math.sqrt(24), rel=1e-5)
     assert release(parts=10).sensitivity / RESOLUTION == pytest.approx(math.sqrt(24) / 10, rel=1e-4)
-    single = release(points=X[:1])
+    single = release(vectors=X[:1])
     assert release().noise == pytest.approx(math.sqrt(12) * single.noise)
     assert release(mean=True).noise == pytest.approx(single.noise)
 
 
+def test_rounding_is_part_of_the_sensitivity() -> None:
+    parts = 10**7
+    below, above = (np.array([[a, a, b, b]]) for a, b in ((0.49, 0.51), (0.51, 0.49)))
+    base = RESOLUTION / 4 - np.array([0.0, 0.0, 1.0, 1.0])
+    question = release(vectors=X[:1], parts=parts)
+    one, other = ((base + each) / RESOLUTION for each in (below, above))
+    assert np.linalg.norm(one - other) < np.sqrt(2) / parts
+    apart = np.linalg.norm(question.vector(one) - question.vector(other))
+    assert RESOLUTION * np.sqrt(2) / parts < apart <= question.sensitivity
+
+
 def test_noise_is_as_wide_as_it_says() -> None:
     p = np.tile([0.1, 0.2, 0.3, 0.4], (4096, 1))
-    question = release(points=np.zeros((4096, 1)), privacy_mu=0.2, parts=50)
+    question = release(vectors=np.zeros((4096, 1)), privacy_mu=0.2, parts=50)
     teacher, _ = noisy_teacher(lambda x: p[: len(x)], parts=50)
     found = array(asked(teacher, question), "noisy") / RESOLUTION - p
     assert found.std() == pytest.approx(question.noise, rel=0.03)
@@ -415,7 +426,7 @@ def test_a_release_is_charged_once_and_answered_the_same_for_ever() -> None:
     assert (first.scalars["charged_mu"], again.scalars["charged_mu"]) == (0.1, 0.0)
     np.testing.assert_array_equal(array(first, "noisy"), array(again, "noisy"))
     calls = model.calls
-    asked(teacher, release(points=X[:5], mean=True))
+    asked(teacher, release(vectors=X[:5], mean=True))
     assert ledger.spent == pytest.approx(compose([0.1, 0.1]))
     assert model.calls > calls
 
@@ -439,8 +450,8 @@ def test_a_release_over_the_budget_answers_and_charges_nothing() -> None:
         (release(parts=0), "question-fields"),
         (release(labels=3), "prediction-labels"),
         (release(embedding="full"), "release-embedding"),
-        (release(points=np.zeros((0, 0))), "question-fields"),
-        (release(points=np.zeros((5000, 1))), "batch-large"),
+        (release(vectors=np.zeros((0, 0))), "question-fields"),
+        (release(vectors=np.zeros((5000, 1))), "batch-large"),
         (release(privacy_mu=-1.0), "option-mu"),
         (release(privacy_mu=1e-20), "option-mu"),
     ],
@@ -484,7 +495,7 @@ def test_neither_a_reply_nor_the_ledger_holds_more_than_noisy_numbers() -> None:
 def test_questions_of_the_wrong_type_are_refused_by_the_codec() -> None:
     plain = {"labels": 4, "temperature": 1.0, "decimals": -1, "shared": "", "embedding": "none"}
     arrays = {
-        "points": X, "texts": np.zeros(0), "indices": np.zeros(0, dtype=np.int64),
+        "vectors": X, "texts": np.zeros(0), "indices": np.zeros(0, dtype=np.int64),
     }  # fmt: skip
     message = encode(Message("question", "predict", plain, arrays))  # type: ignore[arg-type]
     assert code(decode_reply(Teacher(soft).reply(message))) == "question-fields"

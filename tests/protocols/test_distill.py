@@ -153,7 +153,7 @@ def test_nothing_but_probabilities_leaves_a_teacher(private: bool) -> None:
         elif isinstance(asked, Predict):
             assert set(opened.arrays) == {"probabilities"}
             assert not opened.scalars
-            assert fault_of(opened.arrays["probabilities"], (len(asked.points), 3)) is None
+            assert fault_of(opened.arrays["probabilities"], (len(asked.vectors), 3)) is None
         elif isinstance(asked, PredictNoise):
             assert set(opened.arrays) == {"mean"}
             assert not opened.scalars

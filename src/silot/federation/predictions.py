@@ -1,6 +1,6 @@
 r"""Questions about a model's predictions: probabilities of labels, and nothing else.
 
-Inputs travel as records (``points``), as texts (``texts``), or as their places in a transfer set
+Inputs travel as records (``vectors``), as texts (``texts``), or as their places in a transfer set
 that both sides have (``indices`` and ``shared``, its digest). Exactly one of the three is given.
 
 A prediction tells what its input is taken for, and a little about the records the model was
@@ -188,14 +188,14 @@ class _OfInputs:
     """Inputs to predict, and how many labels there are."""
 
     labels: int
-    points: Array = field(default_factory=lambda: np.zeros((0, 0)))
+    vectors: Array = field(default_factory=lambda: np.zeros((0, 0)))
     texts: Text = field(default_factory=lambda: np.zeros(0, dtype=np.uint8))
     indices: Codes = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     shared: str = ""
 
     def inputs(self, own: Inputs | None, digest: str, most: int) -> Inputs:
         """The inputs, at most so many; ``own`` is the shared transfer set."""
-        given = [array for array in (self.points, self.texts, self.indices) if array.size]
+        given = [array for array in (self.vectors, self.texts, self.indices) if array.size]
         if len(given) != 1 or not 2 <= self.labels <= _MOST_LABELS:
             raise WireError(
                 "a question about predictions has records, texts or indices, and labels.",
@@ -206,7 +206,7 @@ class _OfInputs:
         if self.indices.size:
             found = self._shared(own, digest, most)
         else:
-            found = decode_texts(self.texts) if self.texts.size else self.points
+            found = decode_texts(self.texts) if self.texts.size else self.vectors
         if len(found) > most:
             raise _too_many(most)
         if isinstance(found, np.ndarray) and (found.ndim != 2 or not np.isfinite(found).all()):
@@ -313,7 +313,7 @@ class ReleasePredictions(_OfInputs, Release):
             return 1
         if self.texts.size:
             return len(decode_texts(self.texts))
-        return len(self.indices) or len(self.points)
+        return len(self.indices) or len(self.vectors)
 
     @property
     def sensitivity(self) -> float:

@@ -100,7 +100,7 @@ class Teacher:
     >>> from silot.federation import Predict
     >>> def fair(inputs):
     ...     return np.full((len(inputs), 2), 0.5)
-    >>> question = Predict(labels=2, points=np.zeros((3, 4)))
+    >>> question = Predict(labels=2, vectors=np.zeros((3, 4)))
     >>> Teacher(fair).answer(question).arrays["probabilities"].shape
     (3, 2)
     """

@@ -301,7 +301,7 @@ class _Asking:
         elif isinstance(inputs, list):
             content["texts"] = encode_texts(inputs[rows.start : rows.stop])
         else:
-            content["points"] = inputs[rows.start : rows.stop]
+            content["vectors"] = inputs[rows.start : rows.stop]
         if plan.mu is not None:
             return {
                 name: self._release(name, content, plan.mu, len(rows), mean) for name in self.left

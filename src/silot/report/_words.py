@@ -85,9 +85,15 @@ def listed(names: Sequence[str], most: int = 3) -> str:
 
 
 def printable(name: str, longest: int = 80) -> str:
-    """A name without characters that break a document or turn its text round."""
+    """A name without characters that break a document or turn its text round.
+
+    Long ones lose their middle: names of one house often differ at the end.
+    """
     clean = "".join(sign if sign.isprintable() else "\N{REPLACEMENT CHARACTER}" for sign in name)
-    return clean if len(clean) <= longest else f"{clean[: longest - 1]}…"
+    if len(clean) <= longest:
+        return clean
+    tail = (longest - 1) // 3
+    return f"{clean[: longest - 1 - tail]}…{clean[len(clean) - tail :]}"
 
 
 def target_in_words(target: str) -> str:

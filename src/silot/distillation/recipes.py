@@ -1,0 +1,240 @@
+"""How a model is built, so that a file of parameters is enough to use it again."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import numpy as np
+import torch
+
+from ..errors import FileError, InputError, MismatchError
+from ..files import write_whole
+from .labels import LabelSpace
+from .models import BagOfWords, Transformer, VectorHead, pretrained
+from .parameters import load_parameters, parameters_of
+from .text import Vocabulary
+
+Kind = Literal["vectors", "bag", "transformer", "pretrained"]
+
+_BUILDERS: dict[str, Any] = {
+    "vectors": VectorHead,
+    "bag": BagOfWords,
+    "transformer": Transformer,
+    "pretrained": pretrained,
+}
+_RECIPE, _PARAMETER = "recipe", "parameter."
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Everything about a model but its parameters.
+
+    Attributes
+    ----------
+    kind
+        ``"vectors"`` (``VectorHead``), ``"bag"`` (``BagOfWords``), ``"transformer"`` or
+        ``"pretrained"``.
+    labels
+        The labels.
+    options
+        Other arguments of its constructor, as plain values.
+    vocabulary
+        Its words, for ``"bag"`` and ``"transformer"``.
+
+    Raises
+    ------
+    InputError
+        A kind that is none, or a vocabulary where none is needed or none where one is.
+
+    Examples
+    --------
+    >>> recipe = Recipe("vectors", LabelSpace([0.0, 1.0]), {"dimension": 3, "hidden": [4]})
+    >>> recipe.build(seed=0)(torch.zeros(5, 3)).shape
+    torch.Size([5, 2])
+    >>> Recipe.from_dict(recipe.to_dict()) == recipe
+    True
+    """
+
+    kind: Kind
+    labels: LabelSpace
+    options: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    vocabulary: Vocabulary | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.kind not in _BUILDERS:
+            raise InputError(
+                f"{self.kind!r} is no kind of model; give one of {', '.join(get_args(Kind))}.",
+                code="model-kind",
+            )
+        if (self.vocabulary is not None) != (self.kind in ("bag", "transformer")):
+            raise InputError(
+                "a bag of words and a transformer have a vocabulary, other models have none.",
+                code="model-vocabulary",
+            )
+
+    def build(self, seed: int = 0) -> torch.nn.Module:
+        """Build the module; same seed, same first parameters.
+
+        Raises
+        ------
+        InputError, MismatchError, FileError, ExtraError
+            As the class of the model.
+        """
+        place: Any = self.options.get("dimension", self.options.get("name"))
+        first = self.vocabulary if self.vocabulary is not None else place
+        rest = {name: value for name, value in self.options.items()
+                if name not in ("dimension", "name")}  # fmt: skip
+        return _BUILDERS[self.kind](first, self.labels, **rest, seed=seed)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Turn into plain values, for JSON."""
+        return {
+            "kind": self.kind,
+            "labels": self.labels.to_dict(),
+            "options": dict(self.options),
+            "vocabulary": None if self.vocabulary is None else self.vocabulary.to_dict(),
+        }
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Recipe:
+        """Read what ``to_dict`` wrote.
+
+        Raises
+        ------
+        InputError
+            Fields that are unknown or missing, or not a recipe.
+        """
+        if set(values) != {"kind", "labels", "options", "vocabulary"}:
+            raise InputError(
+                "a recipe has kind, labels, options and vocabulary.", code="model-fields"
+            )
+        words = values["vocabulary"]
+        return cls(
+            values["kind"],
+            LabelSpace.from_dict(values["labels"]),
+            dict(values["options"]),
+            None if words is None else Vocabulary.from_dict(words),
+        )
+
+
+def save_model(path: str | Path, module: torch.nn.Module, recipe: Recipe) -> None:
+    """Write a model to one ``.npz`` file, whole or not at all, for its owner's eyes only.
+
+    The file holds numbers and text alone: nothing in it is run when it is read.
+
+    Parameters
+    ----------
+    path
+        Where to write.
+    module
+        What ``recipe`` builds, trained.
+    recipe
+        How to build it again.
+
+    Raises
+    ------
+    FileError
+        It cannot be written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> recipe = Recipe("vectors", LabelSpace([0.0, 1.0]), {"dimension": 3})
+    >>> place = Path(tempfile.mkdtemp()) / "model.npz"
+    >>> save_model(place, recipe.build(), recipe)
+    >>> load_model(place)[1] == recipe
+    True
+    """
+    arrays: dict[str, Any] = {
+        _PARAMETER + name: array for name, array in parameters_of(module).items()
+    }
+    arrays[_RECIPE] = np.frombuffer(json.dumps(recipe.to_dict()).encode(), dtype=np.uint8)
+    buffer = io.BytesIO()
+    np.savez(buffer, **arrays)
+    write_whole(Path(path), buffer.getvalue(), private=True)
+
+
+def load_model(
+    path: str | Path, recipe: Recipe | None = None, *, seed: int = 0
+) -> tuple[torch.nn.Module, Recipe]:
+    """Read a model that ``save_model`` wrote, or the parameters of one.
+
+    Parameters
+    ----------
+    path
+        The file. One with parameters alone (``numpy.savez(path, **parameters_of(module))``)
+        needs ``recipe``.
+    recipe
+        How to build the model, where the file does not say.
+    seed
+        Of parameters that the file replaces anyway; of no effect.
+
+    Returns
+    -------
+    module, recipe
+
+    Raises
+    ------
+    FileError
+        The file is missing or damaged (``"file-missing"``, ``"file-unreadable"``).
+    InputError, MismatchError
+        No recipe in the file and none given (``"model-recipe"``); parameters of another model.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> place = Path(tempfile.mkdtemp()) / "parameters.npz"
+    >>> recipe = Recipe("vectors", LabelSpace([0.0, 1.0]), {"dimension": 1, "hidden": []})
+    >>> np.savez(place, **parameters_of(recipe.build(seed=7)))
+    >>> load_model(place, recipe)[0](torch.zeros(1, 1)).shape
+    torch.Size([1, 2])
+    """
+    file = Path(path)
+    arrays = _arrays(file)
+    told = arrays.pop(_RECIPE, None)
+    if told is not None:
+        try:
+            own = Recipe.from_dict(json.loads(told.tobytes().decode()))
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise FileError(
+                f"{file.name} does not say how its model is built ({type(error).__name__}).",
+                code="file-unreadable",
+            ) from None
+        if recipe is not None and recipe != own:
+            raise MismatchError(
+                f"{file.name} says how its model is built, and it is another one. Leave the "
+                "description of the model out.",
+                code="model-recipe",
+            )
+        recipe = own
+        arrays = {name.removeprefix(_PARAMETER): array for name, array in arrays.items()}
+    if recipe is None:
+        raise InputError(
+            f"{file.name} holds parameters and does not say of what model. Describe the model.",
+            code="model-recipe",
+        )
+    return load_parameters(recipe.build(seed), arrays), recipe
+
+
+def _arrays(file: Path) -> dict[str, Any]:
+    try:
+        # From memory: numpy leaves files open that turn out to be none.
+        found = np.load(io.BytesIO(file.read_bytes()), allow_pickle=False)
+        if not isinstance(found, np.lib.npyio.NpzFile):
+            raise ValueError
+        with found:
+            return {name: found[name] for name in found.files}
+    except FileNotFoundError:
+        raise FileError(f"{file} does not exist. Check the path.", code="file-missing") from None
+    except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile, zlib.error,
+            NotImplementedError) as error:  # fmt: skip
+        raise FileError(
+            f"{file.name} cannot be read as .npz ({type(error).__name__}).", code="file-unreadable"
+        ) from None
