@@ -79,19 +79,7 @@ def load_measure(
     >>> load_measure(name)
     Measure(3 records, 3 features, 2 classes)
     """
-    file = Path(path)
-    if not os.path.isfile(file):  # noqa: PTH113 - unlike Path, no error for an overlong name
-        raise FileError(
-            f"{file} does not exist or is no file. Check the path.", code="file-missing"
-        )
-    kind = next((end for end in (".npz", *_TABLES) if file.name.lower().endswith(end)), None)
-    if kind is None:
-        raise FileError(
-            f"{file.name} is of no kind silot reads. Give .npz, .csv, .csv.gz or .parquet.",
-            code="file-kind",
-        )
-    if file.stat().st_size == 0:
-        raise FileError(f"{file.name} is empty (0 bytes).", code="file-empty")
+    file, kind = _known(path)
     try:
         if kind == ".npz":
             if label_column or weight_column or columns:
@@ -108,6 +96,24 @@ def load_measure(
         if file.name in error.message:
             raise
         raise type(error)(f"{file.name}: {error.message}", code=error.code) from None
+
+
+def _known(path: str | Path) -> tuple[Path, str]:
+    """A file that is there, holds something and has a kind, which is its ending."""
+    file = Path(path)
+    if not os.path.isfile(file):  # noqa: PTH113 - unlike Path, no error for an overlong name
+        raise FileError(
+            f"{file} does not exist or is no file. Check the path.", code="file-missing"
+        )
+    kind = next((end for end in (".npz", *_TABLES) if file.name.lower().endswith(end)), None)
+    if kind is None:
+        raise FileError(
+            f"{file.name} is of no kind silot reads. Give .npz, .csv, .csv.gz or .parquet.",
+            code="file-kind",
+        )
+    if file.stat().st_size == 0:
+        raise FileError(f"{file.name} is empty (0 bytes).", code="file-empty")
+    return file, kind
 
 
 def load_images(path: str | Path, shape: tuple[int, ...] | None = None) -> npt.NDArray[Any] | None:
@@ -169,7 +175,7 @@ def column_names(path: str | Path) -> list[str]:
     Raises
     ------
     FileError
-        A table that cannot be read.
+        As ``load_measure``.
 
     Examples
     --------
@@ -179,11 +185,11 @@ def column_names(path: str | Path) -> list[str]:
     >>> column_names(name)
     ['age', 'dose']
     """
-    file = Path(path)
-    if file.name.lower().endswith(".npz"):
+    file, kind = _known(path)
+    if kind == ".npz":
         return []
     try:
-        if file.name.lower().endswith(".parquet"):
+        if kind == ".parquet":
             return list(pl.read_parquet_schema(file))
         return pl.read_csv(file, n_rows=0, glob=False).columns
     except (pl.exceptions.PolarsError, OSError) as error:

@@ -9,7 +9,19 @@ import typer
 
 from .. import __version__
 from ..errors import SilotError
-from . import adapt, audit, barycenter, demo, distances, ledger, links, methods, secure, valuation
+from . import (
+    adapt,
+    audit,
+    barycenter,
+    demo,
+    distances,
+    distill,
+    ledger,
+    links,
+    methods,
+    secure,
+    valuation,
+)
 from .console import ERRORS
 
 EPILOG = (
@@ -53,6 +65,7 @@ ledger.register(app)
 secure.register(app)
 links.register(app)
 adapt.register(app)
+distill.register(app)
 demo.register(app)
 
 

@@ -149,7 +149,7 @@ def load_holders(
 
 def _without(label_column: str, paths: list[Path]) -> set[Path]:
     """Tables without the label column, where another has it: their records have no labels."""
-    tables = {path: column_names(path) for path in paths if path.is_file()}
+    tables = {path: column_names(path) for path in paths}
     tables = {path: names for path, names in tables.items() if names}
     absent = {path for path, names in tables.items() if label_column not in names}
     return absent if len(absent) < len(tables) else set()
@@ -162,8 +162,6 @@ def _common_features(
     first: list[str] | None = None
     origin = ""
     for path in paths:
-        if not path.is_file():
-            continue
         found = [k for k in column_names(path) if k not in (label_column, weight_column)]
         if not found:
             continue

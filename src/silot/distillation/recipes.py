@@ -7,7 +7,7 @@ import json
 import zipfile
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -207,7 +207,7 @@ def load_model(
                 f"{file.name} does not say how its model is built ({type(error).__name__}).",
                 code="file-unreadable",
             ) from None
-        if recipe is not None and recipe != own:
+        if recipe is not None and replace(recipe, labels=own.labels) != own:
             raise MismatchError(
                 f"{file.name} says how its model is built, and it is another one. Leave the "
                 "description of the model out.",

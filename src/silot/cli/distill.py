@@ -1,0 +1,314 @@
+"""``silot distill``: one model from many teachers' predictions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from ..errors import FileError
+from ..federation.local import Progress
+from ..results.distillation import Distillation
+from .console import ERRORS, OUT, bill_rows, progress_bar, save_transcript, show_rows
+from .distill_config import Config, FileSource, Fit, field
+from .distill_data import Records, read
+from .options import JsonOption, TranscriptOption, check_outputs
+
+if TYPE_CHECKING:
+    from ..distillation.recipes import Recipe
+    from ..distillation.trainer import Epoch
+
+_VARIANTS = {"confidence": "E", "uniform": "A", "size": "D", "uniform-distance": "U"}
+_OPTIONS = (
+    "loss", "weights", "memory", "memory_size", "epochs", "rate", "batch", "epsilon",
+    "temperature", "decimals", "privacy_epsilon", "privacy_delta", "shared", "question_batch",
+    "min_teachers", "timeout",
+)  # fmt: skip
+_QUESTIONS = (
+    "temperature", "decimals", "privacy_epsilon", "privacy_delta", "shared", "min_teachers",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Files:
+    """All data of a run."""
+
+    transfer: Records
+    student: Records | None
+    teachers: dict[str, Records | None]
+    tests: dict[str, Records]
+    noise: Any
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command of this file."""
+    app.command("distill")(distill_command)
+
+
+def distill_command(
+    config: Annotated[
+        Path, typer.Argument(help="Labels, models and data, as .yml or .json; see docs/cli.md.")
+    ],
+    report: Annotated[
+        Path | None, typer.Option(help="Write an HTML report to this file.")
+    ] = None,
+    save: Annotated[
+        Path | None, typer.Option(help="Save the trained model to this .npz file.")
+    ] = None,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(help="Folder that keeps every step: run the same again to go on."),
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="Seed of everything random. Default: the file's, 0.")
+    ] = None,
+    transcript: TranscriptOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Train one model on what teachers predict; their data and parameters stay where they are."""
+    check_outputs(report, save, transcript)
+    if save is not None and save.suffix != ".npz":
+        raise FileError(f"{save.name} is no .npz file. Give --save NAME.npz.", code="file-kind")
+    told = Config.load(config)
+    if seed is not None:
+        told = told.model_copy(update={"seed": seed})
+    try:
+        found, recipe, notes = _run(config, told, checkpoint)
+    except KeyboardInterrupt:
+        if checkpoint is None:
+            raise
+        ERRORS.print(f"interrupted; what was finished is in {checkpoint}", markup=False)
+        raise typer.Exit(130) from None
+    save_transcript(found, transcript)
+    if transcript is not None and found.transcript is None:
+        ERRORS.print(
+            "no transcript: predictions are those of the checkpoint, and no message was sent",
+            markup=False,
+        )
+    if save is not None:
+        from ..distillation.recipes import save_model
+
+        save_model(save, found.model, recipe)
+    if report is not None:
+        # Slow to import: it draws.
+        from ..report import write_distillation
+
+        write_distillation(report, found)
+    if json:
+        typer.echo(found.to_json())
+        return
+    _show(found, notes)
+    for what, path in (("report", report), ("model", save)):
+        if path is not None:
+            OUT.print(f"{what} in {path}", highlight=False, markup=False, soft_wrap=True)
+
+
+def _run(
+    path: Path, config: Config, checkpoint: Path | None
+) -> tuple[Distillation, Recipe, dict[str, str]]:
+    # Says which extra is missing, before anything is read.
+    from ..distillation import train  # noqa: F401
+
+    with field(path, "labels"):
+        space = config.labels.space()
+    files = _read(path, config, space)
+    from ..api_distill import distill
+    from ..distillation.trainer import check_options
+    from ..protocols.distill import distill as questions
+    from .distill_models import Workshop
+
+    # Before models are trained for long.
+    with field(path, "options"):
+        check_options(
+            config.loss, config.epsilon, config.epochs, config.rate, config.batch, config.seed
+        )
+        questions(
+            list(files.teachers),
+            files.transfer.inputs,
+            labels=space,
+            batch=config.question_batch,
+            **{name: getattr(config, name) for name in _QUESTIONS},
+        )
+    with _shown() as tell:
+        workshop = Workshop(
+            path.parent,
+            space,
+            files.transfer,
+            config.student.fit or Fit(),
+            config.seed,
+            checkpoint,
+            tell.fit,
+        )
+        with field(path, "global"):
+            module, recipe = workshop.model("global", config.student, files.student)
+        workshop.common = recipe
+        teachers: dict[str, Any] = {}
+        for name, teacher in config.teachers.items():
+            with field(path, f"teachers.{name}"):
+                teachers[name] = workshop.teacher(name, teacher, files.teachers[name])
+        found = distill(
+            module,
+            teachers,
+            files.transfer.inputs,
+            labels=space,
+            noise=files.noise,
+            checkpoint=checkpoint,
+            test={name: (each.inputs, each.truth) for name, each in files.tests.items()},
+            seed=config.seed,
+            progress=tell.step,
+            **{name: getattr(config, name) for name in _OPTIONS},
+        )
+    notes: dict[str, str] = {}
+    if files.transfer.labelled:
+        notes["labels"] = "those in the file of the transfer set were not used"
+    return found, recipe, notes
+
+
+def _read(path: Path, config: Config, space: Any) -> _Files:
+    """Read every file, so that a broken one is found before a model is trained."""
+    home = path.parent
+
+    def get(place: str, source: FileSource, labels: bool, like: Records | None) -> Records:
+        with field(path, place):
+            return read(home, source, config, space if labels else None, like)
+
+    transfer = get("transfer", config.transfer, False, None)
+    student = config.student.train
+    noise = config.noise
+    return _Files(
+        transfer=transfer,
+        student=None if student is None else get("global.train", student, True, transfer),
+        teachers={
+            name: None
+            if each.train is None
+            else get(f"teachers.{name}.train", each.train, True, transfer)
+            for name, each in config.teachers.items()
+        },
+        tests={
+            name: get(f"tests.{name}", each, True, transfer) for name, each in config.tests.items()
+        },
+        noise=get("noise", noise, False, transfer).inputs
+        if isinstance(noise, FileSource)
+        else noise,
+    )
+
+
+@dataclass(frozen=True)
+class _Tell:
+    """How far a run has come, for people."""
+
+    fit: Callable[[str, int, int, float], None]
+    step: Callable[[Progress | Epoch], None]
+
+
+@contextmanager
+def _shown() -> Iterator[_Tell]:
+    """Progress on stderr, when that is a terminal."""
+    with ExitStack() as stack:
+        bar = stack.enter_context(progress_bar("{task.description}"))
+        task = bar.add_task("reading", total=None)
+
+        def fit(name: str, epoch: int, epochs: int, loss: float) -> None:
+            text = f"fitting {escape(name)}, loss {loss:.4f}"
+            bar.update(task, description=text, completed=epoch, total=epochs)
+
+        def step(done: Progress | Epoch) -> None:
+            if isinstance(done, Progress):
+                total = done.expected_rounds
+                text = "asking teachers"
+                bar.update(task, description=text, completed=done.rounds, total=total)
+                return
+            text = f"distilling, loss {done.loss:.4f}"
+            bar.update(task, description=text, completed=done.epoch, total=done.epochs)
+
+        yield _Tell(fit, step)
+
+
+def algorithm(found: Distillation) -> str:
+    """The paper's name of what was done, and what it means."""
+    options = found.options
+    loss = "Sinkhorn" if options["loss"] == "sinkhorn" else "Entropy"
+    meant = "Kullback-Leibler"
+    if options["loss"] == "sinkhorn":
+        meant = "exact transport"
+        if options["epsilon"] is not None:
+            meant = f"transport with epsilon {options['epsilon']:g}"
+    return f"{loss}-{_VARIANTS[options['weights']]}: {meant}, weights by {options['weights']}"
+
+
+def _show(found: Distillation, notes: dict[str, str]) -> None:
+    OUT.print(_teachers_table(found), highlight=False)
+    OUT.print()
+    if found.after:
+        OUT.print(_scores_table(found), highlight=False)
+        OUT.print()
+    show_rows(_rows(found, notes))
+
+
+def _table(titles: list[str], words: int) -> Table:
+    table = Table(box=None, padding=(0, 1, 0, 0), header_style="bold", pad_edge=False)
+    for k, title in enumerate(titles):
+        if k < words:
+            table.add_column(title, overflow="fold")
+        else:
+            table.add_column(title, justify="right", no_wrap=True)
+    return table
+
+
+def _teachers_table(found: Distillation) -> Table:
+    table = _table(["teacher", "records", "weight", "least", "most"], 1)
+    table.add_column("excluded", overflow="fold")
+    for name, row in zip(found.teachers, found.weights, strict=True):
+        # The memory has no records: its size is a stand-in.
+        own = bool(found.options["memory"]) and name == found.teachers[-1]
+        size = None if own else found.sizes.get(name)
+        table.add_row(
+            escape(name),
+            "-" if size is None else f"{size:.0f}",
+            *(f"{value:.3f}" for value in (row.mean(), row.min(), row.max())),
+            "",
+        )
+    for name, code in found.excluded.items():
+        table.add_row(escape(name), "-", "-", "-", "-", code)
+    return table
+
+
+def _scores_table(found: Distillation) -> Table:
+    table = _table(["test set", "records", "macro F1", "accuracy", "semantic distance"], 1)
+    for name, after in found.after.items():
+        before = found.before[name]
+        table.add_row(
+            escape(name),
+            str(after.records),
+            *(
+                f"{getattr(before, what):.3f} -> {getattr(after, what):.3f}"
+                for what in ("macro_f1", "accuracy", "semantic_distance")
+            ),
+        )
+    return table
+
+
+def _rows(found: Distillation, notes: dict[str, str]) -> dict[str, str]:
+    losses = found.losses
+    epochs = f"{len(losses)} epochs over {found.options['inputs']} inputs"
+    rows = {
+        "algorithm": algorithm(found),
+        "loss": f"{losses[0]:.4g} in the first, {losses[-1]:.4g} in the last of {epochs}",
+    }
+    if found.resumed:
+        rows["resumed"] = f"{found.resumed} of {len(losses)} epochs are those of the checkpoint"
+    if found.noise:
+        most = max(found.noise.values())
+        rows["noise"] = f"standard deviation {most:.3g} in every probability, at most"
+    told = bill_rows(found)
+    if found.disclosure == "aggregate":
+        told["disclosed"] = (
+            "aggregate: predictions; whether a record was among a teacher's may be inferred"
+        )
+    return {**rows, **notes, **told, "status": found.status}

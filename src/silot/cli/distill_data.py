@@ -1,0 +1,287 @@
+"""Texts or vectors with their labels, from the files that ``silot distill`` is given."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from ..distillation import LabelSpace
+from ..distillation.text import PAIR
+from ..errors import FileError, InputError, MismatchError, SilotError
+from ..federation.predictions import Inputs, inputs_of
+from ..loading import _arrays, _is_number, _kind, _numbers, _read_table
+from .distill_config import Columns, FileSource
+
+Codes = npt.NDArray[np.int64]
+
+_TABLES = (".csv", ".csv.gz", ".parquet")
+_INPUT_COLUMNS = ("text_column", "premise_column", "hypothesis_column", "feature_columns")
+
+
+@dataclass(frozen=True, eq=False)
+class Records:
+    """What a file holds.
+
+    Attributes
+    ----------
+    inputs
+        Records (n, d), or n texts.
+    codes
+        Their labels, when they were asked for.
+    features
+        Columns of a table that the records are of.
+    labelled
+        Whether the file has labels, read or not.
+    """
+
+    inputs: Inputs = field(repr=False)
+    codes: Codes | None = field(default=None, repr=False)
+    features: tuple[str, ...] = ()
+    labelled: bool = False
+
+    @property
+    def truth(self) -> Codes:
+        """Labels of a file that was read with them."""
+        assert self.codes is not None
+        return self.codes
+
+
+def read(
+    folder: Path,
+    source: FileSource,
+    defaults: Columns,
+    space: LabelSpace | None = None,
+    like: Records | None = None,
+) -> Records:
+    """Read a file; with ``space`` its labels too. ``like`` says what the inputs have to be."""
+    file = folder / source.file
+    columns = _columns(source, defaults)
+    if not file.is_file():
+        raise FileError(
+            f"{file} does not exist or is no file. Check the path.", code="file-missing"
+        )
+    if file.stat().st_size == 0:
+        raise FileError(f"{file.name} is empty (0 bytes).", code="file-empty")
+    kind = next((end for end in (".npz", *_TABLES) if file.name.lower().endswith(end)), None)
+    if kind is None:
+        raise FileError(
+            f"{file.name} is of no kind silot reads. Give .npz, .csv, .csv.gz or .parquet.",
+            code="file-kind",
+        )
+    try:
+        if kind == ".npz":
+            found = _from_npz(file, space)
+        else:
+            found = _from_table(file, kind, columns, space, like)
+        _same(found.inputs, None if like is None else like.inputs)
+    except SilotError as error:
+        if file.name in error.message:
+            raise
+        raise type(error)(f"{file.name}: {error.message}", code=error.code) from None
+    return found
+
+
+def _columns(source: FileSource, defaults: Columns) -> Columns:
+    """Columns of a file: its own where it names any that inputs come from."""
+    own = source if any(getattr(source, name) for name in _INPUT_COLUMNS) else defaults
+    found = Columns(
+        **{name: getattr(own, name) for name in _INPUT_COLUMNS},
+        label_column=source.label_column or defaults.label_column,
+    )
+    if (found.premise_column is None) != (found.hypothesis_column is None):
+        raise InputError(
+            "a pair of texts has premise_column and hypothesis_column; one of them is given.",
+            code="option-columns",
+        )
+    ways = (found.text_column, found.premise_column, found.feature_columns)
+    if sum(way is not None for way in ways) > 1:
+        raise InputError(
+            "inputs come from text_column, from premise_column and hypothesis_column, or from "
+            "feature_columns. Give one of these.",
+            code="option-columns",
+        )
+    return found
+
+
+def _from_npz(file: Path, space: LabelSpace | None) -> Records:
+    arrays = _arrays(file)
+    points = arrays["X"]
+    if points.dtype.kind == "U":
+        inputs = inputs_of([_plain(str(text)) for text in points.ravel()])
+    else:
+        flat = points.reshape(len(points), -1) if points.ndim > 2 else points
+        inputs = inputs_of(flat)
+    codes = None
+    if space is not None:
+        if "y" not in arrays:
+            raise InputError("there are no labels. Save them as y.", code="labels-absent")
+        labels = arrays["y"]
+        if labels.shape != (len(inputs),):
+            raise MismatchError(
+                f"{len(inputs)} inputs and labels of shape {labels.shape}. Give one for each.",
+                code="labels-shape",
+            )
+        codes = codes_of(labels.tolist(), space)
+    return Records(inputs, codes, (), "y" in arrays)
+
+
+def _from_table(
+    file: Path, kind: str, columns: Columns, space: LabelSpace | None, like: Records | None
+) -> Records:
+    texts = [columns.text_column] if columns.text_column else []
+    if columns.premise_column and columns.hypothesis_column:
+        texts = [columns.premise_column, columns.hypothesis_column]
+    label = columns.label_column
+    table = _texts_table(file, kind) if texts else _read_table(file, kind)
+    if table.height == 0:
+        raise InputError("the table has a header and no record.", code="measure-empty")
+    if space is not None and label is None:
+        raise InputError("there are no labels. Name their column: label_column.",
+                         code="labels-absent")  # fmt: skip
+    _present(table, [*texts, *([label] if space is not None and label else [])])
+    features: tuple[str, ...] = ()
+    if texts:
+        inputs: Inputs = _texts(table, texts)
+    else:
+        features = _features(table, columns, label, like)
+        inputs = _vectors(table, features)
+    codes = None
+    if space is not None and label is not None:
+        if table[label].null_count():
+            raise InputError(
+                f"{table[label].null_count()} label(s) are missing. Drop those records.",
+                code="labels-missing",
+            )
+        codes = codes_of(table[label].to_list(), space)
+    return Records(inputs, codes, features, label in table.columns)
+
+
+def _texts_table(file: Path, kind: str) -> pl.DataFrame:
+    """A table whose fields stay as they are written: a text may be "NA", or a number."""
+    if kind == ".parquet":
+        return _read_table(file, kind)
+    try:
+        return pl.read_csv(file, infer_schema=False, glob=False)
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise FileError(
+            f"{file.name} cannot be read as {kind} ({type(error).__name__}). It needs a header "
+            "line and no line with more fields than that.",
+            code="file-unreadable",
+        ) from None
+
+
+def _present(table: pl.DataFrame, wanted: Sequence[str]) -> None:
+    absent = [name for name in wanted if name not in table.columns]
+    if absent:
+        known = ", ".join(repr(name) for name in table.columns[:12])
+        raise FileError(
+            f"there is no column {absent[0]!r}; there are {known}.", code="file-columns"
+        )
+
+
+def _texts(table: pl.DataFrame, names: Sequence[str]) -> Inputs:
+    parts: list[list[str]] = []
+    for name in names:
+        column = table[name].cast(pl.String, strict=False)
+        if column.null_count():
+            row = int(column.is_null().arg_max() or 0)
+            raise InputError(
+                f"{column.null_count()} text(s) of column {name!r} are missing, the first in row "
+                f"{row}. Drop those records.",
+                code="text-missing",
+            )
+        parts.append([_plain(text) for text in column.to_list()])
+    return inputs_of([PAIR.join(row) for row in zip(*parts, strict=True)])
+
+
+def _plain(text: str) -> str:
+    # A tab stands between the texts of a pair, and nowhere else.
+    return text.replace(PAIR, " ")
+
+
+def _features(
+    table: pl.DataFrame, columns: Columns, label: str | None, like: Records | None
+) -> tuple[str, ...]:
+    if columns.feature_columns:
+        chosen = columns.feature_columns
+        _present(table, chosen)
+    else:
+        chosen = tuple(name for name in table.columns if name != label)
+        if like is not None and like.features:
+            odd = sorted(set(chosen) ^ set(like.features))
+            if odd:
+                raise MismatchError(
+                    f"its columns are not those of the transfer set: {odd[0]!r} is in one of "
+                    "them only. Rename it, or name the features: feature_columns.",
+                    code="columns-mismatch",
+                )
+            chosen = like.features
+    if not chosen:
+        raise InputError("no feature column is left.", code="measure-empty")
+    text = [name for name in chosen if not _is_number(table[name])]
+    if text:
+        raise InputError(
+            f"column {text[0]!r} is not numeric ({_kind(table[text[0]])}). Name it as the "
+            "text_column or the label_column, or choose feature_columns.",
+            code="measure-dtype",
+        )
+    return chosen
+
+
+def _vectors(table: pl.DataFrame, names: Sequence[str]) -> Inputs:
+    return inputs_of(np.column_stack([_numbers(table[name]) for name in names]))
+
+
+def codes_of(labels: Sequence[Any], space: LabelSpace) -> Codes:
+    """Numbers of labels that are given by name, or as such numbers."""
+    places = {name: code for code, name in enumerate(space.names)}
+    named = [places.get(str(label), -1) for label in labels]
+    if -1 not in named:
+        return np.array(named, dtype=np.int64)
+    numbered = [_number(label, space.size) for label in labels]
+    found = named if sum(c < 0 for c in named) <= sum(c < 0 for c in numbered) else numbered
+    wrong = [row for row, code in enumerate(found) if code < 0]
+    if wrong:
+        raise MismatchError(
+            f"{len(wrong)} of {len(found)} labels are none of the label space, the first in row "
+            f"{wrong[0]}. Its labels are {', '.join(space.names[:12])}, or 0 to {space.size - 1}.",
+            code="labels-unknown",
+        )
+    return np.array(found, dtype=np.int64)
+
+
+def _number(label: Any, size: int) -> int:
+    try:
+        value = float(label)
+    except (TypeError, ValueError):
+        return -1
+    return int(value) if value.is_integer() and 0 <= value < size else -1
+
+
+def _same(inputs: Inputs, others: Inputs | None) -> None:
+    if others is None:
+        return
+    if isinstance(inputs, list) != isinstance(others, list):
+        kinds = ("texts", "vectors") if isinstance(inputs, list) else ("vectors", "texts")
+        raise MismatchError(
+            f"these are {kinds[0]} and the transfer set is of {kinds[1]}.", code="inputs-kind"
+        )
+    if isinstance(inputs, list) or isinstance(others, list):
+        if (PAIR in inputs[0]) != (PAIR in others[0]):
+            raise MismatchError(
+                "these are pairs of texts and the transfer set is of single texts, or the other "
+                "way round.",
+                code="inputs-kind",
+            )
+    elif inputs.shape[1] != others.shape[1]:
+        raise MismatchError(
+            f"these are vectors of {inputs.shape[1]} numbers and the transfer set's have "
+            f"{others.shape[1]}.",
+            code="input-dimension",
+        )

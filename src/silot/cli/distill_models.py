@@ -1,0 +1,211 @@
+"""The models of ``silot distill``: built, trained, and kept where a run can go on from."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from torch import nn
+
+from ..distillation import LabelSpace
+from ..distillation.checkpoint import fingerprint, folder, load, save
+from ..distillation.models import Inputs, fit, load_parameters, module_predict, parameters_of
+from ..distillation.recipes import Recipe, load_model
+from ..distillation.text import PAIR, Vocabulary
+from ..errors import InputError, MismatchError
+from ..federation.policy import Policy
+from ..federation.predictions import digest_of
+from ..federation.teacher import Teacher
+from ..privacy.ledger import Ledger
+from .distill_config import Bag, Fit, Hub, Instructor, Learner, Model, Sequential, Vectors
+from .distill_data import Records
+
+Tell = Callable[[str, int, int, float], None]
+"""Told whose model is trained, its epoch, how many there will be, and the loss."""
+
+
+@dataclass
+class Workshop:
+    """Builds models for one label space and one transfer set.
+
+    Attributes
+    ----------
+    home
+        Folder that paths are relative to.
+    space, transfer
+        The labels, and the transfer set.
+    how
+        How models are fitted that do not say.
+    seed
+        Of first parameters and of training.
+    checkpoint
+        Folder that keeps trained models, or ``None``.
+    tell
+        Told of every epoch.
+    common
+        How models are built that do not say: as the global model.
+    """
+
+    home: Path
+    space: LabelSpace
+    transfer: Records
+    how: Fit
+    seed: int
+    checkpoint: Path | None
+    tell: Tell
+    common: Recipe | None = None
+    _words: dict[tuple[int, int], Vocabulary] = field(default_factory=dict)
+
+    def model(self, name: str, learner: Learner, data: Records | None) -> tuple[nn.Module, Recipe]:
+        """A model that is trained on data, read from a file, or as it was built."""
+        recipe = None if learner.model is None else self.recipe(learner.model)
+        if learner.parameters is not None:
+            module, recipe = load_model(self.home / learner.parameters, recipe)
+            if recipe.labels.names != self.space.names:
+                raise MismatchError(
+                    f"{learner.parameters.name} is a model of other labels.", code="model-labels"
+                )
+            return module, replace(recipe, labels=self.space)
+        recipe = recipe or self.common
+        if recipe is None:
+            raise InputError("model is missing.", code="distill-field")
+        if data is None:
+            return recipe.build(self.seed), recipe
+        return self.trained(name, learner, recipe, data), recipe
+
+    def teacher(self, name: str, teacher: Instructor, data: Records | None) -> Teacher:
+        """A teacher with its own model, or the mean of several."""
+        if teacher.parts == 1 or data is None:
+            models = [self.model(name, teacher, data)[0]]
+        else:
+            models = [
+                self.model(f"{name}, part {k + 1}", teacher, part)[0]
+                for k, part in enumerate(parts_of(data, teacher.parts))
+            ]
+        known = None if data is None else len(data.inputs)
+        return Teacher(
+            partial(mean_prediction, models),
+            size=teacher.size or known,
+            labels=self.space.names,
+            # The caller owns the data: without rules of its own everything is allowed.
+            policy=Policy.open() if teacher.policy is None else teacher.policy,
+            ledger=Ledger(None if teacher.ledger is None else self.home / teacher.ledger),
+            parts=teacher.parts,
+            inputs=self.transfer.inputs,
+        )
+
+    def recipe(self, model: Model) -> Recipe:
+        """How a model is built; all that is not in the file comes from the transfer set."""
+        inputs = self.transfer.inputs
+        if isinstance(model, Vectors):
+            if isinstance(inputs, list):
+                raise MismatchError(
+                    "a model of vectors cannot read texts. Give bag, transformer or pretrained.",
+                    code="inputs-kind",
+                )
+            mean, scale = np.zeros(inputs.shape[1]), np.ones(inputs.shape[1])
+            if model.standardise:
+                mean, scale = inputs.mean(axis=0), inputs.std(axis=0)
+                # A column of one value tells nothing, and is left as it is.
+                scale = np.where(scale > 0, scale, 1.0)
+            options: dict[str, Any] = {
+                "dimension": inputs.shape[1],
+                "hidden": list(model.hidden),
+                "dropout": model.dropout,
+                "mean": mean.tolist(),
+                "scale": scale.tolist(),
+            }
+            return Recipe("vectors", self.space, options)
+        if not isinstance(inputs, list):
+            raise MismatchError(
+                f"a model of kind {model.kind} reads texts, and the transfer set is of vectors. "
+                "Give vectors, or name a text_column.",
+                code="inputs-kind",
+            )
+        if isinstance(model, Hub):
+            options = model.model_dump(exclude={"kind"})
+            if (self.home / model.name).is_dir():
+                options["name"] = str((self.home / model.name).resolve())
+            return Recipe("pretrained", self.space, options)
+        options = model.model_dump(exclude={"kind", "vocabulary", "buckets"})
+        if isinstance(model, Bag):
+            options["pairs"] = PAIR in inputs[0]
+        return Recipe(model.kind, self.space, options, self._vocabulary(model, inputs))
+
+    def _vocabulary(self, model: Bag | Sequential, texts: Sequence[str]) -> Vocabulary:
+        size = model.vocabulary, model.buckets
+        if size not in self._words:
+            self._words[size] = Vocabulary.build(texts, size=size[0], buckets=size[1])
+        return self._words[size]
+
+    def trained(self, name: str, learner: Learner, recipe: Recipe, data: Records) -> nn.Module:
+        """A model fitted to data, now or in a run before."""
+        how = learner.fit or self.how
+        module = recipe.build(self.seed)
+        place, mark = None, ""
+        if self.checkpoint is not None:
+            place = folder(self.checkpoint) / _file(name)
+            mark = fingerprint(
+                recipe=recipe.to_dict(),
+                fit=how.model_dump(),
+                seed=self.seed,
+                inputs=digest_of(data.inputs),
+                codes=data.truth,
+            )
+            known = load(place, "model", mark)
+            if known is not None:
+                return load_parameters(module, known[1])
+        inputs: Inputs = data.inputs
+        fit(
+            module,
+            inputs,
+            data.truth,
+            **how.model_dump(),
+            seed=self.seed,
+            progress=lambda epoch, loss: self.tell(name, epoch, how.epochs, loss),
+        )
+        if place is not None:
+            save(place, "model", mark, {}, parameters_of(module))
+        return module
+
+
+def mean_prediction(models: Sequence[nn.Module], inputs: Inputs) -> npt.NDArray[np.float64]:
+    """Mean probabilities of several models."""
+    return np.mean([module_predict(model, inputs) for model in models], axis=0)
+
+
+def parts_of(data: Records, count: int) -> list[Records]:
+    """Split records; where one goes follows from itself alone, whatever the others are."""
+    codes = data.truth
+    parts = np.array(
+        [_part(given, int(code), count) for given, code in zip(data.inputs, codes, strict=True)]
+    )
+    found: list[Records] = []
+    for part in range(count):
+        rows = np.flatnonzero(parts == part)
+        if not len(rows):
+            raise InputError(
+                f"part {part + 1} of {count} has no records. Give fewer parts.",
+                code="distill-parts",
+            )
+        inputs = data.inputs
+        chosen = [inputs[k] for k in rows] if isinstance(inputs, list) else inputs[rows]
+        found.append(Records(chosen, codes[rows]))
+    return found
+
+
+def _part(given: Any, code: int, count: int) -> int:
+    raw = given.encode() if isinstance(given, str) else np.ascontiguousarray(given).tobytes()
+    digest = hashlib.sha256(raw + code.to_bytes(4, "little")).digest()
+    return int.from_bytes(digest[:8], "little") % count
+
+
+def _file(name: str) -> str:
+    # Names may hold anything; a digest is a file name everywhere.
+    return f"model-{hashlib.sha256(name.encode()).hexdigest()[:16]}.npz"
