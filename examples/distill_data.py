@@ -26,7 +26,13 @@ COMMON = (
 # Words that mean something in one kind of review only.
 OWN = {
     "hotel": ("bedbugs filthy", "noisy cramped", "clean functional", "quiet comfy", "luxury views"),
-    "film": ("unwatchable walkout", "slow wooden", "watchable long", "witty tense", "gripping oscar"),
+    "film": (
+        "unwatchable walkout",
+        "slow wooden",
+        "watchable long",
+        "witty tense",
+        "gripping oscar",
+    ),
     "meal": ("inedible rotten", "cold greasy", "filling simple", "fresh tasty", "divine melting"),
 }
 TOPICS = {
@@ -37,9 +43,9 @@ TOPICS = {
 FILLER = "the a was and we it very this with had there really for so quite some"
 # What a teacher's reviewers give: nobody knows all stars well.
 STARS = {
-    "hotel": (0.36, 0.30, 0.20, 0.09, 0.05),
-    "film": (0.05, 0.25, 0.40, 0.25, 0.05),
-    "meal": (0.05, 0.09, 0.20, 0.30, 0.36),
+    "hotel": (0.30, 0.26, 0.22, 0.14, 0.08),
+    "film": (0.12, 0.24, 0.28, 0.24, 0.12),
+    "meal": (0.08, 0.14, 0.22, 0.26, 0.30),
 }
 EVEN = (0.2,) * 5
 

@@ -10,7 +10,7 @@ import ot
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.optimize import linprog
+from scipy.optimize import brentq, linprog
 
 from silot.distillation import LabelSpace
 from silot.distillation._vertices import vertices
@@ -19,6 +19,7 @@ from silot.errors import InputError, MismatchError, SolverError
 torch = pytest.importorskip("torch", reason="the losses need torch")
 
 from silot.distillation import entropy_loss, sinkhorn_loss  # noqa: E402
+from silot.distillation._sinkhorn import entropic  # noqa: E402
 
 Array = npt.NDArray[np.float64]
 Rng = np.random.Generator
@@ -274,6 +275,33 @@ def test_entropic_loss_lies_between_transport_and_transport_plus_entropy(
         entropy = -torch.xlogy(p, p).sum(1)
         assert (found <= least + share * top * entropy + slack).all()
         assert torch.isfinite(found).all()
+
+
+@pytest.mark.parametrize("small", [1e-3, 1e-6, 1e-8])
+@pytest.mark.parametrize("newton", [True, False])
+def test_a_small_entropic_value_is_as_exact_as_a_large_one(
+    small: float, newton: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not newton:  # iterations alone stop as soon as they may
+        monkeypatch.setattr("silot.distillation._sinkhorn._STEP", 0.0)
+    # Two labels leave one number open: the mass u that goes from the second to the first.
+    epsilon, a, b = 0.04, small, 20 * small
+    ratio = np.exp(2 / epsilon)
+    u = brentq(lambda u: (a - u) * (1 - b - u) - ratio * u * (b - a + u), 0, a, xtol=1e-60)
+    plan = np.array([1 - b - u, b - a + u, u, a - u])
+    product = np.array([(1 - a) * (1 - b), (1 - a) * b, a * (1 - b), a * b])
+    logs = np.log(plan / product)
+    logs[0] = np.log1p((a - u - a * b) / product[0])  # to the last digit
+    wanted = plan[1] + plan[2] + epsilon * (plan * logs).sum()
+    p, q = (torch.tensor([1 - x, x], dtype=torch.float64) for x in (a, b))
+    found = sinkhorn_loss(p, q, LabelSpace([0.0, 1.0]), epsilon=epsilon)
+    assert found.item() == pytest.approx(wanted, rel=1e-4)
+    cost = np.array([[0.0, 1.0], [1.0, 0.0]])
+    value, f, g = (each[0].numpy() for each in entropic(p[None], q[None], cost, epsilon, 1e-4))
+    found_plan = np.outer(p, q) * np.exp((f[:, None] + g - cost) / epsilon)
+    np.testing.assert_allclose(found_plan.sum(axis=1), p, rtol=1e-9)
+    # What certifies the value: the L1 error of the columns times the largest cost.
+    assert np.abs(found_plan.sum(axis=0) - q.numpy()).sum() <= 1e-4 * value + 1e-12
 
 
 def test_costs_that_are_no_metric_can_have_an_epsilon() -> None:

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from ..distillation.recipes import Recipe
     from ..distillation.trainer import Epoch
 
-_VARIANTS = {"confidence": "E", "uniform": "A", "size": "D", "uniform-distance": "U"}
 _OPTIONS = (
     "loss", "weights", "memory", "memory_size", "epochs", "rate", "batch", "epsilon",
     "temperature", "decimals", "privacy_epsilon", "privacy_delta", "shared", "question_batch",
@@ -55,9 +54,7 @@ def distill_command(
     config: Annotated[
         Path, typer.Argument(help="Labels, models and data, as .yml or .json; see docs/cli.md.")
     ],
-    report: Annotated[
-        Path | None, typer.Option(help="Write an HTML report to this file.")
-    ] = None,
+    report: Annotated[Path | None, typer.Option(help="Write an HTML report to this file.")] = None,
     save: Annotated[
         Path | None, typer.Option(help="Save the trained model to this .npz file.")
     ] = None,
@@ -112,13 +109,12 @@ def distill_command(
 def _run(
     path: Path, config: Config, checkpoint: Path | None
 ) -> tuple[Distillation, Recipe, dict[str, str]]:
-    # Says which extra is missing, before anything is read.
-    from ..distillation import train  # noqa: F401
-
     with field(path, "labels"):
         space = config.labels.space()
     files = _read(path, config, space)
+    # Slow to import, and says which extra is missing.
     from ..api_distill import distill
+    from ..distillation import train  # noqa: F401
     from ..distillation.trainer import check_options
     from ..protocols.distill import distill as questions
     from .distill_models import Workshop
@@ -230,18 +226,6 @@ def _shown() -> Iterator[_Tell]:
         yield _Tell(fit, step)
 
 
-def algorithm(found: Distillation) -> str:
-    """The paper's name of what was done, and what it means."""
-    options = found.options
-    loss = "Sinkhorn" if options["loss"] == "sinkhorn" else "Entropy"
-    meant = "Kullback-Leibler"
-    if options["loss"] == "sinkhorn":
-        meant = "exact transport"
-        if options["epsilon"] is not None:
-            meant = f"transport with epsilon {options['epsilon']:g}"
-    return f"{loss}-{_VARIANTS[options['weights']]}: {meant}, weights by {options['weights']}"
-
-
 def _show(found: Distillation, notes: dict[str, str]) -> None:
     OUT.print(_teachers_table(found), highlight=False)
     OUT.print()
@@ -263,7 +247,8 @@ def _table(titles: list[str], words: int) -> Table:
 
 def _teachers_table(found: Distillation) -> Table:
     table = _table(["teacher", "records", "weight", "least", "most"], 1)
-    table.add_column("excluded", overflow="fold")
+    if found.excluded:
+        table.add_column("excluded", overflow="fold")
     for name, row in zip(found.teachers, found.weights, strict=True):
         # The memory has no records: its size is a stand-in.
         own = bool(found.options["memory"]) and name == found.teachers[-1]
@@ -272,7 +257,6 @@ def _teachers_table(found: Distillation) -> Table:
             escape(name),
             "-" if size is None else f"{size:.0f}",
             *(f"{value:.3f}" for value in (row.mean(), row.min(), row.max())),
-            "",
         )
     for name, code in found.excluded.items():
         table.add_row(escape(name), "-", "-", "-", "-", code)
@@ -298,7 +282,7 @@ def _rows(found: Distillation, notes: dict[str, str]) -> dict[str, str]:
     losses = found.losses
     epochs = f"{len(losses)} epochs over {found.options['inputs']} inputs"
     rows = {
-        "algorithm": algorithm(found),
+        "algorithm": found.algorithm,
         "loss": f"{losses[0]:.4g} in the first, {losses[-1]:.4g} in the last of {epochs}",
     }
     if found.resumed:

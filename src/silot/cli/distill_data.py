@@ -239,24 +239,31 @@ def _vectors(table: pl.DataFrame, names: Sequence[str]) -> Inputs:
 
 
 def codes_of(labels: Sequence[Any], space: LabelSpace) -> Codes:
-    """Numbers of labels that are given by name, or as such numbers."""
+    """Numbers of labels that are given by name, or as such numbers where no name is one."""
     places = {name: code for code, name in enumerate(space.names)}
-    named = [places.get(str(label), -1) for label in labels]
-    if -1 not in named:
-        return np.array(named, dtype=np.int64)
-    numbered = [_number(label, space.size) for label in labels]
-    found = named if sum(c < 0 for c in named) <= sum(c < 0 for c in numbered) else numbered
+    found = [places.get(_text(label), -1) for label in labels]
+    known = ", ".join(space.names[:12])
+    if not any(_number(name, np.inf) >= 0 for name in space.names):
+        known += f", or 0 to {space.size - 1}"
+        if not any(code >= 0 for code in found):
+            found = [_number(label, space.size) for label in labels]
     wrong = [row for row, code in enumerate(found) if code < 0]
     if wrong:
         raise MismatchError(
             f"{len(wrong)} of {len(found)} labels are none of the label space, the first in row "
-            f"{wrong[0]}. Its labels are {', '.join(space.names[:12])}, or 0 to {space.size - 1}.",
+            f"{wrong[0]}. Its labels are {known}.",
             code="labels-unknown",
         )
     return np.array(found, dtype=np.int64)
 
 
-def _number(label: Any, size: int) -> int:
+def _text(label: Any) -> str:
+    # A table may read whole numbers as 3.0.
+    whole = isinstance(label, float) and label.is_integer()
+    return str(int(label)) if whole else str(label)
+
+
+def _number(label: Any, size: float) -> int:
     try:
         value = float(label)
     except (TypeError, ValueError):

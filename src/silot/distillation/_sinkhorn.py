@@ -86,7 +86,7 @@ def entropic(p: Tensor, q: Tensor, cost: Array, epsilon: float, tolerance: float
             code="sinkhorn-not-converged",
         )
     final = _Round(p, q, matrix, epsilon, g)
-    return final.value, final.f, _softmin(p, matrix.T, epsilon, final.f)
+    return final.value, final.f, g
 
 
 def _rise(

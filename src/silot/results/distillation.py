@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from ..distillation import LabelSpace
     from ..distillation.scores import Scores
 
+_VARIANTS = {"confidence": "E", "uniform": "A", "size": "D", "uniform-distance": "U"}
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Predictions(Billed):
@@ -117,6 +119,17 @@ class Distillation(Billed):
     excluded: Mapping[str, str]
     status: str
     predictor: Callable[[Any], Array] = field(repr=False)
+
+    @property
+    def algorithm(self) -> str:
+        """The paper's name of loss and weights, and what they mean."""
+        name, meaning = "Sinkhorn", "exact transport"
+        if self.options["loss"] == "entropy":
+            name, meaning = "Entropy", "Kullback-Leibler"
+        elif self.options["epsilon"] is not None:
+            meaning = f"transport with epsilon {self.options['epsilon']:g}"
+        weights = str(self.options["weights"])
+        return f"{name}-{_VARIANTS[weights]}: {meaning}, weights by {weights}"
 
     def probabilities(self, inputs: npt.ArrayLike | Sequence[str]) -> Array:
         """Probabilities of the labels, (n, L), of records or texts."""
