@@ -17,10 +17,18 @@ from torch import nn
 
 import silot
 from silot import LabelSpace, LocalFederation, Policy, Teacher
+from silot._distilling import check_tests
 from silot.distillation.confidence import teacher_weights
 from silot.distillation.fitting import module_predict
 from silot.distillation.parameters import parameters_of
-from silot.errors import FileError, HolderError, InputError, SilotError, SolverError
+from silot.errors import (
+    FileError,
+    HolderError,
+    InputError,
+    MismatchError,
+    SilotError,
+    SolverError,
+)
 from silot.federation import Answer, Predict, PredictNoise
 from silot.privacy import Ledger, mu_of
 from silot.results import Distillation
@@ -347,7 +355,7 @@ def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
         ({"test": (X, Y[1:])}, "test-labels"),
         ({"test": (X, Y + 1)}, "test-labels"),
         ({"test": (X, np.full(len(X), "other"))}, "test-labels"),
-        ({"test": (X, Y * 0.5)}, "test-labels"),
+        ({"test": (X, Y * 0.3)}, "test-labels"),
         ({"test": {"t": X}}, "test-labels"),
         ({"inputs": [[np.nan, 0.0]]}, "measure-nan"),
     ],
@@ -390,3 +398,47 @@ def test_answers_of_a_run_hold_nothing_but_probabilities() -> None:
         if isinstance(opened, Answer):
             assert set(opened.arrays) <= allowed
             assert set(opened.scalars) <= {"parts", "size"}
+
+
+def test_whole_numbers_are_names_where_names_are_numbers() -> None:
+    stars = LabelSpace([-1.0, 0.0, 1.0], names=["1", "2", "3"])
+    for labels in (["1", "3", "2"], [1, 3, 2], [1.0, 3.0, 2.0]):
+        found = check_tests({"a": (X[:3], labels)}, stars)
+        assert found["a"][1].tolist() == [0, 2, 1]
+    with pytest.raises(MismatchError) as caught:
+        check_tests({"a": (X[:3], [0, 1, 2])}, stars)
+    assert caught.value.code == "test-labels"
+
+
+def test_a_checkpoint_knows_its_teachers(tmp_path: Path) -> None:
+    first, second = torch.nn.Linear(2, 3), torch.nn.Linear(2, 3)
+    run({"a": first, "b": model}, epochs=1, checkpoint=tmp_path)
+    run({"a": first, "b": model}, epochs=2, checkpoint=tmp_path)
+    for teachers, options in (
+        ({"a": second, "b": model}, {}),
+        ({"a": first, "b": Teacher(model, policy=Policy(level="scalar"))}, {}),
+        ({"a": first, "b": model}, {"min_teachers": 2}),
+    ):
+        with pytest.raises(MismatchError) as caught:
+            run(teachers, epochs=1, checkpoint=tmp_path, **options)
+        assert caught.value.code == "checkpoint-mismatch"
+
+
+def test_one_input_left_over_does_not_break_batch_norm() -> None:
+    normed = torch.nn.Sequential(torch.nn.BatchNorm1d(2), torch.nn.Linear(2, 3))
+    found = run({"a": model}, normed, batch=len(X) - 1, epochs=1)
+    assert np.isfinite(found.losses).all()
+
+
+@pytest.mark.parametrize(
+    ("options", "code"),
+    [
+        ({"start": model}, "model-kind"),
+        ({"noise": 1.5}, "option-noise"),
+        ({"memory": False, "memory_size": 3}, "option-size"),
+    ],
+)
+def test_wrong_kinds_have_codes(options: dict[str, Any], code: str) -> None:
+    with pytest.raises(InputError) as caught:
+        run({"a": model}, **options)
+    assert caught.value.code == code

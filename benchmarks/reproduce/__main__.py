@@ -11,6 +11,8 @@ from pathlib import Path
 
 from . import (
     audits,
+    distillation_labels,
+    distillation_tables,
     fedbary_gaussians,
     fedwad_digits,
     fedwad_rounds,
@@ -54,6 +56,10 @@ REPRODUCTIONS: dict[str, Callable[[Context], Report]] = {
     "stlf-divergences": stlf_divergences.run,
     "stlf-figures-6-7": stlf_energy.run,
     "stlf-table-1": stlf_table.run,
+    "distillation-sentiment": distillation_tables.sentiment,
+    "distillation-emotion": distillation_tables.emotion,
+    "distillation-nli": distillation_tables.nli,
+    "distillation-labels": distillation_labels.run,
 }
 
 

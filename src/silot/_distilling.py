@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from .distillation import LabelSpace
 from .distillation.checkpoint import fingerprint, folder, load, save
+from .distillation.labels import codes_of
 from .distillation.text import PAIR, Vocabulary, noise, noise_vectors
 from .errors import FileError, InputError, MismatchError
 from .federation.local import LocalFederation, Party
@@ -69,9 +70,42 @@ def _party(teacher: Any, inputs: Inputs | None, module_predict: Callable[..., An
     return Teacher(teacher, policy=Policy.open(), ledger=Ledger(), inputs=inputs)
 
 
+def check_module(model: Any) -> None:
+    """Raise for what is no torch module."""
+    from torch import nn
+
+    if not isinstance(model, nn.Module):
+        raise InputError(
+            f"the global model is a {type(model).__name__}; a torch.nn.Module that answers a "
+            "batch with logits is needed.",
+            code="model-kind",
+        )
+
+
+def identity_of(teacher: Any) -> Any:
+    """What can be told of a teacher: parameters of modules, rules, and of functions nothing."""
+    from torch import nn
+
+    from .distillation.parameters import parameters_of
+
+    if isinstance(teacher, nn.Module):
+        return [repr(teacher), fingerprint(**parameters_of(teacher))]
+    if isinstance(teacher, Teacher):
+        predict, rules = teacher.rules()
+        return [identity_of(predict), rules]
+    if isinstance(teacher, partial):
+        return [identity_of(each) for each in teacher.args]
+    if isinstance(teacher, list | tuple):
+        return [identity_of(each) for each in cast("Sequence[Any]", teacher)]
+    if isinstance(teacher, Mapping):
+        named = cast("Mapping[str, Any]", teacher)
+        return {str(name): identity_of(named[name]) for name in named}
+    return ""
+
+
 def noise_of(given: Any, inputs: Inputs, seed: int) -> Inputs:
     """The noise given, or so much of it made from what the transfer set shows."""
-    if given is not None and not isinstance(given, int | np.integer):
+    if given is not None and not isinstance(given, bool | int | float | np.number):
         return inputs_of(given)
     count = whole(_NOISE if given is None else given, "noise", "option-noise")
     if isinstance(inputs, np.ndarray):
@@ -106,20 +140,14 @@ def check_tests(
 
 def _codes(name: str, labels: npt.ArrayLike, space: LabelSpace) -> Codes:
     given = np.asarray(labels)
-    if given.dtype.kind == "U" and given.ndim == 1:
-        places = {label: code for code, label in enumerate(space.names)}
-        found = np.array([places.get(str(label), -1) for label in given], dtype=np.int64)
-    elif given.dtype.kind in "iu" and given.ndim == 1:
-        found = given.astype(np.int64)
-    else:
+    if given.dtype.kind not in "Uiuf" or given.ndim != 1:
         raise InputError(
             f"the labels of test set {name!r} are neither names nor codes.", code="test-labels"
         )
-    if ((found < 0) | (found >= space.size)).any():
-        raise MismatchError(
-            f"test set {name!r} has labels outside the label space.", code="test-labels"
-        )
-    return found
+    try:
+        return codes_of(given.tolist(), space)
+    except MismatchError as error:
+        raise MismatchError(f"test set {name!r}: {error.message}", code="test-labels") from None
 
 
 def asked(
@@ -130,8 +158,12 @@ def asked(
     space: LabelSpace,
     checkpoint: str | Path | None,
     progress: Any,
+    rules: Mapping[str, Any],
 ) -> Predictions:
-    """What teachers predict: from the folder of checkpoints, or from asking them."""
+    """What teachers predict: from the folder of checkpoints, or from asking them.
+
+    ``rules`` are what else the predictions kept depend on.
+    """
     if checkpoint is None:
         return federation.run(protocol, progress=progress)
     place = folder(checkpoint) / FILE
@@ -141,6 +173,7 @@ def asked(
         labels=list(space.names),
         teachers=sorted(protocol.holders),
         questions=dict(protocol.parameters),
+        rules=dict(rules),
     )
     known = load(place, "predictions", mark)
     if known is not None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast, get_args
 import numpy as np
 import numpy.typing as npt
 
-from ._distilling import Test, asked, check_tests, noise_of, parties
+from ._distilling import Test, asked, check_module, check_tests, identity_of, noise_of, parties
 from .distillation import LabelSpace
 from .distillation.confidence import Weights, teacher_weights
 from .distillation.scores import scores
@@ -169,6 +169,7 @@ def distill(
     ['low', 'high']
     """
     module_predict, train, check_options = _tools()
+    check_module(global_model)
     if not isinstance(labels, LabelSpace):
         raise InputError("labels are no LabelSpace(coordinates).", code="label-coordinates")
     check_options(loss, epsilon, epochs, rate, batch, seed)
@@ -179,6 +180,8 @@ def distill(
         )
     inputs = inputs_of(transfer_set)
     tests = check_tests(test, labels)
+    if memory_size is not None and not memory:
+        raise InputError("memory_size is for memory=True. Leave it out.", code="option-size")
     if memory_size is not None:
         whole(memory_size, "memory_size", "option-size", most=1 << 62)
     model = copy.deepcopy(global_model).float()
@@ -216,7 +219,12 @@ def distill(
         sizes=weights == "size",
         min_teachers=min_teachers,
     )
-    found = asked(federation, protocol, inputs, unmeant, labels, checkpoint, progress)
+    rules = {
+        "sizes": weights == "size",
+        "min_teachers": min_teachers,
+        "teachers": identity_of(teachers),
+    }
+    found = asked(federation, protocol, inputs, unmeant, labels, checkpoint, progress, rules)
     if memory:
         bias = None
         if unmeant is not None:
@@ -227,7 +235,9 @@ def distill(
         weights=weights,
         biases=found.biases,
         # All are known where they count: whoever does not tell is excluded.
-        sizes=[found.sizes[name] or 0 for name in found.names] if weights == "size" else None,
+        sizes=[cast("float", found.sizes[name]) for name in found.names]
+        if weights == "size"
+        else None,
     )
     history = train(
         model,
@@ -268,6 +278,9 @@ def distill(
             "temperature": temperature,
             "decimals": decimals,
             "privacy_epsilon": privacy_epsilon,
+            "privacy_delta": privacy_delta,
+            "min_teachers": min_teachers,
+            "shared": shared,
             "inputs": len(inputs),
             "noise": 0 if unmeant is None else len(unmeant),
             "seed": seed,

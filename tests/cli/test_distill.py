@@ -19,8 +19,9 @@ from typer.testing import CliRunner
 
 from silot.cli.app import app
 from silot.cli.distill_config import Config
-from silot.cli.distill_data import codes_of, read
+from silot.cli.distill_data import read
 from silot.distillation import LabelSpace
+from silot.distillation.labels import codes_of
 from silot.errors import SilotError
 from silot.federation.answer import Answer
 from silot.federation.transcript import Transcript
@@ -396,6 +397,7 @@ def test_what_cannot_be_done_is_refused_with_a_code_and_the_field(
     [
         (("gone.yml",), 4, "file-missing"),
         (("north.csv",), 4, "file-kind"),
+        (("twice.yml",), 4, "file-unreadable"),
         (("list.yml",), 4, "file-unreadable"),
         (("torn.yml",), 4, "file-unreadable"),
         (("k.yml", "--save", "model.txt"), 4, "file-kind"),
@@ -412,6 +414,7 @@ def test_files_that_cannot_be_read_or_written_are_refused(
     config(folder, "k.yml")
     (folder / "list.yml").write_text("- 1")
     (folder / "torn.yml").write_text("labels: {")
+    (folder / "twice.yml").write_text("teachers: {a: a.csv, a: b.csv}")
     with pytest.raises(SilotError) as caught:
         here(*arguments)
     assert (caught.value.code, caught.value.exit_status) == (code, status)

@@ -189,7 +189,8 @@ def test_an_exception_leaves_its_type_and_not_its_text() -> None:
         (np.full((12, 3), 1 / 3), "prediction-labels"),
         (np.full((11, 4), 0.25), "prediction-rows"),
         (np.full(4, 0.25), "answer-malformed"),
-        (np.eye(4, dtype=int)[np.zeros(12, dtype=int)], "answer-malformed"),
+        (np.eye(4, dtype=int)[np.zeros(12, dtype=int)] * 2, "prediction-simplex"),
+        (np.full((12, 4), 0.25 + 0j), "answer-malformed"),
         (np.full((12, 4), "a"), "answer-malformed"),
         (None, "answer-malformed"),
     ],
@@ -203,6 +204,22 @@ def test_single_precision_is_precise_enough() -> None:
     p[:, 0] += np.float32(3e-6)
     assert fault_of(array(asked(Teacher(lambda x: p), predict())), (12, 4)) is None
     assert code(asked(Teacher(lambda x: p.astype(np.float64)), predict())) == "prediction-simplex"
+
+
+@pytest.mark.parametrize("dtype", [bool, np.uint8, np.int64, np.float16])
+def test_a_model_that_is_always_sure_may_say_so_in_whole_numbers(dtype: Any) -> None:
+    sure = np.eye(4)[np.arange(12) % 4]
+    found = array(asked(Teacher(lambda x: sure.astype(dtype)), predict()))
+    np.testing.assert_array_equal(found, sure)
+
+
+def test_half_precision_is_brought_to_a_sum_of_one() -> None:
+    p = np.random.default_rng(1).dirichlet(np.ones(4), size=12).astype(np.float16)
+    p[:, 0] += np.float16(4e-3)
+    assert fault_of(array(asked(Teacher(lambda x: p), predict())), (12, 4)) is None
+    assert code(asked(Teacher(lambda x: p.astype(np.float32)), predict())) == "prediction-simplex"
+    p[0, 0] += np.float16(2e-2)
+    assert code(asked(Teacher(lambda x: p), predict())) == "prediction-simplex"
 
 
 @pytest.mark.parametrize(
@@ -295,6 +312,12 @@ def test_what_is_told_of_a_teacher_follows_its_policy() -> None:
     }  # fmt: skip
     assert told() == public | {"size": 100}
     assert told(policy=Policy(level="scalar")) == public | {"size": 100}
+    # Beside answers with noise nothing exact is told, whatever the policy would allow.
+    for policy in (Policy(), Policy.open(), NOISY):
+        teacher = Teacher(soft, size=100, policy=policy)
+        answer = asked(teacher, DescribeTeacher(private=True))
+        assert isinstance(answer, Answer)
+        assert answer.scalars == {"parts": 1}
     # A budget bounds all answers only where no exact number is told beside them.
     assert told(policy=NOISY) == public
     assert told(policy=Policy(minimum_records=101)) == public
@@ -340,6 +363,9 @@ def test_only_those_named_are_answered() -> None:
         ({"size": 0}, "option-size"),
         ({"parts": 0}, "option-parts"),
         ({"parts": 1.5}, "option-parts"),
+        ({"predict": [soft, soft], "parts": 3}, "option-parts"),
+        ({"predict": []}, "teacher-model"),
+        ({"predict": [soft, 3]}, "teacher-model"),
         ({"labels": "ab"}, "label-names"),
         ({"askers": "ab"}, "label-names"),
         ({"most_inputs": 0}, "option-inputs"),
@@ -351,8 +377,9 @@ def test_only_those_named_are_answered() -> None:
     ],
 )
 def test_options_of_a_teacher_are_checked(options: dict[str, Any], expected: str) -> None:
+    given: dict[str, Any] = {"predict": soft, **options}
     with pytest.raises(InputError) as caught:
-        Teacher(**{"predict": soft} | options)
+        Teacher(**given)
     assert caught.value.code == expected
 
 
@@ -457,8 +484,11 @@ def test_a_release_over_the_budget_answers_and_charges_nothing() -> None:
     ],
 )
 def test_what_fails_without_the_records_is_not_charged(question: Question, expected: str) -> None:
-    teacher, ledger = noisy_teacher()
+    model = Counting()
+    teacher, ledger = noisy_teacher(model, labels=("a", "b", "c", "d"))
     assert code(asked(teacher, question)) == expected
+    # Whether a model fails is made of the records: it is asked after the charge alone.
+    assert model.calls == 0
     assert ledger.spent == 0.0
     assert ledger.find("0" * 64) is None
 
@@ -479,6 +509,61 @@ def test_a_broken_prediction_does_not_tell_itself_by_a_failure() -> None:
     np.testing.assert_allclose(found[2:], soft(X)[2:], atol=0.05)
     assert teacher.replaced == 2
     assert ledger.spent == pytest.approx(0.1)
+
+
+def failing(x: Any) -> Any:
+    raise KeyError(SECRET)
+
+
+def leaving(x: Any) -> Any:
+    raise SystemExit(3)
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        failing,
+        leaving,
+        lambda x: None,
+        lambda x: soft(x)[:, :3],
+        lambda x: soft(x)[1:],
+        lambda x: [[0.5, 0.5], [1.0]],
+        lambda x: np.full((len(x), 4), "a"),
+        lambda x: np.full((len(x), 4), np.nan),
+    ],
+)
+def test_a_model_that_fails_is_not_to_be_told_from_a_uniform_one(broken: Any) -> None:
+    teacher, ledger = noisy_teacher(broken, parts=10_000)
+    found = array(asked(teacher, release(parts=10_000)), "noisy") / RESOLUTION
+    np.testing.assert_allclose(found, 0.25, atol=0.05)
+    assert teacher.replaced == 12
+    assert ledger.spent == pytest.approx(0.1)
+
+
+def test_a_part_that_fails_moves_the_mean_by_its_share() -> None:
+    def shaky(x: np.ndarray) -> np.ndarray:
+        p = soft(x)
+        p[0] = np.nan
+        return p
+
+    parts, exact = 1000, soft(X)
+    teacher, _ = noisy_teacher([soft] * (parts - 2) + [failing, shaky])
+    question = release(parts=parts)
+    found = array(asked(teacher, question), "noisy") / RESOLUTION
+    np.testing.assert_allclose(found, exact, atol=5 * question.noise + 2 / parts)
+    assert teacher.replaced == 13
+
+
+def test_several_models_are_a_teacher_of_so_many_parts() -> None:
+    def even(x: np.ndarray) -> np.ndarray:
+        return np.full((len(x), 4), 0.25)
+
+    teacher = Teacher([soft, even, even])
+    np.testing.assert_allclose(array(asked(teacher, predict())), (soft(X) + 0.5) / 3, rtol=1e-12)
+    told = asked(teacher, DescribeTeacher())
+    assert isinstance(told, Answer)
+    assert told.scalars["parts"] == 3
+    assert code(asked(Teacher([soft, failing]), predict())) == "holder-raised"
 
 
 def test_neither_a_reply_nor_the_ledger_holds_more_than_noisy_numbers() -> None:

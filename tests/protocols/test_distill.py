@@ -1,6 +1,7 @@
 """Asking teachers: every answer checked, whoever fails named and left out."""
 
 import signal
+import threading
 from collections import Counter
 from typing import Any
 
@@ -311,6 +312,9 @@ def test_labels_are_compared_where_both_sides_have_names() -> None:
         ({"decimals": 2, "privacy_epsilon": 1.0}, "option-decimals"),
         ({"privacy_epsilon": -1.0}, "option-epsilon"),
         ({"privacy_epsilon": np.inf}, "option-epsilon"),
+        ({"privacy_epsilon": 1.0, "temperature": 2.0}, "option-temperature"),
+        ({"privacy_epsilon": 1.0, "sizes": True}, "option-sizes"),
+        ({"privacy_epsilon": 1.0, "noise": np.zeros((4097, 2))}, "option-noise"),
         ({"min_teachers": 2}, "option-teachers"),
         ({"noise": ["a text"]}, "noise-dimension"),
         ({"noise": np.zeros((2, 3))}, "noise-dimension"),
@@ -364,10 +368,99 @@ def test_a_run_spends_its_epsilon_and_no_more() -> None:
     again = run(teachers, privacy_epsilon=2.0)
     assert again.privacy_mu == 0.0
     np.testing.assert_array_equal(again.outputs, found.outputs)
-    # Temperature is the asker's, after the noise: free as well.
-    warm = run(teachers, privacy_epsilon=2.0, temperature=2.0)
+
+
+def test_temperature_after_the_noise_is_free() -> None:
+    teachers = {"a": Teacher(model, policy=NOISY, ledger=Ledger(), parts=4000)}
+    found = run(teachers, privacy_epsilon=1.0, noise=None)
+    warm = run(teachers, privacy_epsilon=1.0, noise=None, temperature=2.0)
+    assert found.privacy_mu == pytest.approx(mu_of(1.0, 1e-5), rel=1e-9)
     assert warm.privacy_mu == 0.0
     np.testing.assert_allclose(warm.outputs, tempered(found.outputs, 2.0), atol=1e-12)
+
+
+def test_no_exact_size_is_told_beside_noise() -> None:
+    # A policy that would tell it, were it not for the noise.
+    policy = Policy(privacy_epsilon=2.0)
+    teachers = {"a": Teacher(model, policy=policy, ledger=Ledger(), size=4711, parts=500)}
+    found = run(teachers, privacy_epsilon=1.0)
+    assert found.sizes == {"a": None}
+    assert found.transcript is not None
+    answers = [e.open() for e in found.transcript.entries if e.direction == "received"]
+    assert all(isinstance(answer, Answer) for answer in answers)
+    assert all("size" not in a.scalars for a in answers if isinstance(a, Answer))
+    assert run(teachers).sizes == {"a": 4711}
+
+
+def test_a_model_that_fails_is_excluded_without_noise_only() -> None:
+    def breaks(x: Any) -> Any:
+        raise RuntimeError("record 7 is ill")
+
+    def teachers() -> dict[str, Any]:
+        policy = Policy(privacy_epsilon=2.0)
+        return {n: Teacher(m, policy=policy, ledger=Ledger(), parts=10**6)
+                for n, m in (("a", model), ("b", breaks))}  # fmt: skip
+
+    assert run(teachers()).excluded == {"b": "holder-raised"}
+    found = run(teachers(), privacy_epsilon=1.0)
+    assert found.excluded == {}
+    np.testing.assert_allclose(found.outputs[1], 1 / 3, atol=0.01)
+
+
+@pytest.mark.parametrize("reply", [None, 5, "text", bytearray(b"abc"), [b"abc"]])
+def test_a_party_whose_reply_is_no_bytes_is_out_and_the_others_go_on(reply: Any) -> None:
+    class Odd:
+        def reply(self, message: bytes) -> Any:
+            return reply
+
+    found = run({"odd": Odd(), "near": Teacher(skewed)})
+    assert found.excluded == {"odd": "wire-format"}
+    np.testing.assert_allclose(found.outputs, [skewed(X)], rtol=1e-12)
+
+
+def test_as_much_noise_as_one_question_brings_is_asked_with_privacy() -> None:
+    teachers = {"a": Teacher(model, policy=NOISY, ledger=Ledger(), parts=500)}
+    noise = np.resize(NOISE, (4096, 2))
+    found = run(teachers, privacy_epsilon=0.5, noise=noise)
+    assert found.excluded == {}
+    assert found.biases is not None
+
+
+def test_modules_with_a_common_part_leave_each_other_alone() -> None:
+    torch = pytest.importorskip("torch")
+    from silot.distillation.fitting import module_predict
+
+    common = torch.nn.Dropout(0.5)
+    first, second, seen = threading.Event(), threading.Event(), []
+
+    class Head(torch.nn.Module):
+        def __init__(self, mine: threading.Event, other: threading.Event, wait: bool) -> None:
+            super().__init__()
+            self.common, self.mine, self.other, self.wait = common, mine, other, wait
+
+        def forward(self, x: Any) -> Any:
+            if self.wait:
+                self.mine.set()
+                # The other must not begin before this one is done: this waits in vain.
+                self.other.wait(0.3)
+            else:
+                self.mine.set()
+                threads[0].join(5.0)
+                seen.append(common.training)
+            return self.common(x)
+
+    def ask(head: Any) -> None:
+        module_predict(head, X[:3])
+
+    heads = [Head(first, second, True), Head(second, first, False)]
+    threads = [threading.Thread(target=ask, args=(head,)) for head in heads]
+    threads[0].start()
+    assert first.wait(5.0)
+    threads[1].start()
+    for thread in threads:
+        thread.join(10.0)
+    assert seen == [False]
+    assert common.training
 
 
 def test_a_budget_too_small_leaves_nothing_answered() -> None:

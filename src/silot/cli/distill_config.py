@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictInt, ValidationError
 
 from ..distillation import LabelSpace
 from ..errors import FileError, InputError, SilotError
@@ -176,7 +176,7 @@ class Config(Columns):
     tests: dict[str, Source] = {}
     loss: Literal["sinkhorn", "entropy"] = "sinkhorn"
     weights: Literal["confidence", "uniform", "size", "uniform-distance"] = "confidence"
-    noise: int | Source | None = None
+    noise: StrictInt | Source | None = None
     memory: bool = True
     memory_size: int | None = Field(default=None, ge=1)
     epochs: int = 10
@@ -268,6 +268,19 @@ def field(path: Path, place: str) -> Iterator[None]:
         raise type(error)(message, code=error.code) from None
 
 
+class _Once(yaml.SafeLoader):
+    """Refuses a field that is given twice: YAML would keep the last, and say nothing."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        keys = [self.construct_object(key, deep=True) for key, _ in node.value]
+        doubled = [key for key in keys if isinstance(key, str) and keys.count(key) > 1]
+        if doubled:
+            raise yaml.constructor.ConstructorError(
+                None, None, "a field is given twice", node.start_mark
+            )
+        return super().construct_mapping(node, deep)
+
+
 def _mapping(path: Path) -> dict[str, Any]:
     kind = path.suffix.lower()
     if kind not in _KINDS:
@@ -277,7 +290,7 @@ def _mapping(path: Path) -> dict[str, Any]:
         )
     try:
         text = path.read_text(encoding="utf-8")
-        body: Any = json.loads(text) if kind == ".json" else yaml.safe_load(text)
+        body: Any = json.loads(text) if kind == ".json" else yaml.load(text, _Once)
     except FileNotFoundError:
         raise FileError(f"{path} does not exist. Check the path.", code="file-missing") from None
     except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
 from ..distillation import LabelSpace
+from ..distillation.labels import codes_of
 from ..distillation.text import PAIR
 from ..errors import FileError, InputError, MismatchError, SilotError
 from ..federation.predictions import Inputs, inputs_of
@@ -236,39 +236,6 @@ def _features(
 
 def _vectors(table: pl.DataFrame, names: Sequence[str]) -> Inputs:
     return inputs_of(np.column_stack([_numbers(table[name]) for name in names]))
-
-
-def codes_of(labels: Sequence[Any], space: LabelSpace) -> Codes:
-    """Numbers of labels that are given by name, or as such numbers where no name is one."""
-    places = {name: code for code, name in enumerate(space.names)}
-    found = [places.get(_text(label), -1) for label in labels]
-    known = ", ".join(space.names[:12])
-    if not any(_number(name, np.inf) >= 0 for name in space.names):
-        known += f", or 0 to {space.size - 1}"
-        if not any(code >= 0 for code in found):
-            found = [_number(label, space.size) for label in labels]
-    wrong = [row for row, code in enumerate(found) if code < 0]
-    if wrong:
-        raise MismatchError(
-            f"{len(wrong)} of {len(found)} labels are none of the label space, the first in row "
-            f"{wrong[0]}. Its labels are {known}.",
-            code="labels-unknown",
-        )
-    return np.array(found, dtype=np.int64)
-
-
-def _text(label: Any) -> str:
-    # A table may read whole numbers as 3.0.
-    whole = isinstance(label, float) and label.is_integer()
-    return str(int(label)) if whole else str(label)
-
-
-def _number(label: Any, size: float) -> int:
-    try:
-        value = float(label)
-    except (TypeError, ValueError):
-        return -1
-    return int(value) if value.is_integer() and 0 <= value < size else -1
 
 
 def _same(inputs: Inputs, others: Inputs | None) -> None:

@@ -10,19 +10,34 @@ from ..errors import ExtraError
 from .confidence import Weights, teacher_weights
 from .labels import LabelSpace
 from .scores import ClassScores, Scores, scores
+from .text import Vocabulary, noise, noise_vectors
 
 if TYPE_CHECKING:
+    from .fitting import fit, module_predict
     from .losses import entropy_loss, sinkhorn_loss
+    from .models import BagOfWords, Transformer, VectorHead, pretrained
+    from .parameters import load_parameters, parameters_of
     from .trainer import Epoch, History, train
 
 __all__ = [
+    "BagOfWords",
     "ClassScores",
     "Epoch",
     "History",
     "LabelSpace",
     "Scores",
+    "Transformer",
+    "VectorHead",
+    "Vocabulary",
     "Weights",
     "entropy_loss",
+    "fit",
+    "load_parameters",
+    "module_predict",
+    "noise",
+    "noise_vectors",
+    "parameters_of",
+    "pretrained",
     "scores",
     "sinkhorn_loss",
     "teacher_weights",
@@ -31,9 +46,17 @@ __all__ = [
 
 # Names that need torch, and the module they are in.
 _LATE = {
+    "BagOfWords": "models",
     "Epoch": "trainer",
     "History": "trainer",
+    "Transformer": "models",
+    "VectorHead": "models",
     "entropy_loss": "losses",
+    "fit": "fitting",
+    "load_parameters": "parameters",
+    "module_predict": "fitting",
+    "parameters_of": "parameters",
+    "pretrained": "models",
     "sinkhorn_loss": "losses",
     "train": "trainer",
 }

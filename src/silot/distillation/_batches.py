@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +17,9 @@ Inputs = npt.NDArray[np.float64] | npt.NDArray[np.float32] | Sequence[str]
 
 # torch draws dropout and first parameters from one generator per process.
 _drawing = threading.RLock()
+# Whoever asks or trains a part of a module has it alone.
+_guards: WeakKeyDictionary[torch.nn.Module, threading.RLock] = WeakKeyDictionary()
+_guarding = threading.Lock()
 
 
 def count_of(inputs: Inputs) -> int:
@@ -32,6 +36,14 @@ def count_of(inputs: Inputs) -> int:
             "inputs are neither an array of rows nor a sequence of texts.", code="input-kind"
         )
     return len(inputs)
+
+
+def batches_of(rows: npt.NDArray[np.intp], batch: int) -> list[npt.NDArray[np.intp]]:
+    """Rows in batches; a last one of a single row goes to the one before: it has no spread."""
+    ends = list(range(batch, len(rows), batch))
+    if ends and batch > 1 and len(rows) - ends[-1] == 1:
+        ends.pop()
+    return np.split(rows, ends)
 
 
 def batch_of(
@@ -83,13 +95,27 @@ def device_of(module: torch.nn.Module) -> torch.device:
 
 @contextmanager
 def modes_of(module: torch.nn.Module) -> Generator[None, None, None]:
-    """Put every part back to training or asking, whichever it was in."""
-    modes = [(part, part.training) for part in module.modules()]
-    try:
-        yield
-    finally:
-        for part, mode in modes:
-            part.training = mode
+    """Put every part back to training or asking, whichever it was in.
+
+    Nobody else has any of these parts meanwhile: of modules with a common part, asked in several
+    threads, one would find it in the mode that another left it in.
+    """
+    with ExitStack() as held:
+        for guard in _guards_of(module):
+            held.enter_context(guard)
+        modes = [(part, part.training) for part in module.modules()]
+        try:
+            yield
+        finally:
+            for part, mode in modes:
+                part.training = mode
+
+
+def _guards_of(module: torch.nn.Module) -> list[threading.RLock]:
+    # In one order for all, or two threads might each wait for what the other has.
+    parts = sorted(module.modules(), key=id)
+    with _guarding:
+        return [_guards.setdefault(part, threading.RLock()) for part in parts]
 
 
 @contextmanager

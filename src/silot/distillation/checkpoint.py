@@ -117,7 +117,7 @@ def load(
         fits = meta["version"] == _VERSION and meta["kind"] == kind and meta["mark"] == mark
         values = dict(meta["values"])
     except (OSError, EOFError, ValueError, KeyError, TypeError, zipfile.BadZipFile, zlib.error,
-            NotImplementedError) as error:  # fmt: skip
+            NotImplementedError, RuntimeError) as error:  # fmt: skip
         raise FileError(
             f"{path} is no checkpoint, or is damaged ({type(error).__name__}). Remove it to begin "
             "anew.",

@@ -13,6 +13,7 @@ Array = npt.NDArray[np.float64]
 Weights = Literal["confidence", "uniform", "size", "uniform-distance"]
 
 # What a row of probabilities may be off by.
+_ROUNDING = 1e-9
 _SUM = 1e-6
 
 
@@ -99,6 +100,8 @@ def teacher_weights(
             f"weights {weights!r} is none of {', '.join(get_args(Weights))}.",
             code="option-weights",
         )
+    # Smaller ones are rounding, and would be weights of nothing.
+    raw = np.where(raw > _ROUNDING, raw, 0.0)
     total = raw.sum(axis=0)
     return np.where(total > 0, raw, 1.0) / np.where(total > 0, total, teachers)
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import torch
 
 from ..errors import InputError, MismatchError, SolverError
-from ._batches import Inputs, batch_of, count_of, device_of, modes_of, seeded
+from ._batches import Inputs, batch_of, batches_of, count_of, device_of, modes_of, seeded
 
 Array = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.int64]
@@ -122,7 +122,7 @@ def fit(
     if not trained:
         raise InputError("the module has no parameter to train.", code="parameters-frozen")
     optimiser = torch.optim.AdamW(trained, lr=rate, weight_decay=decay)
-    steps = epochs * -(-count // batch)
+    steps = epochs * len(batches_of(np.arange(count), batch))
     schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: _share(step, steps))
     weights = _weights(labels) if balanced else np.ones(int(labels.max()) + 1)
     order = np.random.default_rng(seed)
@@ -134,7 +134,7 @@ def fit(
         module.train()
         for epoch in range(1, epochs + 1):
             total = 0.0
-            for rows in _batches(order.permutation(count), batch):
+            for rows in batches_of(order.permutation(count), batch):
                 optimiser.zero_grad(set_to_none=True)
                 logits = _logits(module, batch_of(module, inputs, rows), len(rows), labels.max())
                 wanted = torch.from_numpy(labels[rows]).to(device)
@@ -199,7 +199,7 @@ def module_predict(module: torch.nn.Module, inputs: Inputs, batch: int = 256) ->
     parts: list[Array] = []
     with modes_of(module), torch.no_grad():
         module.eval()
-        for rows in _batches(np.arange(count), batch):
+        for rows in batches_of(np.arange(count), batch):
             logits = _logits(module, batch_of(module, inputs, rows), len(rows), 0)
             parts.append(torch.softmax(logits.double(), dim=1).cpu().numpy())
     if len({part.shape[1] for part in parts}) > 1:
@@ -237,10 +237,6 @@ def _weights(labels: Codes) -> Array:
 def _share(step: int, steps: int) -> float:
     warm = max(1, round(_WARM * steps))
     return min((step + 1) / warm, (steps - step) / max(1, steps - warm))
-
-
-def _batches(rows: npt.NDArray[np.int64], batch: int) -> list[npt.NDArray[np.int64]]:
-    return [rows[at : at + batch] for at in range(0, len(rows), batch)]
 
 
 def _logits(module: torch.nn.Module, tensor: torch.Tensor, rows: int, highest: int) -> torch.Tensor:

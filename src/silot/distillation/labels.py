@@ -284,6 +284,39 @@ def _cost(placed: Array, metric: Metric) -> Array:
     return cost
 
 
+def codes_of(labels: Sequence[Any], space: LabelSpace) -> npt.NDArray[np.int64]:
+    """Numbers of labels that are given by name, or as such numbers where no name is one."""
+    places = {name: code for code, name in enumerate(space.names)}
+    found = [places.get(_text(label), -1) for label in labels]
+    known = ", ".join(space.names[:12])
+    if not any(_number(name, np.inf) >= 0 for name in space.names):
+        known += f", or 0 to {space.size - 1}"
+        if not any(code >= 0 for code in found):
+            found = [_number(label, space.size) for label in labels]
+    wrong = [row for row, code in enumerate(found) if code < 0]
+    if wrong:
+        raise MismatchError(
+            f"{len(wrong)} of {len(found)} labels are none of the label space, the first in row "
+            f"{wrong[0]}. Its labels are {known}.",
+            code="labels-unknown",
+        )
+    return np.array(found, dtype=np.int64)
+
+
+def _text(label: Any) -> str:
+    # A table may read whole numbers as 3.0.
+    whole = isinstance(label, float) and label.is_integer()
+    return str(int(label)) if whole else str(label)
+
+
+def _number(label: Any, size: float) -> int:
+    try:
+        value = float(label)
+    except (TypeError, ValueError):
+        return -1
+    return int(value) if value.is_integer() and 0 <= value < size else -1
+
+
 _PRESETS: dict[str, tuple[str, dict[str, Sequence[float]]]] = {
     "sentiment-5": (
         "sentiment",

@@ -65,6 +65,8 @@ def load_parameters(
     True
     """
     own = module.state_dict()
+    # Buffers may hold infinities: masks of attention do.
+    learnt = {name for name, _ in module.named_parameters()}
     if set(own) != set(arrays):
         missing, more = len(set(own) - set(arrays)), len(set(arrays) - set(own))
         raise MismatchError(
@@ -81,7 +83,7 @@ def load_parameters(
                 f"{wanted}{list(tensor.shape)}.",
                 code="parameters-shape",
             )
-        if not np.isfinite(array).all():
+        if name in learnt and not np.isfinite(array).all():
             raise InputError(f"parameter {name} is not finite.", code="parameters-nan")
     with torch.no_grad():
         for name, tensor in own.items():

@@ -234,7 +234,7 @@ def _arrays(file: Path) -> dict[str, Any]:
     except FileNotFoundError:
         raise FileError(f"{file} does not exist. Check the path.", code="file-missing") from None
     except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile, zlib.error,
-            NotImplementedError) as error:  # fmt: skip
+            NotImplementedError, RuntimeError) as error:  # fmt: skip
         raise FileError(
             f"{file.name} cannot be read as .npz ({type(error).__name__}).", code="file-unreadable"
         ) from None

@@ -13,10 +13,10 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from ..errors import InputError, MismatchError, SolverError
+from ..errors import FileError, InputError, MismatchError, SolverError
 from ..transport._check import real, whole
 from . import checkpoint as files
-from ._batches import Inputs, batch_of, count_of, device_of, seeded
+from ._batches import Inputs, batch_of, batches_of, count_of, device_of, seeded
 from .labels import LabelSpace
 from .losses import entropy_loss, sinkhorn_loss
 from .parameters import load_parameters, parameters_of
@@ -207,9 +207,13 @@ class _Run:
         order = draw.permutation(len(self.inputs))
         with seeded(int(draw.integers(2**62)), device):
             self.module.train()
+            for part in self.module.modules():
+                held = list(part.parameters())
+                # What is frozen keeps its statistics too, and drops nothing.
+                if held and not any(each.requires_grad for each in held):
+                    part.eval()
             total, each = 0.0, np.zeros(len(self.outputs))
-            for at in range(0, len(order), self.batch):
-                rows = order[at : at + self.batch]
+            for rows in batches_of(order, self.batch):
                 values = self._step(rows, number, device)
                 total += float((values * self.weights[:, rows].T).sum())
                 each += values.sum(axis=0)
@@ -319,6 +323,8 @@ def _mark(
     given = inputs if isinstance(inputs, np.ndarray) else list(inputs)
     return files.fingerprint(
         model=[[name, each.requires_grad] for name, each in module.named_parameters()],
+        # Layers without parameters; what else a forward does cannot be seen.
+        layers=repr(module),
         **{f"start.{name}": array for name, array in parameters_of(module).items()},
         inputs=given,
         outputs=taught,
@@ -356,6 +362,11 @@ def _resume(
             f"{place} has {values['epoch']} epochs and {epochs} are asked for. Ask for as many "
             "or more, or give another folder.",
             code="checkpoint-mismatch",
+        )
+    if not {"losses", "by_teacher"} <= set(arrays):
+        raise FileError(
+            f"{place} is no checkpoint of a training. Remove it to begin anew.",
+            code="checkpoint-broken",
         )
     losses, by_teacher = arrays.pop("losses"), arrays.pop("by_teacher")
     state: dict[str, npt.NDArray[Any]] = {}

@@ -186,7 +186,8 @@ class LocalFederation:
         self, questions: Questions, round_: int, began: float, entries: list[Entry]
     ) -> Answers:
         """Send each question to its holder, all at once, and collect replies."""
-        replies: dict[str, tuple[float, bytes]] = {}
+        # What a party of the caller's own returns need not be bytes.
+        replies: dict[str, tuple[float, object]] = {}
         # As many at work as there are processors, or a hundred holders would hold a hundred cost
         # matrices. With a timeout all start at once, for waiting would count as theirs.
         slots = threading.Semaphore(
@@ -216,8 +217,13 @@ class LocalFederation:
                 code = "holder-timeout" if thread.is_alive() else "holder-raised"
                 answers[name] = Failure(code, kind)
                 continue
-            entries.append(Entry(round_, name, "received", *reply))
-            answers[name] = _read(reply[1])
+            at, payload = reply
+            if not isinstance(payload, bytes):
+                # Nothing a transcript could keep or a bill could count.
+                answers[name] = Failure("wire-format", "failed", type(payload).__name__)
+                continue
+            entries.append(Entry(round_, name, "received", at, payload))
+            answers[name] = _read(payload)
         return answers
 
 

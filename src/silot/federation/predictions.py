@@ -37,6 +37,7 @@ TOLERANCE = 1e-6
 RESOLUTION = 1 << 20
 """Steps that a probability of a release is counted in."""
 
+_NEGATIVE = 1e-5
 _MOST_BYTES = 1 << 28
 _MOST_DECIMALS = 12
 _MOST_LABELS = 4096
@@ -134,7 +135,8 @@ def proper(array: Array, tolerance: float = TOLERANCE) -> npt.NDArray[np.bool_]:
     """Which rows are points of the simplex."""
     with np.errstate(invalid="ignore", over="ignore"):
         close = np.abs(array.sum(axis=-1) - 1.0) <= tolerance
-    return close & (array >= -tolerance).all(axis=-1)
+    # Sums gather the rounding of many labels; a softmax of few bits is no more negative for it.
+    return close & (array >= -min(tolerance, _NEGATIVE)).all(axis=-1)
 
 
 def tempered(probabilities: Array, temperature: float) -> Array:
@@ -173,11 +175,15 @@ class DescribeTeacher(Question):
     """What a teacher is: ``labels`` it predicts, ``parts`` it was trained in, its transfer set.
 
     ``size``, the number of its training records, is told where its policy allows numbers of
-    level scalar, and left out otherwise. Names of labels are left out where it has none.
+    level scalar, and left out otherwise; with ``private`` it is never told, for it is exact and
+    no noise of the answers that follow would hide it. Names of labels are left out where it has
+    none.
     """
 
     kind: ClassVar[str] = "describe-teacher"
     level: ClassVar[Disclosure] = Disclosure.SCALAR
+
+    private: bool = False
 
     def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
         raise _no_teacher()

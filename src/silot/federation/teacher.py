@@ -8,7 +8,7 @@ import sys
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -40,8 +40,8 @@ from .release import Release
 Predictor = Callable[[Any], npt.ArrayLike]
 
 _CACHED_REPLIES = 128
-# What single precision leaves.
-_COARSE = 1e-4
+# What half and single precision leave of a sum of 1, by bytes of a number.
+_COARSE = {2: 1e-2, 4: 1e-4}
 _FAULTS = {
     "answer-malformed": "is no matrix of numbers",
     "prediction-rows": "has not one row per input",
@@ -58,7 +58,8 @@ class Teacher:
     ----------
     predict
         The model: takes records, float64 (n, d), or a list of n texts, and returns probabilities
-        (n, L). It is called by one question at a time.
+        (n, L). It is called by one question at a time. Or several models, each trained on its
+        own part of the records: predictions are their mean, and ``parts`` is how many they are.
     size
         Number of records it was trained on, for weights by size and for ``minimum_records`` of
         the policy; ``None`` tells nobody.
@@ -75,7 +76,9 @@ class Teacher:
         give all teachers trained on the same records the same.
     parts
         ``predict`` is the mean of so many models, each trained on its own part of the records,
-        where a record's part depends on no other record. Noise is so many times smaller.
+        where a record's part depends on no other record. Noise is so many times smaller. A
+        function that takes this mean itself must never fail and return probabilities whatever
+        one of the models does; give the models one by one, and the teacher sees to that.
     inputs
         The transfer set, where it is shared and questions carry places in it.
     most_inputs
@@ -86,9 +89,10 @@ class Teacher:
     Attributes
     ----------
     replaced
-        Predictions that were no probabilities where noisy ones were asked for. They counted as
-        uniform, for a failure would tell about the records without noise. Above 0 the model is
-        broken. Elsewhere such a prediction is a failure.
+        Predictions that were no probabilities where noisy ones were asked for, all those of a
+        question where the model raised. They counted as uniform, for a failure would tell about
+        the records without noise. Above 0 the model is broken, or was asked about what it does
+        not take. Elsewhere such a prediction is a failure.
 
     Raises
     ------
@@ -107,7 +111,7 @@ class Teacher:
 
     def __init__(
         self,
-        predict: Predictor,
+        predict: Predictor | Sequence[Predictor],
         *,
         size: int | None = None,
         labels: Sequence[str] | None = None,
@@ -118,16 +122,25 @@ class Teacher:
         most_inputs: int = 4096,
         askers: Collection[str] | None = None,
     ) -> None:
-        if not callable(predict):
+        several = isinstance(predict, Sequence)
+        models = tuple(cast("Sequence[Predictor]", predict)) if several else (predict,)
+        if not models or not all(callable(model) for model in models):
             raise InputError("predict cannot be called. Give a function.", code="teacher-model")
         if isinstance(labels, str) or isinstance(askers, str):
             raise InputError("labels and askers are sequences of texts.", code="label-names")
-        self._predict = predict
+        self._models = cast("tuple[Predictor, ...]", models)
         self._size = None if size is None else whole(size, "size", "option-size", most=1 << 62)
         self._labels = None if labels is None else tuple(str(name) for name in labels)
         self.policy = policy if policy is not None else Policy()
         self._ledger = ledger
         self._parts = whole(parts, "parts", "option-parts")
+        if several:
+            if parts not in (1, len(models)):
+                raise InputError(
+                    f"{len(models)} models are given and parts is {parts}. Leave parts out.",
+                    code="option-parts",
+                )
+            self._parts = len(models)
         self._inputs: Inputs | None = None if inputs is None else inputs_of(inputs)
         self._digest = "" if self._inputs is None else digest_of(self._inputs)
         self._most = whole(most_inputs, "most_inputs", "option-inputs")
@@ -136,6 +149,12 @@ class Teacher:
         self._replies: OrderedDict[bytes, bytes] = OrderedDict()
         self._lock = threading.Lock()
         self._model = threading.Lock()
+
+    def rules(self) -> tuple[tuple[Predictor, ...], list[Any]]:
+        """The models, and all that decides how it answers: for records of what was asked."""
+        labels = None if self._labels is None else list(self._labels)
+        own = [self.policy.model_dump_json(), self._size, self._parts, labels, self._most]
+        return self._models, own
 
     def __repr__(self) -> str:
         return f"Teacher(policy level {self.policy.level!r})"
@@ -219,47 +238,72 @@ class Teacher:
             told |= {"inputs": len(self._inputs), "shared": self._digest}
         # A number of records is exact: only where numbers of level scalar may be told.
         allowed = self.policy.refusal(question, self._records(question), Memory()) is None
-        if self._size is not None and allowed:
+        if self._size is not None and allowed and not question.private:
             told["size"] = self._size
         return Answer(scalars=told)
 
-    def _said(self, inputs: Inputs, labels: int) -> tuple[Array, float]:
-        """What the model says, of the right shape, and how far sums may be off for its dtype."""
-        with self._model:
-            said = np.asarray(self._predict(inputs))
-        tolerance = TOLERANCE if said.dtype == np.float64 else _COARSE
-        if said.dtype.kind == "f":
-            said = said.astype(np.float64)
-        fault = shape_fault(said, (len(inputs), labels))
-        if fault is not None:
-            raise _broken(fault)
-        return said, tolerance
-
     def _probabilities(self, inputs: Inputs, labels: int) -> Array:
-        said, tolerance = self._said(inputs, labels)
-        fault = fault_of(said, said.shape, tolerance)
+        return self._mean([self._said(model, inputs, labels) for model in self._models])
+
+    def _said(self, model: Predictor, inputs: Inputs, labels: int) -> Array:
+        """What one model says, or an error that says what is wrong with it."""
+        said, tolerance = self._matrix(model, inputs)
+        fault = fault_of(said, (len(inputs), labels), tolerance)
         if fault is not None:
             raise _broken(fault)
         return _normalised(said)
 
+    def _even(self, model: Predictor, inputs: Inputs, labels: int) -> Array:
+        """What one model says, uniform wherever that is nothing. Never raises.
+
+        To fail would tell, without noise, what the records made of the model. Every model by
+        itself, for one that is broken may move the mean by its share and no more.
+        """
+        shape = (len(inputs), labels)
+        even = np.full(shape, 1.0 / labels)
+        try:
+            said, tolerance = self._matrix(model, inputs)
+            fine = np.zeros(len(inputs), dtype=np.bool_)
+            if shape_fault(said, shape) is None:
+                fine = proper(said, tolerance)
+                even[fine] = _normalised(said[fine])
+        except (Exception, SystemExit):  # noqa: BLE001 - see above
+            fine = np.zeros(len(inputs), dtype=np.bool_)
+        self.replaced += int((~fine).sum())
+        return even
+
+    def _matrix(self, model: Predictor, inputs: Inputs) -> tuple[npt.NDArray[Any], float]:
+        """What a model returns, numbers as float64, and how far its sums may be off."""
+        with self._model:
+            said = np.asarray(model(inputs))
+        kind, tolerance = said.dtype.kind, TOLERANCE
+        if kind == "f":
+            tolerance = _COARSE.get(said.dtype.itemsize, TOLERANCE)
+        # Whole numbers are probabilities too: those of a model that is always sure.
+        return (said.astype(np.float64) if kind in "fbiu" else said), tolerance
+
+    @staticmethod
+    def _mean(said: list[Array]) -> Array:
+        return said[0] if len(said) == 1 else np.mean(said, axis=0)
+
     def _release(self, release: ReleasePredictions, asker: str) -> bytes:
+        def inputs() -> Inputs:
+            return release.inputs(self._inputs, self._digest, self._most)
+
         def check() -> None:
             if release.parts > self._parts:
                 raise MismatchError("there are fewer parts than that.", code="parts-mismatch")
             if release.embedding != "none":
                 raise InputError("a model has no embedding.", code="release-embedding")
-            # One prediction, which stays here: its shape is of the model, not of the records.
-            inputs = release.inputs(self._inputs, self._digest, self._most)
-            self._said(inputs[:1], release.labels)
+            # Names are public. The model is not asked: whether it fails is made of the records.
+            if self._labels is not None and len(self._labels) != release.labels:
+                raise _broken("prediction-labels")
+            inputs()
 
         def exact() -> Codes:
-            inputs = release.inputs(self._inputs, self._digest, self._most)
-            said, tolerance = self._said(inputs, release.labels)
-            # To fail here would tell, without noise, what the records made of the model.
-            fine = proper(said, tolerance)
-            self.replaced += int((~fine).sum())
-            said = np.where(fine[:, None], said, 1.0 / release.labels)
-            return release.vector(_normalised(said))
+            given = inputs()
+            said = [self._even(model, given, release.labels) for model in self._models]
+            return release.vector(self._mean(said))
 
         return charged_reply(
             release, self._ledger, self.policy, check=check, exact=exact, asker=asker

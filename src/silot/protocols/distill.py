@@ -72,11 +72,13 @@ def distill(
         names is excluded.
     noise
         Inputs that mean nothing, for the bias: the mean prediction over them. Without them it is
-        not asked for.
+        not asked for. With ``privacy_epsilon`` they go in one question: at most 4096, or
+        ``batch`` where that is more.
     batch
         Inputs of one question; 256, or 4096 with ``privacy_epsilon``. No more than teachers take.
     temperature
-        Predictions become :math:`h^{1/T}`, normalised, at the teacher.
+        Predictions become :math:`h^{1/T}`, normalised, at the teacher; with ``privacy_epsilon``
+        here, after the noise, and not together with ``noise``.
     decimals
         Predictions are rounded to so many decimals at the teacher, summing to 1; ``None`` does
         not round.
@@ -84,13 +86,14 @@ def distill(
         Ask for predictions with Gaussian noise instead, charged to the teachers' ledgers: all
         answers of a teacher together are private for its training records. Of this, a tenth of
         the squared parameter mu goes to the bias. The noise of every probability is
-        :math:`\sqrt{2n} / (m \mu)` for n inputs and a teacher of m parts: it drowns a single
-        model's predictions, and it needs many parts or few inputs.
+        :math:`\sqrt n\, (\sqrt 2 / m + \sqrt L / R) / \mu` for n inputs, a teacher of m parts,
+        L labels and counting in steps of 1 / R with R = 2**20: it drowns a single model's
+        predictions, and it needs many parts or few inputs. Sizes are not told then.
     shared
         Teachers have the transfer set, and questions carry places in it: nothing else is sent.
         A teacher that has another one is excluded.
     sizes
-        Exclude teachers that do not tell their size.
+        Exclude teachers that do not tell their size. Not with ``privacy_epsilon``.
     min_teachers
         Fewest teachers to go on with.
 
@@ -150,6 +153,8 @@ def distill(
     if batch is None:
         batch = _BATCH if mu is None else _PRIVATE_BATCH
     whole(batch, "batch", "option-batch")
+    if mu is not None:
+        _check_private(unmeant, max(batch, _PRIVATE_BATCH), temperature, sizes)
     plan = _Plan(
         names=names,
         inputs=given,
@@ -186,6 +191,31 @@ def distill(
     )
 
 
+def _check_private(noise: Inputs | None, most: int, temperature: float, sizes: bool) -> None:
+    """Refuse what noise cannot be added to, or would not be added to."""
+    if flag(sizes, "sizes", "option-sizes"):
+        raise InputError(
+            "sizes are exact, and with privacy_epsilon teachers tell nothing exact. Take weights "
+            "other than 'size', or leave privacy_epsilon out.",
+            code="option-sizes",
+        )
+    if noise is None:
+        return
+    if temperature != 1.0:
+        # The mean of scaled predictions is not the scaled mean, and only that could be had.
+        raise InputError(
+            f"temperature is {temperature:g}: with privacy_epsilon the bias cannot be brought to "
+            "it. Take temperature=1, or weights that need no noise.",
+            code="option-temperature",
+        )
+    if len(noise) > most:
+        raise InputError(
+            f"there are {len(noise)} noise inputs. Give at most {most} noise inputs with "
+            "privacy_epsilon: their mean is asked for in one question.",
+            code="option-noise",
+        )
+
+
 def _names(labels: LabelSpace | int) -> tuple[str, ...] | None:
     """Names that mean something; a label space without any numbers its labels."""
     if not isinstance(labels, LabelSpace) or labels.names == tuple(map(str, range(labels.size))):
@@ -216,7 +246,8 @@ class _Plan:
 
     def start(self) -> Steps[Predictions]:
         run = _Asking(self, list(self.names))
-        answers = yield {name: DescribeTeacher() for name in run.left}
+        private = self.mu is not None
+        answers = yield {name: DescribeTeacher(private=private) for name in run.left}
         for name in self.names:
             run.describe(name, answers.get(name, Failure("holder-silent")))
         run.check()

@@ -1,0 +1,358 @@
+"""One task of paper 004 once: models trained, teachers asked, eight students distilled and scored.
+
+Needs torch. ``python -m benchmarks.reproduce.distillation_runs TASK [--data DIR]`` prints what the
+constants of ``distillation_setting`` were chosen by: seeds 0 to 2, validation records only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import itertools
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import nn
+
+from silot.distillation import LabelSpace, Scores, Weights, scores, teacher_weights, train
+from silot.distillation.models import BagOfWords, VectorHead, fit, module_predict
+from silot.distillation.text import PAD, Vocabulary, noise, noise_vectors, tokens
+
+from .common import DATA_VARIABLE, DEFAULT_DATA, Array, Context
+from .distillation_setting import (
+    ALGORITHMS,
+    ALL,
+    BEFORE,
+    BIAS,
+    EXACT,
+    LOSSES,
+    MEMORY,
+    ONE_HOT,
+    PLAIN,
+    SETTINGS,
+    SHARP,
+    SHARPENED,
+    WEIGHTS,
+    Setting,
+)
+from .texts import TASKS, Task, Texts, glove
+
+NOISE = 2000
+WORDS = 200
+# Inputs of a step when models are fitted to labels.
+FITTED = 128
+
+
+@dataclass(frozen=True)
+class Score:
+    """Macro F1, accuracy and semantic distance."""
+
+    f1: float
+    accuracy: float
+    distance: float
+
+    @classmethod
+    def of(cls, found: Scores) -> Score:
+        """The three of them."""
+        return cls(found.macro_f1, found.accuracy, found.semantic_distance)
+
+
+class Words(BagOfWords):
+    """A bag of words that reads every text once; epochs only look it up."""
+
+    def __init__(self, known: dict[str, torch.Tensor], *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._known = known
+
+    def encode(self, inputs: Sequence[str]) -> torch.Tensor:
+        """Numbers of the words, (B, T)."""
+        for text in inputs:
+            if text not in self._known:
+                self._known[text] = super().encode([text])[0]
+        rows = [self._known[text] for text in inputs]
+        return nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=PAD)
+
+    # What is known of a text is the same for every model of a task.
+    def __deepcopy__(self, memo: dict[int, object]) -> Words:
+        memo[id(self._known)] = self._known
+        found = self.__class__.__new__(self.__class__)
+        found.__dict__ = copy.deepcopy(self.__dict__, memo)
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """A trained task: the global model, what teachers say, and records to score on.
+
+    Attributes
+    ----------
+    task
+        Texts and labels.
+    start
+        The global model before distillation.
+    names
+        The teachers, the global model itself the last.
+    models
+        Theirs.
+    outputs, biases, sizes
+        Predictions of the transfer set (K, n, L), mean ones of noise (K, L), training records
+        (K,).
+    noise
+        Inputs that mean nothing.
+    """
+
+    task: Task
+    setting: Setting
+    seed: int
+    start: nn.Module
+    names: tuple[str, ...]
+    models: tuple[nn.Module, ...]
+    outputs: Array
+    biases: Array
+    sizes: Array
+    noise: Array | list[str]
+
+    def weights(self, weights: Weights) -> Array:
+        """Weights (K, n)."""
+        return teacher_weights(self.outputs, weights=weights, biases=self.biases, sizes=self.sizes)
+
+    def student(
+        self,
+        algorithm: str,
+        *,
+        space: LabelSpace | None = None,
+        epsilon: float | None = None,
+        setting: Setting | None = None,
+        stops: Sequence[int] = (),
+    ) -> dict[int, nn.Module]:
+        """A copy of the global model, distilled; as it was after some epochs and at the end."""
+        chosen = setting or self.setting
+        loss, weights = algorithm.split("-")
+        model = copy.deepcopy(self.start)
+        kept: dict[int, nn.Module] = {}
+
+        def keep(epoch: int) -> None:
+            if epoch in stops or epoch == chosen.epochs:
+                kept[epoch] = copy.deepcopy(model).eval()
+
+        train(
+            model,
+            inputs_of(self.task.transfer),
+            self.outputs,
+            self.weights(WEIGHTS[weights]),
+            space or self.task.space,
+            loss=LOSSES[loss],
+            epsilon=epsilon,
+            epochs=chosen.epochs,
+            rate=chosen.rate,
+            batch=chosen.batch,
+            seed=self.seed,
+            progress=lambda told: keep(told.epoch),
+        )
+        return kept
+
+    def scored(self, model: nn.Module, part: str = "test") -> dict[str, Score]:
+        """Scores by party, ``"global"`` for its own, and over all records together."""
+        parties = [*self.task.local, self.task.own]
+        records: list[Texts] = [getattr(party, part) for party in parties]
+        told = [module_predict(model, inputs_of(each), batch=1024) for each in records]
+        codes = [each.codes for each in records]
+        space = self.task.space
+        found = {
+            name: Score.of(scores(told[i], codes[i], space)) for i, name in enumerate(self.names)
+        }
+        found[ALL] = Score.of(scores(np.concatenate(told), np.concatenate(codes), space))
+        return found
+
+
+def inputs_of(texts: Texts) -> Array | list[str]:
+    """Sentence vectors where there are any, else the texts."""
+    return texts.inputs if texts.vectors is None else texts.vectors
+
+
+def asked(context: Context, name: str, seed: int, setting: Setting) -> Asked:
+    """Train the global model and the teachers of a task, and ask them."""
+    task = TASKS[name](context, seed)
+    parties = [*task.local, task.own]
+    build = _builder(context, task)
+    models: list[nn.Module] = []
+    epochs, rate = setting.fitting
+    for place, party in enumerate(parties):
+        # The global model starts like the others would: nobody shares a start.
+        model = build(1000 * seed + place)
+        fit(
+            model,
+            inputs_of(party.train),
+            party.train.codes,
+            epochs=epochs,
+            rate=rate,
+            batch=FITTED,
+            balanced=setting.balanced,
+            validation=(inputs_of(party.validation), party.validation.codes),
+            seed=1000 * seed + place,
+        )
+        models.append(model)
+    return answered(
+        Asked(
+            task,
+            setting,
+            seed,
+            models[-1],
+            (*(party.name for party in task.local), MEMORY),
+            tuple(models),
+            np.zeros(0),
+            np.zeros(0),
+            np.array([len(party.train) for party in parties], dtype=np.float64),
+            _noise(context, task, seed),
+        ),
+        1.0,
+    )
+
+
+def answered(found: Asked, temperature: float) -> Asked:
+    """The same, with predictions of the transfer set and of noise at a temperature."""
+    transfer = inputs_of(found.task.transfer)
+
+    def told(inputs: Array | list[str]) -> Array:
+        each = [module_predict(model, inputs, batch=1024) for model in found.models]
+        return tempered(np.stack(each), temperature)
+
+    return replace(found, outputs=told(transfer), biases=told(found.noise).mean(axis=1))
+
+
+def tempered(probabilities: Array, temperature: float) -> Array:
+    """Probabilities whose logits are divided by a temperature."""
+    scaled = np.log(np.maximum(probabilities, 1e-300)) / temperature
+    scaled = np.exp(scaled - scaled.max(axis=-1, keepdims=True))
+    return scaled / scaled.sum(axis=-1, keepdims=True)
+
+
+def one_seed(
+    context: Context, name: str, seed: int, setting: Setting
+) -> tuple[dict[str, dict[str, Score]], dict[str, Array]]:
+    """Scores on test records of the eight algorithms, the models before and the teachers.
+
+    Rows that end in ``SHARP`` are of teachers whose predictions were sharpened. Also the mean
+    weight of every teacher, by weighting, and their biases.
+    """
+    found = asked(context, name, seed, setting)
+
+    def eight(given: Asked, mark: str = "") -> dict[str, dict[str, Score]]:
+        return {
+            algorithm + mark: given.scored(given.student(algorithm)[setting.epochs])
+            for algorithm in ALGORITHMS
+        }
+
+    rows = eight(found)
+    rows[BEFORE] = found.scored(found.start)
+    for party, model in zip(found.names[:-1], found.models, strict=False):
+        rows[f"teacher {party}"] = found.scored(model)
+    told = {mark: found.weights(weights).mean(axis=1) for mark, weights in WEIGHTS.items()}
+    return rows | eight(answered(found, SHARPENED), SHARP), {**told, BIAS: found.biases}
+
+
+def labels_seed(
+    context: Context, name: str, seed: int, setting: Setting, epsilons: Iterable[float]
+) -> dict[str, dict[str, Score]]:
+    """Scores of Sinkhorn-E in two label spaces and with several epsilons, and of Entropy-E.
+
+    An epsilon is a share of the label space's diameter; scores are those of the task's own space.
+    """
+    found = asked(context, name, seed, setting)
+    space = found.task.space
+
+    def row(algorithm: str, **options: Any) -> dict[str, Score]:
+        return found.scored(found.student(algorithm, **options)[setting.epochs])
+
+    rows = {
+        BEFORE: found.scored(found.start),
+        PLAIN: row("Entropy-E"),
+        ONE_HOT: row("Sinkhorn-E", space=LabelSpace.one_hot(space.names)),
+        EXACT: row("Sinkhorn-E"),
+    }
+    for share in epsilons:
+        rows[f"epsilon {share:g}"] = row("Sinkhorn-E", epsilon=share * space.diameter)
+    return rows
+
+
+def _builder(context: Context, task: Task):
+    if task.transfer.vectors is not None:
+        width = task.transfer.vectors.shape[1]
+        return lambda seed: VectorHead(width, task.space, scale=width**-0.5, seed=seed)
+    vocabulary, table = _vocabulary(context, task)
+    known: dict[str, torch.Tensor] = {}
+
+    def build(seed: int) -> nn.Module:
+        return Words(
+            known,
+            vocabulary,
+            task.space,
+            # As long as the public vectors: no map from one length to another.
+            width=table.shape[1],
+            length=64,
+            pairs=task.pairs,
+            vectors=table,
+            dropout=0.2,
+            seed=seed,
+        )
+
+    return build
+
+
+def _vocabulary(context: Context, task: Task) -> tuple[Vocabulary, npt.NDArray[np.float32]]:
+    """Words that have a public vector and are in texts the server has."""
+    words, vectors = glove(context)
+    texts = [*task.own.train.inputs, *task.transfer.inputs]
+    seen = {token for text in texts for token in tokens(text)}
+    kept = tuple(word for word in words if word in seen)
+    vocabulary = Vocabulary(kept, buckets=256)
+    return vocabulary, vocabulary.vectors(words, vectors)
+
+
+def _noise(context: Context, task: Task, seed: int) -> Array | list[str]:
+    if task.transfer.vectors is not None:
+        return noise_vectors(NOISE, task.transfer.vectors.shape[1], unit=True, seed=seed)
+    vocabulary, _ = _vocabulary(context, task)
+    return noise(vocabulary, NOISE, WORDS, seed=seed, parts=1 + task.pairs)
+
+
+def choose(context: Context, name: str, fitting: tuple[int, float]) -> None:
+    """Print semantic distances of validation records for settings of one task.
+
+    Means over seeds 0 to 2 and over both losses, each with uniform weights and with confidence.
+    """
+    stops = (5, 10, 20)
+    rates = {True: (1e-3, 3e-3), False: (3e-3,)}
+    tables: dict[tuple[bool, float, int], list[list[float]]] = {}
+    for seed, balanced in itertools.product(range(3), rates):
+        found = asked(context, name, seed, Setting(balanced=balanced, fitting=fitting))
+        for rate in rates[balanced]:
+            setting = Setting(balanced, fitting, max(stops), rate)
+            row: dict[int, list[float]] = {stop: [] for stop in stops}
+            for loss, weights in itertools.product(LOSSES, "AE"):
+                kept = found.student(f"{loss}-{weights}", setting=setting, stops=stops)
+                for stop in stops:
+                    row[stop].append(found.scored(kept[stop], "validation")[ALL].distance)
+            for stop in stops:
+                key = (balanced, rate, stop)
+                tables.setdefault(key, []).append(row[stop])
+                context.say(f"seed {seed} {key}: {np.round(row[stop], 4).tolist()}")
+    for key, rows in sorted(tables.items(), key=lambda item: np.mean(item[1])):
+        print(name, key, f"{np.mean(rows):.4f}", np.mean(rows, axis=0).round(4).tolist())
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("task", choices=list(TASKS))
+    parser.add_argument("--data")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+
+    folder = Path(options.data or os.environ.get(DATA_VARIABLE) or DEFAULT_DATA)
+    choose(Context("choose", folder, False), options.task, SETTINGS[options.task].fitting)
