@@ -435,6 +435,7 @@ def test_one_input_left_over_does_not_break_batch_norm() -> None:
     [
         ({"start": model}, "model-kind"),
         ({"noise": 1.5}, "option-noise"),
+        ({"epsilon": 1e-5}, "option-epsilon"),
         ({"memory": False, "memory_size": 3}, "option-size"),
     ],
 )

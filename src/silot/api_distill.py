@@ -45,6 +45,10 @@ class Federation(Protocol):
         ...
 
 
+# Of the largest cost: below it, the entropic loss takes too many iterations.
+_LEAST_EPSILON = 2e-5
+
+
 def distill(
     global_model: nn.Module,
     teachers: Mapping[str, Any] | Sequence[Any] | Federation,
@@ -173,6 +177,12 @@ def distill(
     if not isinstance(labels, LabelSpace):
         raise InputError("labels are no LabelSpace(coordinates).", code="label-coordinates")
     check_options(loss, epsilon, epochs, rate, batch, seed)
+    if epsilon is not None and epsilon < _LEAST_EPSILON * labels.diameter:
+        raise InputError(
+            f"epsilon is {epsilon:g}, below {_LEAST_EPSILON:g} of the largest cost, where Sinkhorn "
+            "iterations do not end. Leave epsilon out: the loss is then exact transport.",
+            code="option-epsilon",
+        )
     if weights not in get_args(Weights):
         raise InputError(
             f"weights is {weights!r}; give one of {', '.join(get_args(Weights))}.",

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from torch import nn
 
 from ..distillation import LabelSpace
@@ -89,8 +88,10 @@ class Workshop:
                 for k, part in enumerate(parts_of(data, teacher.parts))
             ]
         known = None if data is None else len(data.inputs)
+        answers = [partial(module_predict, model) for model in models]
         return Teacher(
-            partial(mean_prediction, models),
+            # Several as a list: the teacher mends each on its own where one fails.
+            answers if len(answers) > 1 else answers[0],
             size=teacher.size or known,
             labels=self.space.names,
             # The caller owns the data: without rules of its own everything is allowed.
@@ -173,11 +174,6 @@ class Workshop:
         if place is not None:
             save(place, "model", mark, {}, parameters_of(module))
         return module
-
-
-def mean_prediction(models: Sequence[nn.Module], inputs: Inputs) -> npt.NDArray[np.float64]:
-    """Mean probabilities of several models."""
-    return np.mean([module_predict(model, inputs) for model in models], axis=0)
 
 
 def parts_of(data: Records, count: int) -> list[Records]:
