@@ -1,12 +1,30 @@
-"""Files that are written whole or not at all."""
+"""Files: written whole or not at all, and what reading a damaged archive raises."""
 
 from __future__ import annotations
 
 import os
 import tempfile
+import zipfile
+import zlib
 from pathlib import Path
 
 from .errors import FileError
+
+# What numpy's reader raises on files that are damaged, encrypted, or claim absurd sizes;
+# NotImplementedError is zipfile's, for a compression or a version it does not know.
+DAMAGED_ARCHIVE = (
+    OSError,
+    ValueError,
+    EOFError,
+    zipfile.BadZipFile,
+    zlib.error,
+    NotImplementedError,
+    RuntimeError,
+    AttributeError,
+    TypeError,
+    KeyError,
+    MemoryError,
+)
 
 
 def write_whole(path: Path, data: bytes, *, private: bool = False) -> None:

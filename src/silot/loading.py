@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import zipfile
-import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,24 +13,10 @@ import numpy.typing as npt
 import polars as pl
 
 from .errors import FileError, InputError, SilotError
+from .files import DAMAGED_ARCHIVE
 from .measure import Measure
 
 _TABLES = (".csv", ".csv.gz", ".parquet")
-# What numpy's reader raises on files that are damaged, encrypted, or claim absurd sizes;
-# NotImplementedError is zipfile's, for a compression or a version it does not know.
-_DAMAGED = (
-    OSError,
-    ValueError,
-    EOFError,
-    zipfile.BadZipFile,
-    zlib.error,
-    NotImplementedError,
-    RuntimeError,
-    AttributeError,
-    TypeError,
-    KeyError,
-    MemoryError,
-)
 # Fields of a table that mean "missing".
 _MISSING = ("", "NA", "N/A", "NaN", "nan", "NULL", "null")
 
@@ -214,7 +198,7 @@ def _arrays(file: Path) -> dict[str, npt.NDArray[Any]]:
             archive = np.load(handle, allow_pickle=False)
             # A single array saved under this name is no archive: it has no X.
             arrays = dict(archive.items()) if isinstance(archive, np.lib.npyio.NpzFile) else {}
-    except _DAMAGED as error:
+    except DAMAGED_ARCHIVE as error:
         raise FileError(
             f"{file.name} cannot be read as .npz ({type(error).__name__}). Write it with "
             "numpy.savez(path, X=..., y=..., w=...), without object arrays.",

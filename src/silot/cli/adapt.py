@@ -235,17 +235,14 @@ def _save_models(found: Adaptation, path: Path) -> None:
 def _factors(found: Adaptation) -> Array | None:
     """What the class probabilities of every link's model are multiplied by, (N, N, C)."""
     plan = found.plan
-    told = {
-        j: found.models[name].factors  # type: ignore[attr-defined]
-        for j, name in enumerate(plan.names)
-        if getattr(found.models.get(name), "factors", None) is not None
-    }
-    if not told:
-        return None
     factors = np.ones((*plan.alpha.shape, len(found.classes)))
-    for j, rows in told.items():
-        factors[plan.alpha[:, j] > 0, j] = rows
-    return factors
+    adjusted = False
+    for j, name in enumerate(plan.names):
+        model = found.models.get(name)
+        if model is not None and model.factors is not None:
+            factors[plan.alpha[:, j] > 0, j] = model.factors
+            adjusted = True
+    return factors if adjusted else None
 
 
 def _densities(found: Adaptation) -> dict[str, Array]:
@@ -254,14 +251,13 @@ def _densities(found: Adaptation) -> dict[str, Array]:
     laws: dict[str, Array] = {}
     for j, target in enumerate(plan.names):
         model = found.models.get(target)
-        rows = getattr(model, "densities", None)
-        if rows is not None:
+        if model is not None and model.densities is not None:
             senders = [plan.names[i] for i in np.flatnonzero(plan.alpha[:, j] > 0)]
-            laws.update(zip(senders, rows, strict=True))
+            laws.update(zip(senders, model.densities, strict=True))
     return laws
 
 
 def _law(found: Adaptation) -> str:
     """Description of the densities, as JSON."""
-    laws = (getattr(model, "density", None) for model in found.models.values())
-    return jsonlib.dumps(next(asdict(law) for law in laws if law is not None), sort_keys=True)
+    laws = [model.density for model in found.models.values() if model.density is not None]
+    return jsonlib.dumps(asdict(laws[0]), sort_keys=True)

@@ -149,7 +149,7 @@ class Labels(_Strict):
         if self.coordinates is not None:
             return LabelSpace(self.coordinates, self.names, self.metric, self.title)
         if self.preset is not None:
-            known = LabelSpace.preset(self.preset)  # type: ignore[arg-type]
+            known = LabelSpace.preset(self.preset)
             names = self.names or known.names
             title = self.title or known.title
             return LabelSpace(known.coordinates, names, self.metric, title)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import zipfile
-import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import FileError, MismatchError
-from ..files import write_whole
+from ..files import DAMAGED_ARCHIVE, write_whole
 
 _VERSION = 1
 _META = "meta"
@@ -116,8 +114,7 @@ def load(
         meta = json.loads(arrays.pop(_META).tobytes().decode())
         fits = meta["version"] == _VERSION and meta["kind"] == kind and meta["mark"] == mark
         values = dict(meta["values"])
-    except (OSError, EOFError, ValueError, KeyError, TypeError, zipfile.BadZipFile, zlib.error,
-            NotImplementedError, RuntimeError) as error:  # fmt: skip
+    except DAMAGED_ARCHIVE as error:
         raise FileError(
             f"{path} is no checkpoint, or is damaged ({type(error).__name__}). Remove it to begin "
             "anew.",

@@ -13,7 +13,6 @@ from ..errors import InputError, MismatchError
 
 Array = npt.NDArray[np.float64]
 Metric = Literal["euclidean", "cityblock"]
-Preset = Literal["sentiment-5", "emotion", "nli"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +93,7 @@ class LabelSpace:
         object.__setattr__(self, "_cost", cost)
 
     @classmethod
-    def preset(cls, name: Preset) -> LabelSpace:
+    def preset(cls, name: str) -> LabelSpace:
         """One of the paper's label spaces (section 6).
 
         Parameters

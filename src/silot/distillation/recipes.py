@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import zipfile
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,7 +13,7 @@ import numpy as np
 import torch
 
 from ..errors import FileError, InputError, MismatchError
-from ..files import write_whole
+from ..files import DAMAGED_ARCHIVE, write_whole
 from .labels import LabelSpace
 from .models import BagOfWords, Transformer, VectorHead, pretrained
 from .parameters import load_parameters, parameters_of
@@ -233,8 +231,7 @@ def _arrays(file: Path) -> dict[str, Any]:
             return {name: found[name] for name in found.files}
     except FileNotFoundError:
         raise FileError(f"{file} does not exist. Check the path.", code="file-missing") from None
-    except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile, zlib.error,
-            NotImplementedError, RuntimeError) as error:  # fmt: skip
+    except DAMAGED_ARCHIVE as error:
         raise FileError(
             f"{file.name} cannot be read as .npz ({type(error).__name__}).", code="file-unreadable"
         ) from None

@@ -9,6 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
+from matplotlib.ticker import MaxNLocator
 
 from ..distillation.labels import LabelSpace
 from ..distillation.scores import ClassScores, Scores
@@ -46,7 +47,7 @@ def loss_figure(losses: Array, by_teacher: Array, teachers: Sequence[str], resum
         if 0 < resumed < len(losses):
             axes.axvline(resumed + 0.5, color=GREY, linestyle=":", linewidth=1.0)
         axes.set_ylim(bottom=0.0)
-        axes.xaxis.get_major_locator().set_params(integer=True)  # type: ignore[attr-defined]
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.set_xlabel("epoch")
         axes.set_ylabel("mean loss of an input")
         if shown:

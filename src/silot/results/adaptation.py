@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,17 +17,9 @@ _RECORDS = ("direct", "fedwad", "trianglewad")
 
 if TYPE_CHECKING:
     from ..adaptation.costs import LinkCosts
-    from ..learning import ModelSpec
+    from ..learning import Combination, ModelSpec
     from .divergences import Divergences
     from .links import LinkPlan
-
-
-class Model(Protocol):
-    """Something that predicts."""
-
-    def probabilities(self, points: npt.ArrayLike) -> Array:
-        """Probability of every class for every record, (n, C)."""
-        ...
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -95,7 +87,7 @@ class Adaptation(Billed):
     unlabelled: Mapping[str, int]
     errors: Mapping[str, float]
     shares: Array | None = field(default=None, repr=False)
-    models: Mapping[str, Model] = field(repr=False)
+    models: Mapping[str, Combination] = field(repr=False)
     spec: ModelSpec
     parameters: Mapping[str, Array] = field(repr=False)
     rule: str
