@@ -161,6 +161,7 @@ def distill(
     Examples
     --------
     >>> import torch
+    >>> _ = torch.manual_seed(0)
     >>> x = np.random.default_rng(0).normal(size=(200, 1))
     >>> def north(inputs):
     ...     return np.eye(3)[np.digitize(inputs[:, 0], [-0.5, 0.5])]

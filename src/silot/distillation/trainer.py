@@ -147,7 +147,7 @@ def train(
 
     Examples
     --------
-    >>> rng = np.random.default_rng(0)
+    >>> rng, _ = np.random.default_rng(0), torch.manual_seed(0)
     >>> x = rng.normal(size=(64, 2))
     >>> taught = np.stack([np.eye(3)[np.digitize(x[:, 0], [-0.5, 0.5])]])
     >>> space = LabelSpace([-1.0, 0.0, 1.0])
