@@ -157,7 +157,7 @@ def test_a_device_that_dies_is_named_and_the_others_go_on(method: str, answers: 
     assert found.names == NAMES
     assert found.values.shape == (4, 4)
     assert "dead (holder-raised)" in found.status
-    assert "4711" not in found.to_json()
+    assert "patient" not in found.to_json()
     assert found.values[3, :3].min() > found.values[:3, :3].max()
 
 

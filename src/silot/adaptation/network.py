@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, Self, get_args
 
 import numpy as np
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from ..errors import FileError, InputError, MismatchError, SilotError
+from ..documents import complaint, read_fields
+from ..errors import InputError, MismatchError, SilotError
 from ._matrix import Rows, as_rows, check_pairs
 from .costs import Array, LinkCosts
 
@@ -35,23 +34,14 @@ class _Checked(BaseModel):
 
 
 def _translated(error: ValidationError, fields: Mapping[str, Any]) -> InputError:
-    found = error.errors(include_url=False, include_input=False, include_context=False)
-    # A misspelt field is missing and unknown: the second tells more.
-    first = next((each for each in found if each["type"] == "extra_forbidden"), found[0])
+    found = complaint(error, fields)
     name = fields.get("name")
     whose = f"device {name!r}, " if isinstance(name, str) and len(name) < 80 else ""
-    # Where a field may be of several types, pydantic names the type too.
-    place = [str(part)[:40] for part in first["loc"][:3] if "[" not in str(part)]
-    where = whose + ".".join(place)
-    if first["type"] == "extra_forbidden":
-        return InputError(
-            f"{where}: there is no such field. Check its spelling, or leave it out.",
-            code="network-unknown-field",
-        )
-    if first["type"] == "missing" and len(first["loc"]) == 1:
-        return InputError(f"{where}: it is missing.", code="network-missing-field")
-    message = first["msg"][:200].replace("valid tuple", "list")
-    return InputError(f"{where}: {message}.", code="network-field")
+    code = {"unknown": "network-unknown-field", "missing": "network-missing-field"}
+    return InputError(
+        f"{whose}{'.'.join(found.place)}: {found.message}",
+        code=code.get(found.kind, "network-field"),
+    )
 
 
 class Device(_Checked):
@@ -248,7 +238,7 @@ class Network(_Checked):
         ('north', 'south')
         """
         file = Path(path)
-        fields = _read(file)
+        fields = read_fields(file)
         try:
             return cls(**fields)
         except SilotError as error:
@@ -342,31 +332,6 @@ def _names(devices: Any) -> tuple[str, ...] | None:
         if isinstance(device, Device | Mapping)
     ]
     return tuple(map(str, found)) if len(found) == len(devices) else None
-
-
-def _read(file: Path) -> dict[str, Any]:
-    kind = file.suffix.lower()
-    if kind not in (".json", ".yml", ".yaml"):
-        raise FileError(
-            f"{file.name} is of no kind a network is read from. Give .json, .yml or .yaml.",
-            code="file-kind",
-        )
-    try:
-        text = file.read_text(encoding="utf-8")
-        body: Any = json.loads(text) if kind == ".json" else yaml.safe_load(text)
-    except FileNotFoundError:
-        raise FileError(f"{file} does not exist. Check the path.", code="file-missing") from None
-    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
-        raise FileError(
-            f"{file.name} cannot be read as {kind[1:]} ({type(error).__name__}).",
-            code="file-unreadable",
-        ) from None
-    if not isinstance(body, dict) or not all(isinstance(key, str) for key in body):
-        raise FileError(
-            f"{file.name} is no mapping of fields. It needs devices and divergence.",
-            code="file-unreadable",
-        )
-    return body
 
 
 CONSTANTS: tuple[str, ...] = get_args(Constants)

@@ -9,10 +9,10 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
-import yaml
 
 from ..adaptation._matrix import as_rows
 from ..api_adapt import adapt
+from ..documents import read_fields
 from ..errors import FileError, InputError, SilotError
 from ..measure import Measure
 from ..results.adaptation import Adaptation
@@ -115,7 +115,7 @@ def evaluation_files(
 
 def energy_numbers(path: Path, names: Sequence[str]) -> dict[str, Any]:
     """Options of ``adapt`` about energy, from a file."""
-    body = _mapping(path)
+    body = read_fields(path)
     strange = sorted(set(body) - set(_FIELDS))
     if strange:
         raise InputError(
@@ -164,21 +164,6 @@ def _rates(path: Path, value: Any, names: Sequence[str]) -> Any:
             f"{path.name}, rates_mbit: numbers are needed.", code="network-field"
         ) from None
     return rates
-
-
-def _mapping(path: Path) -> dict[str, Any]:
-    try:
-        body: Any = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise FileError(f"{path} does not exist. Check the path.", code="file-missing") from None
-    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
-        raise FileError(
-            f"{path.name} cannot be read as YAML or JSON ({type(error).__name__}).",
-            code="file-unreadable",
-        ) from None
-    if not isinstance(body, dict) or not all(isinstance(key, str) for key in body):
-        raise FileError(f"{path.name} is no mapping of fields.", code="file-unreadable")
-    return body
 
 
 def _marker(loaded: Mapping[str, Measure]) -> str:

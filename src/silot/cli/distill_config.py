@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictInt, ValidationError
 
 from ..distillation import LabelSpace
-from ..errors import FileError, InputError, SilotError
+from ..documents import complaint, read_fields
+from ..errors import InputError, SilotError
 from ..federation.policy import Policy
-
-_KINDS = (".json", ".yml", ".yaml")
 
 
 class _Strict(BaseModel):
@@ -196,7 +193,7 @@ class Config(Columns):
     @classmethod
     def load(cls, path: Path) -> Config:
         """Read a file, or raise an error that names the field."""
-        body = _mapping(path)
+        body = read_fields(path)
         try:
             found = cls(**body)
         except ValidationError as error:
@@ -268,71 +265,10 @@ def field(path: Path, place: str) -> Iterator[None]:
         raise type(error)(message, code=error.code) from None
 
 
-class _Once(yaml.SafeLoader):
-    """Refuses a field that is given twice: YAML would keep the last, and say nothing."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        keys = [self.construct_object(key, deep=True) for key, _ in node.value]
-        doubled = [key for key in keys if isinstance(key, str) and keys.count(key) > 1]
-        if doubled:
-            raise yaml.constructor.ConstructorError(
-                None, None, "a field is given twice", node.start_mark
-            )
-        return super().construct_mapping(node, deep)
-
-
-def _mapping(path: Path) -> dict[str, Any]:
-    kind = path.suffix.lower()
-    if kind not in _KINDS:
-        raise FileError(
-            f"{path.name} is of no kind this is read from. Give .yml, .yaml or .json.",
-            code="file-kind",
-        )
-    try:
-        text = path.read_text(encoding="utf-8")
-        body: Any = json.loads(text) if kind == ".json" else yaml.load(text, _Once)
-    except FileNotFoundError:
-        raise FileError(f"{path} does not exist. Check the path.", code="file-missing") from None
-    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
-        where = getattr(error, "problem_mark", None)
-        line = "" if where is None else f", line {where.line + 1}"
-        raise FileError(
-            f"{path.name} cannot be read as {kind[1:]} ({type(error).__name__}{line}).",
-            code="file-unreadable",
-        ) from None
-    if not isinstance(body, dict) or not all(isinstance(key, str) for key in body):
-        raise FileError(f"{path.name} is no mapping of fields.", code="file-unreadable")
-    return body
-
-
 def _translated(path: Path, body: Mapping[str, Any], error: ValidationError) -> InputError:
-    found = error.errors(include_url=False, include_input=False, include_context=False)
-    # A misspelt field is missing and unknown: the second tells more.
-    first = next((each for each in found if each["type"] == "extra_forbidden"), found[0])
-    where = f"{path.name}, {_place(body, first['loc'], first['type'])}"
-    if first["type"] == "extra_forbidden":
-        return InputError(
-            f"{where}: there is no such field. Check its spelling, or leave it out.",
-            code="distill-unknown-field",
-        )
-    if first["type"] == "missing":
-        return InputError(f"{where}: it is missing.", code="distill-missing-field")
-    message = first["msg"][:200].replace("valid tuple", "list").replace("valid dict", "mapping")
-    return InputError(f"{where}: {message}.", code="distill-field")
-
-
-def _place(body: Any, location: tuple[int | str, ...], kind: str) -> str:
-    """Where in the file; pydantic also names types, which are in no file."""
-    parts: list[str] = []
-    for depth, part in enumerate(location):
-        known = part in body if isinstance(body, Mapping) else _within(body, part)
-        if known:
-            body = body[part]
-        elif not (kind == "missing" and depth == len(location) - 1):
-            continue
-        parts.append(str(part)[:40])
-    return ".".join(parts) or "the file"
-
-
-def _within(body: Any, part: int | str) -> bool:
-    return isinstance(body, list) and isinstance(part, int) and part < len(body)
+    found = complaint(error, body)
+    code = {"unknown": "distill-unknown-field", "missing": "distill-missing-field"}
+    return InputError(
+        f"{path.name}, {'.'.join(found.place) or 'the file'}: {found.message}",
+        code=code.get(found.kind, "distill-field"),
+    )

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
+from ..documents import complaint, read_fields
 from ..errors import FileError, InputError
 from .options import ROLES, Role
 
@@ -54,26 +53,17 @@ class Peers(BaseModel):
         Raises
         ------
         FileError
-            The file is missing (code ``"file-missing"``) or is none (``"peers-invalid"``).
+            As ``read_fields``; code ``"peers-invalid"`` where a field is missing or wrong.
         """
         file = Path(path)
+        body = read_fields(file)
         try:
-            body: Any = yaml.safe_load(file.read_text())
-        except FileNotFoundError:
-            raise FileError(f"{file} does not exist.", code="file-missing") from None
-        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-            raise FileError(
-                f"{file} cannot be read as YAML ({type(error).__name__}).", code="peers-invalid"
-            ) from None
-        try:
-            given = dict(body) if isinstance(body, dict) else {}
-            return cls.model_validate({**given, "folder": file.resolve().parent})
+            return cls(**{**body, "folder": file.resolve().parent})
         except ValidationError as error:
-            first = error.errors()[0]
-            place = ".".join(map(str, first["loc"])) or "the file"
+            found = complaint(error, body)
             raise FileError(
-                f"{file}, {place}: {first['msg']}. It needs a, b (and third) as host:port, and "
-                "tls with ca, certificate and key.",
+                f"{file.name}, {'.'.join(found.place)}: {found.message} It needs a, b (and third) "
+                "as host:port, and tls with ca, certificate and key.",
                 code="peers-invalid",
             ) from None
 
