@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,12 +12,8 @@ import numpy.typing as npt
 import polars as pl
 
 from .errors import FileError, InputError, SilotError
-from .files import DAMAGED_ARCHIVE
 from .measure import Measure
-
-_TABLES = (".csv", ".csv.gz", ".parquet")
-# Fields of a table that mean "missing".
-_MISSING = ("", "NA", "N/A", "NaN", "nan", "NULL", "null")
+from .tables import is_number, known_file, numbers, read_arrays, read_table, type_name
 
 
 def load_measure(
@@ -63,7 +58,7 @@ def load_measure(
     >>> load_measure(name)
     Measure(3 records, 3 features, 2 classes)
     """
-    file, kind = _known(path)
+    file, kind = known_file(path)
     try:
         if kind == ".npz":
             if label_column or weight_column or columns:
@@ -73,31 +68,13 @@ def load_measure(
                     code="file-columns",
                 )
             return _from_npz(file)
-        table = _read_table(file, kind)
+        table = read_table(file, kind)
         return _from_table(file, table, label_column, weight_column, columns, missing_label)
     except SilotError as error:
         # The cure reads better with the file it is about.
         if file.name in error.message:
             raise
         raise type(error)(f"{file.name}: {error.message}", code=error.code) from None
-
-
-def _known(path: str | Path) -> tuple[Path, str]:
-    """A file that is there, holds something and has a kind, which is its ending."""
-    file = Path(path)
-    if not os.path.isfile(file):  # noqa: PTH113 - unlike Path, no error for an overlong name
-        raise FileError(
-            f"{file} does not exist or is no file. Check the path.", code="file-missing"
-        )
-    kind = next((end for end in (".npz", *_TABLES) if file.name.lower().endswith(end)), None)
-    if kind is None:
-        raise FileError(
-            f"{file.name} is of no kind silot reads. Give .npz, .csv, .csv.gz or .parquet.",
-            code="file-kind",
-        )
-    if file.stat().st_size == 0:
-        raise FileError(f"{file.name} is empty (0 bytes).", code="file-empty")
-    return file, kind
 
 
 def load_images(path: str | Path, shape: tuple[int, ...] | None = None) -> npt.NDArray[Any] | None:
@@ -136,7 +113,7 @@ def load_images(path: str | Path, shape: tuple[int, ...] | None = None) -> npt.N
                 f"{file.name} is a table; images come from .npz.", code="report-images"
             )
         return None
-    points = _arrays(file)["X"]
+    points = read_arrays(file)["X"]
     if shape is not None:
         if len(shape) not in (2, 3) or points.size != len(points) * int(np.prod(shape)):
             raise InputError(
@@ -169,7 +146,7 @@ def column_names(path: str | Path) -> list[str]:
     >>> column_names(name)
     ['age', 'dose']
     """
-    file, kind = _known(path)
+    file, kind = known_file(path)
     if kind == ".npz":
         return []
     try:
@@ -184,47 +161,11 @@ def column_names(path: str | Path) -> list[str]:
 
 
 def _from_npz(file: Path) -> Measure:
-    arrays = _arrays(file)
+    arrays = read_arrays(file)
     points = arrays["X"]
     if points.ndim > 2:
         points = points.reshape(len(points), int(np.prod(points.shape[1:])))
     return Measure(points, arrays.get("w"), arrays.get("y"))
-
-
-def _arrays(file: Path) -> dict[str, npt.NDArray[Any]]:
-    try:
-        # Opened here, for numpy leaves a file open that turns out to be no archive.
-        with file.open("rb") as handle:
-            archive = np.load(handle, allow_pickle=False)
-            # A single array saved under this name is no archive: it has no X.
-            arrays = dict(archive.items()) if isinstance(archive, np.lib.npyio.NpzFile) else {}
-    except DAMAGED_ARCHIVE as error:
-        raise FileError(
-            f"{file.name} cannot be read as .npz ({type(error).__name__}). Write it with "
-            "numpy.savez(path, X=..., y=..., w=...), without object arrays.",
-            code="file-unreadable",
-        ) from None
-    if "X" not in arrays:
-        found = ", ".join(sorted(arrays)) or "nothing"
-        raise FileError(
-            f"{file.name} holds {found}; an array named X is needed (and y, w if any).",
-            code="file-columns",
-        )
-    return arrays
-
-
-def _read_table(file: Path, kind: str) -> pl.DataFrame:
-    try:
-        if kind == ".parquet":
-            return pl.read_parquet(file, glob=False)
-        # Types are inferred from every row, not from the first hundred.
-        return pl.read_csv(file, infer_schema_length=None, null_values=list(_MISSING), glob=False)
-    except (pl.exceptions.PolarsError, OSError) as error:
-        raise FileError(
-            f"{file.name} cannot be read as {kind} ({type(error).__name__}). It needs a header "
-            "line and no line with more fields than that.",
-            code="file-unreadable",
-        ) from None
 
 
 def _from_table(
@@ -267,15 +208,15 @@ def _from_table(
         raise InputError("no feature column is left.", code="measure-empty")
     if table.height == 0:
         raise InputError("the table has a header and no record.", code="measure-empty")
-    text = [name for name in features if not _is_number(table[name])]
+    text = [name for name in features if not is_number(table[name])]
     if text:
         raise InputError(
-            f"column {text[0]!r} is not numeric ({_kind(table[text[0]])}). Encode it as numbers, "
-            "name it as the label column, or select other columns; not numeric: "
+            f"column {text[0]!r} is not numeric ({type_name(table[text[0]])}). Encode it as "
+            "numbers, name it as the label column, or select other columns; not numeric: "
             f"{_listing(text)}.",
             code="measure-dtype",
         )
-    points = np.column_stack([_numbers(table[name]) for name in features])
+    points = np.column_stack([numbers(table[name]) for name in features])
     weights = None if weight_column is None else _weights(table[weight_column])
     labels = None
     if label_column is not None:
@@ -294,29 +235,13 @@ def _from_table(
     return Measure(points, weights, labels)
 
 
-def _is_number(column: pl.Series) -> bool:
-    # A column of missing values only has no type of its own; its NaN are reported as such.
-    kind = column.dtype
-    return kind.is_numeric() or kind == pl.Boolean or column.null_count() == len(column)
-
-
-def _kind(column: pl.Series) -> str:
-    # Without what stands in brackets: the categories of a column are values of the data.
-    return str(column.dtype).split("(")[0]
-
-
-def _numbers(column: pl.Series) -> npt.NDArray[np.float64]:
-    # Missing fields become NaN, which Measure reports with their place.
-    return column.cast(pl.Float64).fill_null(float("nan")).to_numpy()
-
-
 def _weights(column: pl.Series) -> npt.NDArray[np.float64]:
-    if not _is_number(column):
+    if not is_number(column):
         raise InputError(
-            f"weight column {column.name!r} is not numeric ({_kind(column)}).",
+            f"weight column {column.name!r} is not numeric ({type_name(column)}).",
             code="weights-dtype",
         )
-    return _numbers(column)
+    return numbers(column)
 
 
 def _listing(names: Sequence[str]) -> str:

@@ -584,3 +584,24 @@ def test_questions_of_the_wrong_type_are_refused_by_the_codec() -> None:
     }  # fmt: skip
     message = encode(Message("question", "predict", plain, arrays))  # type: ignore[arg-type]
     assert code(decode_reply(Teacher(soft).reply(message))) == "question-fields"
+
+
+@pytest.mark.parametrize(
+    ("question", "allowed"),
+    [
+        (predict(decimals=2), True),
+        (predict(decimals=0), True),
+        (predict(decimals=3), False),
+        (predict(), False),
+        (predict(decimals=2, temperature=0.5), False),
+        (PredictNoise(labels=4, vectors=X, decimals=2), True),
+        (PredictNoise(labels=4, vectors=X), False),
+        (DescribeTeacher(), True),
+    ],
+)
+def test_an_owner_may_want_predictions_rounded(question: Question, allowed: bool) -> None:
+    teacher = Teacher(Counting(), policy=Policy(prediction_decimals=2))
+    answer = asked(teacher, question)
+    assert isinstance(answer, Answer) is allowed
+    if isinstance(answer, Failure):
+        assert (answer.code, answer.kind) == ("policy-decimals", "refused")

@@ -14,6 +14,7 @@ from scipy.stats import spearmanr
 import silot
 from silot import Holder, LocalFederation, Measure, Own, Policy
 from silot.errors import HolderError, InputError, MismatchError, RefusedError
+from silot.federation.answer import Answer, decode_reply, encode_reply
 from silot.federation.question import decode_question
 from silot.privacy import Ledger, mu_of
 from silot.protocols import sketch, sketches
@@ -338,3 +339,22 @@ def test_a_ledger_is_never_found_by_a_name_that_is_no_holders_own(
     with pytest.raises(silot.errors.InputError) as caught:
         silot.distance(x, x, method="sketch", public=x[:400], ledgers=tmp_path)
     assert caught.value.code == "option-ledgers"
+
+
+class Odd(Holder):
+    """A holder whose released vector is too long for the question."""
+
+    def reply(self, message: bytes, asker: str = "coordinator") -> bytes:
+        found = decode_reply(super().reply(message, asker))
+        assert isinstance(found, Answer)
+        return encode_reply(
+            Answer({name: np.tile(told, 2) for name, told in found.arrays.items()}, found.scalars)
+        )
+
+
+@pytest.mark.parametrize("size", [None, 2000])
+def test_a_holder_whose_sketch_is_none_is_named(size: int | None) -> None:
+    parties = holders() | {"odd": Odd(DATA["h0"], Policy(privacy_epsilon=1.0), Ledger(None))}
+    with pytest.raises(HolderError, match="'odd'") as caught:
+        LocalFederation(parties).run(sketches(list(parties), public=PUBLIC, size=size))
+    assert caught.value.code == "answer-malformed"

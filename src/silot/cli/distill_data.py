@@ -15,12 +15,11 @@ from ..distillation.labels import codes_of
 from ..distillation.text import PAIR
 from ..errors import FileError, InputError, MismatchError, SilotError
 from ..federation.predictions import Inputs, inputs_of
-from ..loading import _arrays, _is_number, _kind, _numbers, _read_table
+from ..tables import is_number, known_file, numbers, read_arrays, read_table, type_name
 from .distill_config import Columns, FileSource
 
 Codes = npt.NDArray[np.int64]
 
-_TABLES = (".csv", ".csv.gz", ".parquet")
 _INPUT_COLUMNS = ("text_column", "premise_column", "hypothesis_column", "feature_columns")
 
 
@@ -60,20 +59,8 @@ def read(
     like: Records | None = None,
 ) -> Records:
     """Read a file; with ``space`` its labels too. ``like`` says what the inputs have to be."""
-    file = folder / source.file
     columns = _columns(source, defaults)
-    if not file.is_file():
-        raise FileError(
-            f"{file} does not exist or is no file. Check the path.", code="file-missing"
-        )
-    if file.stat().st_size == 0:
-        raise FileError(f"{file.name} is empty (0 bytes).", code="file-empty")
-    kind = next((end for end in (".npz", *_TABLES) if file.name.lower().endswith(end)), None)
-    if kind is None:
-        raise FileError(
-            f"{file.name} is of no kind silot reads. Give .npz, .csv, .csv.gz or .parquet.",
-            code="file-kind",
-        )
+    file, kind = known_file(folder / source.file)
     try:
         if kind == ".npz":
             found = _from_npz(file, space)
@@ -110,7 +97,7 @@ def _columns(source: FileSource, defaults: Columns) -> Columns:
 
 
 def _from_npz(file: Path, space: LabelSpace | None) -> Records:
-    arrays = _arrays(file)
+    arrays = read_arrays(file)
     points = arrays["X"]
     if points.dtype.kind == "U":
         inputs = inputs_of([_plain(str(text)) for text in points.ravel()])
@@ -138,7 +125,7 @@ def _from_table(
     if columns.premise_column and columns.hypothesis_column:
         texts = [columns.premise_column, columns.hypothesis_column]
     label = columns.label_column
-    table = _texts_table(file, kind) if texts else _read_table(file, kind)
+    table = read_table(file, kind, as_text=bool(texts))
     if table.height == 0:
         raise InputError("the table has a header and no record.", code="measure-empty")
     if space is not None and label is None:
@@ -160,20 +147,6 @@ def _from_table(
             )
         codes = codes_of(table[label].to_list(), space)
     return Records(inputs, codes, features, label in table.columns)
-
-
-def _texts_table(file: Path, kind: str) -> pl.DataFrame:
-    """A table whose fields stay as they are written: a text may be "NA", or a number."""
-    if kind == ".parquet":
-        return _read_table(file, kind)
-    try:
-        return pl.read_csv(file, infer_schema=False, glob=False)
-    except (pl.exceptions.PolarsError, OSError) as error:
-        raise FileError(
-            f"{file.name} cannot be read as {kind} ({type(error).__name__}). It needs a header "
-            "line and no line with more fields than that.",
-            code="file-unreadable",
-        ) from None
 
 
 def _present(table: pl.DataFrame, wanted: Sequence[str]) -> None:
@@ -224,10 +197,10 @@ def _features(
             chosen = like.features
     if not chosen:
         raise InputError("no feature column is left.", code="measure-empty")
-    text = [name for name in chosen if not _is_number(table[name])]
+    text = [name for name in chosen if not is_number(table[name])]
     if text:
         raise InputError(
-            f"column {text[0]!r} is not numeric ({_kind(table[text[0]])}). Name it as the "
+            f"column {text[0]!r} is not numeric ({type_name(table[text[0]])}). Name it as the "
             "text_column or the label_column, or choose feature_columns.",
             code="measure-dtype",
         )
@@ -235,7 +208,7 @@ def _features(
 
 
 def _vectors(table: pl.DataFrame, names: Sequence[str]) -> Inputs:
-    return inputs_of(np.column_stack([_numbers(table[name]) for name in names]))
+    return inputs_of(np.column_stack([numbers(table[name]) for name in names]))
 
 
 def _same(inputs: Inputs, others: Inputs | None) -> None:

@@ -8,13 +8,13 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import InputError, MismatchError
+from .labels import improper
 
 Array = npt.NDArray[np.float64]
 Weights = Literal["confidence", "uniform", "size", "uniform-distance"]
 
 # What a row of probabilities may be off by.
 _ROUNDING = 1e-9
-_SUM = 1e-6
 
 
 def teacher_weights(
@@ -123,8 +123,7 @@ def _needed(
 
 
 def _check(probabilities: Array, name: str) -> None:
-    rows = probabilities.sum(axis=-1)
-    bad = ~(np.abs(rows - 1.0) <= _SUM) | ~(probabilities >= -_SUM).all(axis=-1)
+    bad = improper(probabilities)
     if bad.any():
         raise InputError(
             f"{name} are not probabilities: {int(bad.sum())} of {bad.size} rows have an entry "

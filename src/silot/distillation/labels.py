@@ -316,6 +316,13 @@ def _number(label: Any, size: float) -> int:
     return int(value) if value.is_integer() and 0 <= value < size else -1
 
 
+def improper(probabilities: Array, tolerance: float = 1e-6) -> npt.NDArray[np.bool_]:
+    """Which rows of (..., L) numbers are no probabilities, up to ``tolerance``; NaN never are."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        off = np.abs(probabilities.sum(axis=-1) - 1.0)
+    return ~((off <= tolerance) & (probabilities >= -tolerance).all(axis=-1))
+
+
 _PRESETS: dict[str, tuple[str, dict[str, Sequence[float]]]] = {
     "sentiment-5": (
         "sentiment",

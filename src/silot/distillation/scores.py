@@ -9,16 +9,13 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import InputError, MismatchError
-from .labels import LabelSpace
+from .labels import LabelSpace, improper
 
 Array = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.int64]
 
 LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
 """Levels of the quantiles in ``ClassScores``: whiskers, box and median of a box plot."""
-
-# What a row of probabilities may be off by.
-_SUM = 1e-6
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -206,8 +203,7 @@ def _checked(
         raise InputError(
             f"labels must be whole numbers from 0 to {space.size - 1}.", code="scores-codes"
         )
-    rows = given.sum(axis=1)
-    if not ((np.abs(rows - 1.0) <= _SUM) & (given >= -_SUM).all(axis=1)).all():
+    if improper(given).any():
         raise InputError(
             "predictions are not probabilities: an entry is not finite or negative, or a row does "
             "not sum to 1.",

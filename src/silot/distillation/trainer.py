@@ -17,7 +17,7 @@ from ..errors import FileError, InputError, MismatchError, SolverError
 from ..transport._check import real, whole
 from . import checkpoint as files
 from ._batches import Inputs, batch_of, batches_of, count_of, device_of, seeded
-from .labels import LabelSpace
+from .labels import LabelSpace, improper
 from .losses import entropy_loss, sinkhorn_loss
 from .parameters import load_parameters, parameters_of
 
@@ -268,8 +268,7 @@ def _checked(
             f"weights of shape {shares.shape} arrived; {taught.shape[:2]} is needed.",
             code="weights-shape",
         )
-    fine = np.isfinite(taught).all() and (taught >= 0).all()
-    if not fine or (np.abs(taught.sum(axis=2) - 1) > 1e-6).any():
+    if improper(taught).any():
         raise InputError("the predictions are no probabilities.", code="prediction-simplex")
     fine = np.isfinite(shares).all() and (shares >= 0).all()
     if not fine or (np.abs(shares.sum(axis=0) - 1) > 1e-6).any():

@@ -85,6 +85,9 @@ class Policy(BaseModel):
         Seed of the one public reference whose cell means may be told below level ``"record"``.
     cell_records
         Fewest records an atom of those cell means must stand for.
+    prediction_decimals
+        Most digits after the point of what a model predicts; ``None`` for any number. Where it
+        is given, predictions are told at temperature 1 alone: another one shows other digits.
     privacy_epsilon, privacy_delta
         Budget of all differentially private releases together; ``None`` allows none.
 
@@ -108,6 +111,7 @@ class Policy(BaseModel):
     one_size: bool = True
     reference_seed: int = Field(default=0, ge=0)
     cell_records: int = Field(default=20, ge=1)
+    prediction_decimals: int | None = Field(default=None, ge=0, le=12)
     privacy_epsilon: float | None = Field(default=None, gt=0)
     privacy_delta: float = Field(default=1e-5, gt=0, lt=1)
 
@@ -210,9 +214,19 @@ class Policy(BaseModel):
             return "policy-repeats"
         if records < self.minimum_records:
             return "policy-records"
+        if self._too_fine(question):
+            return "policy-decimals"
         if isinstance(question, Release) and self.privacy_epsilon is None:
             return "policy-budget"
         return None
+
+    def _too_fine(self, question: Question) -> bool:
+        """Whether predictions would be told with more digits than allowed."""
+        asked: int | None = getattr(question, "decimals", None)
+        if self.prediction_decimals is None or asked is None:
+            return False
+        coarse = 0 <= asked <= self.prediction_decimals
+        return not coarse or getattr(question, "temperature", 1.0) != 1.0
 
     @property
     def _finest(self) -> Disclosure:

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import InputError, MismatchError, WireError
-from ..federation.answer import Answer
+from ..errors import InputError, MismatchError
+from ..federation.answer import Failure
 from ..federation.labelled import LabelledRecords, encode_classes
-from ..federation.protocol import COORDINATOR, Steps, required
+from ..federation.protocol import COORDINATOR, Answers, Steps, failure_error, required
 from ..federation.question import Answerer
 from ..federation.sketching import FINEST, CountRecords, SketchRecords, SketchTree
 from ..measure import Embedding, Measure
@@ -76,7 +76,7 @@ class SketchPlan:
         answers = yield dict.fromkeys(self.holders, geometry.question)
         pages: dict[str, Page] = {}
         for name in self.holders:
-            vector = _integers(required(answers, name), "sketch", geometry.width)
+            vector = _integers(answers, name, "sketch", geometry.width)
             pages[name] = geometry.page(vector, mu)
         if self.own is not None:
             # Nothing bounds what its own records may weigh, so count them finely.
@@ -116,7 +116,7 @@ class SketchPlan:
         """Noisy number of records of the smallest holder."""
         question = CountRecords(privacy_mu=self.mu * _FOR_COUNT**0.5, mass_limit=self.mass_limit)
         answers = yield dict.fromkeys(self.holders, question)
-        counts = [int(_integers(required(answers, name), "count", 1)[0]) for name in self.holders]
+        counts = [int(_integers(answers, name, "count", 1)[0]) for name in self.holders]
         return max(round(min(counts) / question.resolution), 0)
 
     def _check_size(self, records: int, mu: float) -> None:
@@ -290,12 +290,8 @@ def public_classes(public: Public | None, classes: Sequence[object] | None) -> t
     return tuple(sorted(set(named.tolist())))
 
 
-def _integers(answer: Answer, name: str, width: int) -> Codes:
-    found = answer.arrays.get(name)
+def _integers(answers: Answers, name: str, field: str, width: int) -> Codes:
+    found = required(answers, name).arrays.get(field)
     if found is None or found.dtype != np.int64 or found.shape != (width,):
-        raise WireError(
-            f"the answer has no {width} whole numbers {name!r}. The holder runs other code, or a "
-            "broken one.",
-            code="answer-malformed",
-        )
+        raise failure_error(name, Failure("answer-malformed"))
     return found
