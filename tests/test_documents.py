@@ -28,6 +28,7 @@ class Outer(BaseModel):
     triple: tuple[float, float, float] = (1.0, 2.0, 3.0)
     few: list[int] = Field(default=[1], min_length=1, max_length=2)
     inner: dict[str, Inner | float] = {}
+    either: list[int] | float = 1.0
     need: int
 
     @field_validator("name")
@@ -47,7 +48,7 @@ SECRET = 8675309
         ({"ned": 3}, "unknown", "ned", "there is no such field. Check its spelling"),
         ({}, "missing", "need", "it is missing."),
         ({"need": "x"}, "value", "need", "a whole number is needed; a text arrived."),
-        ({"need": 3.5}, "value", "need", "a whole number is needed; a number arrived."),
+        ({"need": 3.5}, "value", "need", "a whole number is needed; a fraction arrived."),
         ({"need": None}, "value", "need", "a whole number is needed; nothing arrived."),
         ({"strict": True}, "value", "strict", "a whole number is needed; true arrived."),
         ({"strict": [1, 2]}, "value", "strict", "a whole number is needed; a list of 2 arrived."),
@@ -65,6 +66,8 @@ SECRET = 8675309
         ({"few": []}, "value", "few", "1 or more entries are needed."),
         ({"few": [1, 2, 3]}, "value", "few", "2 or fewer entries are needed."),
         ({"few": [1, "x"]}, "value", "few.1", "a whole number is needed; a text arrived."),
+        ({"either": "x"}, "value", "either", "a list or a number is needed; a text arrived."),
+        ({"either": [1, "x"]}, "value", "either.1", "a whole number is needed; a text arrived."),
         ({"inner": []}, "value", "inner", "a mapping is needed; a list of 0 arrived."),
         ({"inner": {"x": {"rate": 0}}}, "value", "inner.x.rate", "a number above 0.0 is needed."),
         ({"inner": {"x": {"rate": 2}}}, "value", "inner.x.rate", "a number of 1.0 or less is"),

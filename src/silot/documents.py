@@ -14,18 +14,18 @@ from pydantic import ValidationError
 from .errors import FileError
 
 _KINDS = (".json", ".yml", ".yaml")
-_WANTED = {
-    "bool": "true or false is needed",
-    "dict": "a mapping is needed",
-    "finite": "a finite number is needed",
-    "float": "a number is needed",
-    "int": "a whole number is needed",
-    "list": "a list is needed",
-    "mapping": "a mapping is needed",
-    "model": "a mapping is needed",
-    "path": "a path is needed",
-    "string": "a text is needed",
-    "tuple": "a list is needed",
+_TYPES = {
+    "bool": "true or false",
+    "dict": "a mapping",
+    "finite": "a finite number",
+    "float": "a number",
+    "int": "a whole number",
+    "list": "a list",
+    "mapping": "a mapping",
+    "model": "a mapping",
+    "path": "a path",
+    "string": "a text",
+    "tuple": "a list",
 }
 _BOUNDS = {
     "greater_than": ("gt", "a number above {} is needed"),
@@ -146,19 +146,22 @@ def complaint(error: ValidationError, body: Any) -> Complaint:
     if kind == "missing":
         entry = isinstance(location[-1], int)
         return Complaint("value" if entry else "missing", place, "it is missing.")
-    message = _wanted(kind, first.get("ctx", {}), first["msg"])
-    if kind.split("_")[0] in _WANTED and kind not in _BOUNDS:
-        message += f"; {_arrived(first['input'])} arrived"
-    return Complaint("value", place, message + ".")
-
-
-def _wanted(kind: str, context: Mapping[str, Any], message: str) -> str:
+    context = first.get("ctx", {})
     if kind in _BOUNDS:
         key, text = _BOUNDS[kind]
-        return text.format(context[key])
-    if kind == "value_error":
-        return str(context["error"])[:200].removesuffix(".")
-    return _WANTED.get(kind.split("_")[0], message[:200])
+        message = text.format(context[key])
+    elif kind == "value_error":
+        message = str(context["error"])[:200].removesuffix(".")
+    elif kind.split("_")[0] in _TYPES:
+        # A field of several types has an error for each.
+        here = [each for each in found if _place(body, each["loc"], each["type"]) == place]
+        types = [_TYPES.get(each["type"].split("_")[0], "") for each in here]
+        wanted = " or ".join(dict.fromkeys(name for name in types if name))
+        came = "a fraction" if kind == "int_from_float" else _arrived(first["input"])
+        message = f"{wanted} is needed; {came} arrived"
+    else:
+        message = first["msg"][:200]
+    return Complaint("value", place, message + ".")
 
 
 def _arrived(value: Any) -> str:
