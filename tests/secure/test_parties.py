@@ -191,13 +191,21 @@ def test_keys_are_private_and_never_written_over(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "a: [", "a: x\nb: y", "a: h:1\nb: h:2\ntls: {ca: c}", "a: h:1\nb: h:2\nfoo: 1"]
+    ("text", "code"),
+    [
+        ("", "file-unreadable"),
+        ("a: [", "file-unreadable"),
+        ("a: h:1\na: h:2", "file-unreadable"),
+        ("a: x\nb: y", "peers-invalid"),
+        ("a: h:1\nb: h:2\ntls: {ca: c}", "peers-invalid"),
+        ("a: h:1\nb: h:2\nfoo: 1", "peers-invalid"),
+    ],
 )
-def test_a_file_that_is_no_peers_file_is_coded(tmp_path: Path, text: str) -> None:
+def test_a_file_that_is_no_peers_file_is_coded(tmp_path: Path, text: str, code: str) -> None:
     (tmp_path / "peers.yml").write_text(text)
     with pytest.raises(FileError) as caught:
         Peers.load(tmp_path / "peers.yml")
-    assert caught.value.code == "peers-invalid"
+    assert caught.value.code == code
 
 
 def test_a_missing_third_address_is_coded(tmp_path: Path) -> None:
