@@ -14,8 +14,13 @@ from silot.errors import FileError
 
 class Inner(BaseModel):
     model_config = ConfigDict(extra="forbid")
+    kind: Literal["inner"] = "inner"
     rate: float = Field(default=0.5, gt=0, le=1, allow_inf_nan=False)
     file: Path = Path()
+
+
+class Dot(BaseModel):
+    kind: Literal["dot"]
 
 
 class Outer(BaseModel):
@@ -29,6 +34,9 @@ class Outer(BaseModel):
     few: list[int] = Field(default=[1], min_length=1, max_length=2)
     inner: dict[str, Inner | float] = {}
     either: list[int] | float = 1.0
+    other: StrictInt | Inner = 1
+    tagged: Inner | Dot = Field(default=Inner(), discriminator="kind")
+    names: frozenset[str] = frozenset()
     need: int
 
     @field_validator("name")
@@ -68,6 +76,13 @@ SECRET = 8675309
         ({"few": [1, "x"]}, "value", "few.1", "a whole number is needed; a text arrived."),
         ({"either": "x"}, "value", "either", "a list or a number is needed; a text arrived."),
         ({"either": [1, "x"]}, "value", "either.1", "a whole number is needed; a text arrived."),
+        ({"other": {"rate": "x"}}, "value", "other.rate", "a number is needed; a text arrived."),
+        ({"other": "x"}, "value", "other", "a whole number or a mapping is needed; a text arr"),
+        ({"other": 1.5}, "value", "other", "a whole number or a mapping is needed; a fraction"),
+        ({"tagged": {"kind": str(SECRET)}}, "value", "tagged", "it is none of 'inner', 'dot'."),
+        ({"tagged": {}}, "value", "tagged", "'kind' is missing in it."),
+        ({"names": 3}, "value", "names", "a list is needed; a number arrived."),
+        ({"need": "9" * 5000}, "value", "need", "a whole number is needed."),
         ({"inner": []}, "value", "inner", "a mapping is needed; a list of 0 arrived."),
         ({"inner": {"x": {"rate": 0}}}, "value", "inner.x.rate", "a number above 0.0 is needed."),
         ({"inner": {"x": {"rate": 2}}}, "value", "inner.x.rate", "a number of 1.0 or less is"),
@@ -90,8 +105,9 @@ def test_each_fault_has_a_place_and_a_sentence_without_the_value(
 
 
 @pytest.mark.parametrize("name", ["a.yml", "a.YAML", "a.json"])
-def test_a_mapping_is_read(tmp_path: Path, name: str) -> None:
-    (tmp_path / name).write_text('{"a": 1, "b": {"a": [2.5, null]}}')
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig"])
+def test_a_mapping_is_read(tmp_path: Path, name: str, encoding: str) -> None:
+    (tmp_path / name).write_text('{"a": 1, "b": {"a": [2.5, null]}}', encoding=encoding)
     assert read_fields(tmp_path / name) == {"a": 1, "b": {"a": [2.5, None]}}
 
 
@@ -111,6 +127,16 @@ def test_a_mapping_is_read(tmp_path: Path, name: str) -> None:
         ("a.json", "[1]", "file-unreadable", "no mapping"),
         ("a.yml", "1: 2", "file-unreadable", "no mapping"),
         ("a.yml", "", "file-unreadable", "no mapping"),
+        ("a.yml", f"a: !!bool {SECRET}", "file-unreadable", "line 1: a value that is none"),
+        ("a.yml", f"a: !!int x{SECRET}", "file-unreadable", "line 1: a value that is none"),
+        ("a.yml", f"a: !!float x{SECRET}", "file-unreadable", "line 1: a value that is none"),
+        ("a.yml", f"a: !!timestamp x{SECRET}", "file-unreadable", "line 1: a value that is none"),
+        ("a.yml", 'a: !!int ""', "file-unreadable", "line 1: a value that is none of its kind"),
+        ("a.yml", "a: 2026-02-31", "file-unreadable", "line 1: a value that is none of its kind"),
+        ("a.yml", "a: !!map [1]", "file-unreadable", "line 1: expected a mapping"),
+        ("a.yml", "a: !!set {x, x}", "file-unreadable", "'x' is given twice"),
+        ("a.yml", "b: &b {x: 1, x: 2}\nc: {<<: *b}", "file-unreadable", "'x' is given twice"),
+        ("a.json", f'{{"a": {"8" * 5000}}}', "file-unreadable", "a number is too long"),
         ("a.txt", "{}", "file-kind", "Give .yml, .yaml or .json"),
         ("a.yml", None, "file-missing", "does not exist"),
     ],
@@ -124,9 +150,15 @@ def test_files_that_are_none_are_refused(
         read_fields(tmp_path / name)
     assert caught.value.code == code
     assert words in caught.value.message
+    assert str(SECRET) not in caught.value.message
 
 
 def test_aliases_and_merged_mappings_are_no_field_given_twice(tmp_path: Path) -> None:
-    (tmp_path / "a.yml").write_text("base: &b {x: 1, y: 2}\nnorth: {<<: *b, x: 3}\nsouth: *b\n")
+    (tmp_path / "a.yml").write_text(
+        "all:\n  one: {in: &a {x: 1, y: 2}}\n  two: {in: &b {<<: *a, x: 3}}\n"
+        "north: {<<: *b, x: 4}\nsouth: *b\nboth: {<<: [*a, *b], y: 5}\n"
+    )
     found = read_fields(tmp_path / "a.yml")
-    assert (found["north"], found["south"]) == ({"x": 3, "y": 2}, {"x": 1, "y": 2})
+    assert found["north"] == {"x": 4, "y": 2}
+    assert found["south"] == {"x": 3, "y": 2}
+    assert found["both"] == {"x": 1, "y": 5}

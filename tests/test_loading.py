@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from silot.errors import FileError, InputError, MismatchError, SilotError
-from silot.loading import load_measure
+from silot.loading import load_images, load_measure
 from tests.problems import SECRET, SECRET_TEXT, assert_refused, seeds
 
 KINDS = ("csv", "csv.gz", "parquet")
@@ -411,3 +411,7 @@ def test_many_columns_are_listed_in_part(tmp_path: Path) -> None:
         "file-columns",
         quoting="and 28 more",
     )
+
+
+def test_images_of_a_file_that_is_missing_are_refused_as_such(tmp_path: Path) -> None:
+    assert_refused(lambda: load_images(tmp_path / "gone.npz"), FileError, "file-missing")

@@ -19,11 +19,13 @@ _TYPES = {
     "dict": "a mapping",
     "finite": "a finite number",
     "float": "a number",
+    "frozen": "a list",
     "int": "a whole number",
     "list": "a list",
     "mapping": "a mapping",
     "model": "a mapping",
     "path": "a path",
+    "set": "a list",
     "string": "a text",
     "tuple": "a list",
 }
@@ -33,6 +35,8 @@ _BOUNDS = {
     "less_than": ("lt", "a number below {} is needed"),
     "less_than_equal": ("le", "a number of {} or less is needed"),
     "literal_error": ("expected", "{} is needed"),
+    "union_tag_invalid": ("expected_tags", "it is none of {}"),
+    "union_tag_not_found": ("discriminator", "{} is missing in it"),
     "string_too_short": ("min_length", "a text of length {} or more is needed"),
     "string_too_long": ("max_length", "a text of length {} or less is needed"),
     "string_pattern_mismatch": ("pattern", "a text that matches {} is needed"),
@@ -41,27 +45,50 @@ _BOUNDS = {
 }
 
 
+# What PyYAML raises, beside its own errors, on a value that is none of its tag: `!!int x`.
+_ODD_VALUE = (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError)
+
+
+class _TwiceError(ValueError):
+    """A field of a JSON file is given twice."""
+
+
 class _Once(yaml.SafeLoader):
     """Refuses a field that is given twice: YAML would keep the last, and say nothing."""
 
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        seen: set[str] = set()
-        for key, _ in node.value:
-            name = key.value if isinstance(key, yaml.ScalarNode) else None
-            if name in seen:
-                raise yaml.MarkedYAMLError(
-                    problem=f"{name[:40]!r} is given twice", problem_mark=key.start_mark
-                )
-            if name is not None:
-                seen.add(name)
-        return super().construct_mapping(node, deep)
+    def __init__(self, stream: str) -> None:
+        super().__init__(stream)
+        self._checked: set[int] = set()
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        try:
+            return super().construct_object(node, deep)
+        except _ODD_VALUE:
+            raise yaml.MarkedYAMLError(
+                problem="a value that is none of its kind", problem_mark=node.start_mark
+            ) from None
+
+    def flatten_mapping(self, node: yaml.MappingNode) -> None:
+        # Before merged mappings (<<) are written into this one, which happens once or more.
+        if id(node) not in self._checked:
+            self._checked.add(id(node))
+            seen: set[str] = set()
+            for key, _ in node.value:
+                if not isinstance(key, yaml.ScalarNode):
+                    continue
+                if key.value in seen:
+                    raise yaml.MarkedYAMLError(
+                        problem=f"{key.value[:40]!r} is given twice", problem_mark=key.start_mark
+                    )
+                seen.add(key.value)
+        super().flatten_mapping(node)
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key, value in pairs:
         if key in found:
-            raise ValueError(f"{key[:40]!r} is given twice")
+            raise _TwiceError(f"{key[:40]!r} is given twice")
         found[key] = value
     return found
 
@@ -82,7 +109,7 @@ def read_fields(path: Path) -> dict[str, Any]:
             code="file-kind",
         )
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")
         if kind == ".json":
             body: Any = json.loads(text, object_pairs_hook=_once)
         else:
@@ -101,15 +128,17 @@ def read_fields(path: Path) -> dict[str, Any]:
 
 
 def _reason(error: Exception) -> str:
+    """Why, without any value of the file."""
     if isinstance(error, UnicodeDecodeError):
         return "it is not UTF-8 text"
     if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
         return f"line {error.problem_mark.line + 1}: {str(error.problem)[:80]}"
     if isinstance(error, json.JSONDecodeError):
         return f"line {error.lineno}: {error.msg}"
-    if type(error) is ValueError:
-        return str(error)[:80]
-    return type(error).__name__
+    if isinstance(error, _TwiceError):
+        return str(error)
+    # Python reads no whole number of more than 4300 digits.
+    return "a number is too long" if type(error) is ValueError else type(error).__name__
 
 
 @dataclass(frozen=True)
@@ -137,31 +166,42 @@ def complaint(error: ValidationError, body: Any) -> Complaint:
     A misspelt field is missing and unknown: the second is told, for it tells more.
     """
     found = error.errors(include_url=False)
-    first = next((each for each in found if each["type"] == "extra_forbidden"), found[0])
-    kind, location = first["type"], first["loc"]
-    place = _place(body, location, kind)
-    if kind == "extra_forbidden":
+    places = [_place(body, each["loc"], each["type"]) for each in found]
+    kinds = [each["type"] for each in found]
+    if "extra_forbidden" in kinds:
+        place = places[kinds.index("extra_forbidden")]
         message = "there is no such field. Check its spelling, or leave it out."
         return Complaint("unknown", place, message)
-    if kind == "missing":
-        entry = isinstance(location[-1], int)
+    # A field of several types has errors for each: those inside it come from the type it is of.
+    inside = [each for each in places if each[: len(places[0])] == places[0]]
+    place = max(inside, key=len)
+    here = [each for each, where in zip(found, places, strict=True) if where == place]
+    first = here[0]
+    if first["type"] == "missing":
+        entry = isinstance(first["loc"][-1], int)
         return Complaint("value" if entry else "missing", place, "it is missing.")
-    context = first.get("ctx", {})
+    types = [_TYPES.get(each["type"].split("_")[0], "") for each in here]
+    return Complaint("value", place, _sentence(first, [name for name in types if name]) + ".")
+
+
+def _sentence(error: Any, types: Sequence[str]) -> str:
+    kind, context = error["type"], error.get("ctx", {})
     if kind in _BOUNDS:
         key, text = _BOUNDS[kind]
-        message = text.format(context[key])
-    elif kind == "value_error":
-        message = str(context["error"])[:200].removesuffix(".")
-    elif kind.split("_")[0] in _TYPES:
-        # A field of several types has an error for each.
-        here = [each for each in found if _place(body, each["loc"], each["type"]) == place]
-        types = [_TYPES.get(each["type"].split("_")[0], "") for each in here]
-        wanted = " or ".join(dict.fromkeys(name for name in types if name))
-        came = "a fraction" if kind == "int_from_float" else _arrived(first["input"])
-        message = f"{wanted} is needed; {came} arrived"
-    else:
-        message = first["msg"][:200]
-    return Complaint("value", place, message + ".")
+        return text.format(context[key])
+    if kind == "value_error":
+        return str(context["error"]).removesuffix(".")
+    if kind in ("finite_number", "int_parsing_size"):
+        return f"{types[0]} is needed"
+    if not types:
+        return "it is of no kind that is needed here"
+    given = error["input"]
+    fraction = isinstance(given, float) and "a number" not in types and not given.is_integer()
+    came = "a fraction" if fraction else _arrived(given)
+    wanted = " or ".join(dict.fromkeys(types))
+    if came in types:
+        return f"{wanted} is needed, and this one is out of range"
+    return f"{wanted} is needed; {came} arrived"
 
 
 def _arrived(value: Any) -> str:

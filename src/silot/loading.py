@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -106,8 +105,8 @@ def load_images(path: str | Path, shape: tuple[int, ...] | None = None) -> npt.N
     >>> load_images(name).shape
     (5, 8, 8)
     """
-    file = Path(path)
-    if not file.name.lower().endswith(".npz"):
+    file, kind = known_file(path)
+    if kind != ".npz":
         if shape is not None:
             raise InputError(
                 f"{file.name} is a table; images come from .npz.", code="report-images"
@@ -191,13 +190,6 @@ def _from_table(
         raise InputError(
             f"column {mixed[0]!r} is named as a feature and as labels or weights.",
             code="option-columns",
-        )
-    doubled = [name for name in names if re.search(r"_duplicated_\d+$", name)]
-    if doubled:
-        raise FileError(
-            f"{file.name} has more than one column {doubled[0].rsplit('_duplicated_')[0]!r}. "
-            "Rename them.",
-            code="file-columns",
         )
     features = (
         list(columns)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -64,16 +65,28 @@ def read_table(file: Path, kind: str, *, as_text: bool = False) -> pl.DataFrame:
     try:
         if kind == ".parquet":
             return pl.read_parquet(file, glob=False)
-        if as_text:
-            return pl.read_csv(file, infer_schema=False, glob=False)
         # Types are inferred from every row, not from the first hundred.
-        return pl.read_csv(file, infer_schema_length=None, null_values=list(_MISSING), glob=False)
+        found = pl.read_csv(
+            file,
+            infer_schema=not as_text,
+            infer_schema_length=None,
+            null_values=None if as_text else list(_MISSING),
+            glob=False,
+        )
     except (pl.exceptions.PolarsError, OSError) as error:
         raise FileError(
             f"{file.name} cannot be read as {kind} ({type(error).__name__}). It needs a header "
             "line and no line with more fields than that.",
             code="file-unreadable",
         ) from None
+    doubled = [name for name in found.columns if re.search(r"_duplicated_\d+$", name)]
+    if doubled:
+        raise FileError(
+            f"{file.name} has more than one column {doubled[0].rsplit('_duplicated_')[0]!r}. "
+            "Rename them.",
+            code="file-columns",
+        )
+    return found
 
 
 def is_number(column: pl.Series) -> bool:

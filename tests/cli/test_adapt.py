@@ -192,6 +192,8 @@ def test_images_are_learnt_by_a_cnn(folder: Path, tmp_path: Path) -> None:
         (("adapt", *DATA, "flat.npz"), 5, "dimension-mismatch"),
         (("adapt", *DATA, "--network", "bad.yml"), 3, "network-unknown-field"),
         (("adapt", *DATA, "--network", "text.yml"), 3, "network-field"),
+        (("adapt", *DATA, "--network", "null.yml"), 3, "network-field"),
+        (("adapt", *DATA, "--network", "long.json"), 3, "network-field"),
         (("adapt", *DATA, "--network", "gone.yml"), 4, "file-missing"),
         (("links", "d0.npz"), 3, "holder-names"),
         (("links", "d0.npz", "bad.yml"), 3, "option-network"),
@@ -213,6 +215,8 @@ def test_what_cannot_be_done_is_refused_with_a_code(
     (folder / "empty").mkdir(exist_ok=True)
     (folder / "bad.yml").write_text("rates: 3")
     (folder / "text.yml").write_text("rates_mbit: fast")
+    (folder / "null.yml").write_text("rates_mbit: null")
+    (folder / "long.json").write_text(f'{{"model_bits": 1{"0" * 400}}}')
     np.savez(folder / "mixed.npz", X=np.zeros((3, 64)), y=["", "1", "2"])
     np.savez(folder / "flat.npz", X=np.zeros((3, 5)))
     done = silot(folder, *arguments)

@@ -64,6 +64,7 @@ def test_mistakes_have_codes() -> None:
         (outputs[0], {"weights": "uniform"}, "outputs-shape"),
         (wrong, {"weights": "uniform"}, "outputs-simplex"),
         (outputs * 2, {"weights": "uniform"}, "outputs-simplex"),
+        (outputs * 0 + [1.1, -0.1], {"weights": "uniform"}, "outputs-simplex"),
     ]:
         with pytest.raises(InputError) as caught:
             teacher_weights(arguments, **options)

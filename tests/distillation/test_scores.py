@@ -95,6 +95,7 @@ def test_mistakes_have_codes() -> None:
         (np.zeros((0, 2)), np.zeros(0, dtype=int), "scores-empty"),
         ([[0.5, 0.6]], [0], "outputs-simplex"),
         ([[np.nan, 0.5]], [0], "outputs-simplex"),
+        ([[1.1, -0.1]], [0], "outputs-simplex"),
     ]:
         with pytest.raises(InputError) as caught:
             scores(probabilities, codes, space)

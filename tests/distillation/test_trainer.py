@@ -356,6 +356,7 @@ def test_shapes_and_simplices_are_checked() -> None:
         ((x, outputs, weights.T), "weights-shape"),
         ((x, nan, weights), "prediction-simplex"),
         ((x, outputs * 1.1, weights), "prediction-simplex"),
+        ((x, outputs * 0 + np.array([1.1, -0.1, 0, 0, 0]), weights), "prediction-simplex"),
         ((x, outputs, half), "weights-sum"),
         ((x, outputs, np.where(weights > 0.9, np.nan, np.nan)), "weights-sum"),
         ((["text"] * len(x), outputs, weights), "input-kind"),

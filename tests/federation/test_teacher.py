@@ -586,22 +586,35 @@ def test_questions_of_the_wrong_type_are_refused_by_the_codec() -> None:
     assert code(decode_reply(Teacher(soft).reply(message))) == "question-fields"
 
 
-@pytest.mark.parametrize(
-    ("question", "allowed"),
-    [
-        (predict(decimals=2), True),
-        (predict(decimals=0), True),
-        (predict(decimals=3), False),
-        (predict(), False),
-        (predict(decimals=2, temperature=0.5), False),
-        (PredictNoise(labels=4, vectors=X, decimals=2), True),
-        (PredictNoise(labels=4, vectors=X), False),
-        (DescribeTeacher(), True),
-    ],
-)
-def test_an_owner_may_want_predictions_rounded(question: Question, allowed: bool) -> None:
-    teacher = Teacher(Counting(), policy=Policy(prediction_decimals=2))
-    answer = asked(teacher, question)
-    assert isinstance(answer, Answer) is allowed
-    if isinstance(answer, Failure):
-        assert (answer.code, answer.kind) == ("policy-decimals", "refused")
+def test_an_owner_may_have_predictions_rounded_before_anything_else() -> None:
+    rng = np.random.default_rng(0)
+    near, far = rng.dirichlet(np.ones(4)), np.eye(4)
+    known = {0.0: near, **{k + 1.0: row for k, row in enumerate(far)}}
+
+    def model(x: np.ndarray) -> np.ndarray:
+        return np.stack([known[float(row[0])] for row in x])
+
+    teacher = Teacher(model, policy=Policy(prediction_decimals=2))
+    vectors = np.zeros((1, 1))
+    coarse = rounded(near[None], 2)
+    assert np.abs(coarse - near).max() > 1e-3
+    told = array(asked(teacher, Predict(labels=4, vectors=vectors)), "probabilities")
+    np.testing.assert_array_equal(told, coarse)
+    sharp = array(
+        asked(teacher, Predict(labels=4, vectors=vectors, temperature=0.1)), "probabilities"
+    )
+    np.testing.assert_array_equal(sharp, tempered(coarse, 0.1))
+    # Copies of an input among others, in many mixtures: rounded means of what is not rounded
+    # give further digits of it.
+    for copies in range(1, 30):
+        mixed = np.concatenate([np.zeros((copies, 1)), [[1.0], [2.0], [3.0], [4.0]]])
+        mean = array(asked(teacher, PredictNoise(labels=4, vectors=mixed)), "mean")
+        expected = (copies * coarse[0] + far.sum(axis=0)) / (copies + 4)
+        np.testing.assert_allclose(mean, expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("parts", [1, 3])
+def test_models_of_parts_are_rounded_together(parts: int) -> None:
+    teacher = Teacher([soft] * parts, policy=Policy(prediction_decimals=1))
+    told = array(asked(teacher, predict(vectors=X)), "probabilities")
+    np.testing.assert_array_equal(told, rounded(soft(X), 1))

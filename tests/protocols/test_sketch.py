@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from itertools import combinations, pairwise
 
 import numpy as np
@@ -342,19 +343,34 @@ def test_a_ledger_is_never_found_by_a_name_that_is_no_holders_own(
 
 
 class Odd(Holder):
-    """A holder whose released vector is too long for the question."""
+    """A holder that changes its answers."""
+
+    def __init__(self, change: Callable[[np.ndarray], np.ndarray]) -> None:
+        super().__init__(DATA["h0"], Policy(privacy_epsilon=1.0), Ledger(None))
+        self.change = change
 
     def reply(self, message: bytes, asker: str = "coordinator") -> bytes:
         found = decode_reply(super().reply(message, asker))
         assert isinstance(found, Answer)
         return encode_reply(
-            Answer({name: np.tile(told, 2) for name, told in found.arrays.items()}, found.scalars)
+            Answer({k: self.change(told) for k, told in found.arrays.items()}, found.scalars)
         )
 
 
 @pytest.mark.parametrize("size", [None, 2000])
-def test_a_holder_whose_sketch_is_none_is_named(size: int | None) -> None:
-    parties = holders() | {"odd": Odd(DATA["h0"], Policy(privacy_epsilon=1.0), Ledger(None))}
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda told: np.tile(told, 2),
+        lambda told: told.astype(float),
+        lambda told: told * 0 + np.iinfo(np.int64).min,
+        lambda told: told * 0 + np.iinfo(np.int64).max,
+    ],
+)
+def test_a_holder_whose_sketch_is_none_is_named(
+    size: int | None, change: Callable[[np.ndarray], np.ndarray]
+) -> None:
+    parties = holders() | {"odd": Odd(change)}
     with pytest.raises(HolderError, match="'odd'") as caught:
         LocalFederation(parties).run(sketches(list(parties), public=PUBLIC, size=size))
     assert caught.value.code == "answer-malformed"

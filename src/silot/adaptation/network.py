@@ -22,7 +22,7 @@ class _Checked(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", coerce_numbers_to_str=True)
 
-    def __init__(self, **fields: Any) -> None:
+    def __init__(self, /, **fields: Any) -> None:
         plain = {
             name: value.item() if isinstance(value, np.generic) else value
             for name, value in fields.items()
@@ -71,7 +71,7 @@ class Device(_Checked):
     error: float | None = None
     power_dbm: float = Field(default=24.0, ge=-200, le=200)
 
-    def __init__(self, **fields: Any) -> None:
+    def __init__(self, /, **fields: Any) -> None:
         for field in ("labelled", "unlabelled", "error", "power_dbm"):
             if isinstance(fields.get(field), bool | np.bool_):
                 raise InputError(
@@ -176,7 +176,7 @@ class Network(_Checked):
     kernel: Rows | None = None
     mixing_scale: float = Field(default=1.0, ge=0, allow_inf_nan=False)
 
-    def __init__(self, **fields: Any) -> None:
+    def __init__(self, /, **fields: Any) -> None:
         devices = fields.get("devices")
         names = _names(devices)
         for field in ("divergence", "rates_mbit", "disagreement", "kernel"):

@@ -149,7 +149,7 @@ def _number(path: Path, name: str, value: Any) -> float:
     try:
         if not isinstance(value, bool):
             return float(value)
-    except (TypeError, ValueError):
+    except (OverflowError, TypeError, ValueError):
         pass
     raise InputError(f"{path.name}, {name}: a number is needed.", code="network-field") from None
 
@@ -159,10 +159,10 @@ def _rates(path: Path, value: Any, names: Sequence[str]) -> Any:
         rates = np.array(as_rows(value, "rates_mbit", names), dtype=np.float64)
     except SilotError as error:
         raise type(error)(f"{path.name}: {error.message}", code=error.code) from None
-    except (TypeError, ValueError):
-        raise InputError(
-            f"{path.name}, rates_mbit: numbers are needed.", code="network-field"
-        ) from None
+    except (OverflowError, TypeError, ValueError):
+        rates = np.array(np.nan)
+    if np.isnan(rates).any():
+        raise InputError(f"{path.name}, rates_mbit: numbers are needed.", code="network-field")
     return rates
 
 

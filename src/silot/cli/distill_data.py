@@ -102,8 +102,9 @@ def _from_npz(file: Path, space: LabelSpace | None) -> Records:
     if points.dtype.kind == "U":
         inputs = inputs_of([_plain(str(text)) for text in points.ravel()])
     else:
-        flat = points.reshape(len(points), -1) if points.ndim > 2 else points
-        inputs = inputs_of(flat)
+        if points.ndim > 2:
+            points = points.reshape(len(points), int(np.prod(points.shape[1:])))
+        inputs = inputs_of(points)
     codes = None
     if space is not None:
         if "y" not in arrays:
@@ -161,7 +162,12 @@ def _present(table: pl.DataFrame, wanted: Sequence[str]) -> None:
 def _texts(table: pl.DataFrame, names: Sequence[str]) -> Inputs:
     parts: list[list[str]] = []
     for name in names:
-        column = table[name].cast(pl.String, strict=False)
+        try:
+            column = table[name].cast(pl.String, strict=False)
+        except pl.exceptions.PolarsError:
+            raise InputError(
+                f"column {name!r} is no text ({type_name(table[name])}).", code="measure-dtype"
+            ) from None
         if column.null_count():
             row = int(column.is_null().arg_max() or 0)
             raise InputError(

@@ -86,8 +86,8 @@ class Policy(BaseModel):
     cell_records
         Fewest records an atom of those cell means must stand for.
     prediction_decimals
-        Most digits after the point of what a model predicts; ``None`` for any number. Where it
-        is given, predictions are told at temperature 1 alone: another one shows other digits.
+        Digits after the point that a ``Teacher`` rounds each prediction to before anything is
+        computed from it; ``None`` leaves them as they are. Releases have noise instead.
     privacy_epsilon, privacy_delta
         Budget of all differentially private releases together; ``None`` allows none.
 
@@ -214,19 +214,9 @@ class Policy(BaseModel):
             return "policy-repeats"
         if records < self.minimum_records:
             return "policy-records"
-        if self._too_fine(question):
-            return "policy-decimals"
         if isinstance(question, Release) and self.privacy_epsilon is None:
             return "policy-budget"
         return None
-
-    def _too_fine(self, question: Question) -> bool:
-        """Whether predictions would be told with more digits than allowed."""
-        asked: int | None = getattr(question, "decimals", None)
-        if self.prediction_decimals is None or asked is None:
-            return False
-        coarse = 0 <= asked <= self.prediction_decimals
-        return not coarse or getattr(question, "temperature", 1.0) != 1.0
 
     @property
     def _finest(self) -> Disclosure:

@@ -110,8 +110,6 @@ _CURES = {
     "policy-cells": "its policy does not allow this disclosure level, save for means of many "
     "records. Lower the support, or ask for Policy(level='record')",
     "policy-repeats": "it has told as many distances as its policy allows",
-    "policy-decimals": "its policy wants predictions rounded to fewer digits, at temperature 1. "
-    "Lower decimals, or ask for Policy(prediction_decimals=...)",
     "policy-budget": "its policy has no budget for differentially private releases. Ask for "
     "Policy(privacy_epsilon=...)",
     "ledger-absent": "its owner gave it no ledger to charge releases to: "

@@ -31,6 +31,7 @@ from .predictions import (
     fault_of,
     inputs_of,
     proper,
+    rounded,
     shape_fault,
 )
 from .protocol import COORDINATOR
@@ -243,7 +244,10 @@ class Teacher:
         return Answer(scalars=told)
 
     def _probabilities(self, inputs: Inputs, labels: int) -> Array:
-        return self._mean([self._said(model, inputs, labels) for model in self._models])
+        told = self._mean([self._said(model, inputs, labels) for model in self._models])
+        # First of all: means over chosen inputs, and temperatures, bring digits back otherwise.
+        decimals = self.policy.prediction_decimals
+        return told if decimals is None else rounded(told, decimals)
 
     def _said(self, model: Predictor, inputs: Inputs, labels: int) -> Array:
         """What one model says, or an error that says what is wrong with it."""

@@ -35,6 +35,8 @@ from ._sketch_book import LEAST_NU, Book, Page
 
 # Part of the squared budget that goes to the number of records, when it is not public.
 _FOR_COUNT = 0.02
+# Largest number that is believed in an answer.
+_MOST = 2**53
 # Sizes a sketch comes in. Few of them: a noisy count moves the size less often, and the question
 # with it, which a ledger would charge again.
 _SIZES = (8, 11, 16, 22, 32, 45, 64, 90, 128)
@@ -292,6 +294,8 @@ def public_classes(public: Public | None, classes: Sequence[object] | None) -> t
 
 def _integers(answers: Answers, name: str, field: str, width: int) -> Codes:
     found = required(answers, name).arrays.get(field)
-    if found is None or found.dtype != np.int64 or found.shape != (width,):
+    fits = found is not None and found.dtype == np.int64 and found.shape == (width,)
+    # Beyond that, sums of what it tells are no longer exact, and no count is as large.
+    if found is None or not fits or found.min() < -_MOST or found.max() > _MOST:
         raise failure_error(name, Failure("answer-malformed"))
     return found

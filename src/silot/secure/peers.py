@@ -42,7 +42,8 @@ class Peers(BaseModel):
     def _address(cls, value: str | None) -> str | None:
         if value is not None:
             host, _, port = value.rpartition(":")
-            if not host or not port.isdigit() or not 0 < int(port) < 65536:
+            known = port.isascii() and port.isdigit() and len(port) <= 5
+            if not host or not known or not 0 < int(port) < 65536:
                 raise ValueError("an address is host:port")
         return value
 
