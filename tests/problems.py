@@ -14,16 +14,12 @@ import numpy as np
 import numpy.typing as npt
 import ot
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment, linprog
 from scipy.spatial.distance import cdist
 
 from silot.errors import SilotError
 from silot.transport import ExactPlan
-
-settings.register_profile("silot", deadline=None, derandomize=True, max_examples=40)
-settings.load_profile("silot")
 
 Array = npt.NDArray[np.float64]
 

@@ -22,7 +22,7 @@ from silot.distillation.parameters import parameters_of
 from silot.distillation.trainer import FILE, Epoch, train
 from silot.errors import FileError, InputError, MismatchError, SilotError, SolverError
 
-from .training import LINE, fitted, problem, student
+from .training import LAST, LINE, fitted, problem, student
 
 ROOT = Path(__file__).parents[2]
 
@@ -178,6 +178,7 @@ def test_a_run_that_was_stopped_ends_as_if_it_had_not_been(tmp_path: Path, at: i
 
 def test_a_process_that_was_killed_is_gone_on_with(tmp_path: Path) -> None:
     epochs = 20
+    assert 3 < LAST < epochs
     process = subprocess.Popen(
         [sys.executable, "-m", "tests.distillation.training", str(tmp_path), str(epochs)],
         stdout=subprocess.PIPE, text=True, cwd=ROOT,

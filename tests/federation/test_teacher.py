@@ -550,7 +550,8 @@ def test_a_part_that_fails_moves_the_mean_by_its_share() -> None:
     teacher, _ = noisy_teacher([soft] * (parts - 2) + [failing, shaky])
     question = release(parts=parts)
     found = array(asked(teacher, question), "noisy") / RESOLUTION
-    np.testing.assert_allclose(found, exact, atol=5 * question.noise + 2 / parts)
+    # Six deviations: one false alarm in ten million, for 48 numbers.
+    np.testing.assert_allclose(found, exact, atol=6 * question.noise + 2 / parts)
     assert teacher.replaced == 13
 
 

@@ -445,7 +445,7 @@ def test_modules_with_a_common_part_leave_each_other_alone() -> None:
                 self.other.wait(0.3)
             else:
                 self.mine.set()
-                threads[0].join(5.0)
+                threads[0].join(60.0)
                 seen.append(common.training)
             return self.common(x)
 
@@ -455,7 +455,7 @@ def test_modules_with_a_common_part_leave_each_other_alone() -> None:
     heads = [Head(first, second, True), Head(second, first, False)]
     threads = [threading.Thread(target=ask, args=(head,)) for head in heads]
     threads[0].start()
-    assert first.wait(5.0)
+    assert first.wait(60.0)
     threads[1].start()
     for thread in threads:
         thread.join(10.0)

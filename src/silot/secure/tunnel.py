@@ -19,8 +19,10 @@ from typing import Any, Self
 
 from ..errors import HolderError, InputError, SilotError
 
-_HELLO, _WELCOME, _DATA = b"?", b"!", b">"
+_HELLO, _WELCOME, _DATA, _BYE = b"?", b"!", b">", b"."
 _HANDSHAKE = 5.0
+# Seconds that one who is done stays for others who are not.
+_FAREWELL = 5.0
 
 Files = tuple[Path, Path, Path]
 
@@ -59,6 +61,8 @@ class Tunnel:
         self._listeners: list[asyncio.AbstractServer] = []
         self._ends: list[_End] = []
         self._tasks: set[asyncio.Task[None]] = set()
+        self._met: set[str] = set()
+        self._gone: set[str] = set()
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -135,6 +139,7 @@ class Tunnel:
                     refused = await answer != _WELCOME
                 link.close()
                 if not refused:
+                    self._met.add(peer)
                     return
             except ssl.SSLError:
                 raise self._mistrust(peer) from None
@@ -182,6 +187,9 @@ class Tunnel:
         elif data[:1] == _DATA:
             end.hold(data[1:])
             self._start(self._inward(end))
+        elif data[:1] == _BYE:
+            self._gone.add(end.owner or "")
+            end.close()
         else:
             end.close()
 
@@ -231,7 +239,24 @@ class Tunnel:
     def _count_received(self, count: int) -> None:
         self.received += count
 
+    async def _part(self) -> None:
+        """Stay until the others are done as well: the engine may still have answers for them."""
+        stay = time.monotonic() + _FAREWELL
+        if self._met >= self.addresses.keys() - {self.role}:
+            await asyncio.gather(*(self._leave(peer) for peer in self._met))
+            while not self._gone >= self._met and time.monotonic() < stay:
+                await asyncio.sleep(0.02)
+
+    async def _leave(self, peer: str) -> None:
+        try:
+            async with asyncio.timeout(_FAREWELL):
+                (await self._dial(peer, _BYE, _End.hold)).close()
+        except (OSError, TimeoutError, ssl.SSLError):
+            # Nobody there needs this party any more.
+            self._gone.add(peer)
+
     async def _shut(self) -> None:
+        await self._part()
         for listener in self._listeners:
             listener.close()
         for end in self._ends:
