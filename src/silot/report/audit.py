@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
 from ..audit._metrics import exact_rows, match_rows
 from ..errors import MismatchError
@@ -17,6 +15,7 @@ from ..results import Attack, Audit
 from ..results._run import Array
 from ._curves import thumbnails
 from ._sections import Cell, Column, Table
+from ._templates import template
 from ._words import MISSING_NUMBER, number, percent, printable
 
 _PICTURES = 24
@@ -84,7 +83,7 @@ def render_audit(audit: Audit, *, title: str = "What the messages give away") ->
     """
     parts = [_part(audit, target) for target in audit.targets]
     verdicts = [(printable(name), printable(text, 400)) for name, text in audit.verdicts.items()]
-    return _template().render(
+    return template("audit").render(
         title=printable(title.strip() or "Audit", 200),
         protocol=printable(audit.protocol),
         viewpoint=printable(audit.viewpoint),
@@ -193,16 +192,3 @@ def _pairs(audit: Audit, best: Attack | None, truth: Array | None) -> list[Pair]
         )
         for k in range(count)
     ]
-
-
-@lru_cache(maxsize=1)
-def _template() -> Template:
-    environment = Environment(
-        loader=PackageLoader("silot.report", ""),
-        # Every template, whatever its name ends with.
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    return environment.get_template("audit.html.jinja")

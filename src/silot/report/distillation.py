@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from pathlib import Path
-
-from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
 from ..files import write_whole
 from ..results.distillation import Distillation
 from ._distill_sections import parts, summary
+from ._templates import template
 from ._words import printable
 
 _TITLE = "One model from many"
@@ -49,7 +47,7 @@ def render_distillation(found: Distillation, *, title: str = _TITLE) -> str:
     >>> "1 teacher (north) taught one model, from 5 inputs" in render_distillation(found)
     True
     """
-    return _template().render(
+    return template("distillation").render(
         title=printable(title.strip() or _TITLE, 200), summary=summary(found), parts=parts(found)
     )
 
@@ -70,16 +68,3 @@ def write_distillation(path: str | Path, found: Distillation, *, title: str = _T
         The folder is missing or not writable, or the disk is full.
     """
     write_whole(Path(path), render_distillation(found, title=title).encode())
-
-
-@lru_cache(maxsize=1)
-def _template() -> Template:
-    environment = Environment(
-        loader=PackageLoader("silot.report", ""),
-        # Every template, whatever its name ends with.
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    return environment.get_template("distillation.html.jinja")

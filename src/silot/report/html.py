@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
 from pathlib import Path
 
 import numpy.typing as npt
-from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
 from ..errors import InputError
 from ..files import write_whole
@@ -15,6 +13,7 @@ from ..results import Contributions
 from . import _sections
 from ._checks import Records, collect
 from ._record_sections import records as record_section
+from ._templates import template
 from ._words import printable, target_in_words
 
 
@@ -83,7 +82,7 @@ def render_report(
         )
     ranked = found if found is not None and found.holders else None
     bill, disclosure = _sections.bills(found, scored)
-    return _template().render(
+    return template("report").render(
         title=printable(title.strip() or "Report", 200),
         target=target_in_words(found.target) if found is not None else "",
         summary=_sections.summary(found, scored),
@@ -142,16 +141,3 @@ def write_report(
         contributions=contributions, records=records, images=images, truth=truth, title=title
     )
     write_whole(Path(path), text.encode(), private=bool(images))
-
-
-@lru_cache(maxsize=1)
-def _template() -> Template:
-    environment = Environment(
-        loader=PackageLoader("silot.report", ""),
-        # Every template, whatever its name ends with.
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    return environment.get_template("report.html.jinja")

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
-from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
 from ..adaptation.costs import LinkCosts
 from ..adaptation.network import Network
@@ -15,6 +13,7 @@ from ..files import write_whole
 from ..results import LinkPlan
 from ._link_sections import Known, plan_parts, plan_summary
 from ._sections import Summary
+from ._templates import template
 from ._words import printable
 
 _TITLE = "Who can teach whom"
@@ -124,7 +123,7 @@ def page(
     outcome: object | None = None,
 ) -> str:
     """The template filled in; ``outcome`` is what a run on data adds."""
-    return _template().render(
+    return template("links").render(
         title=printable(title.strip() or _TITLE, 200),
         summary=summary,
         plan=plan_parts(plan, costs, known),
@@ -158,16 +157,3 @@ def _check(plan: LinkPlan, costs: LinkCosts) -> None:
             "not the same devices in the same order. Give the costs the plan was made for.",
             code="report-links",
         )
-
-
-@lru_cache(maxsize=1)
-def _template() -> Template:
-    environment = Environment(
-        loader=PackageLoader("silot.report", ""),
-        # Every template, whatever its name ends with.
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    return environment.get_template("links.html.jinja")
