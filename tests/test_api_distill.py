@@ -78,7 +78,7 @@ def test_a_student_learns_what_the_teachers_know_and_the_original_stays() -> Non
     np.testing.assert_array_equal(found.probabilities(X), module_predict(found.model, X))
     assert found.predict([[-9.0, 0.0], [9.0, 0.0]]).tolist() == ["low", "high"]
     assert found.teachers == ("one", "two")
-    assert found.disclosure == "aggregate"
+    assert found.disclosure == "record"
     assert found.rounds > 1
     assert found.bytes_received > 0
     told = json.loads(found.to_json())
@@ -309,7 +309,7 @@ def test_nobody_is_asked_twice_and_no_epoch_trained_twice(tmp_path: Path) -> Non
     assert found.excluded == whole.excluded == {"bad": "prediction-nan"}
     assert found.bill.bytes_received == whole.bill.bytes_received
     assert found.transcript is None
-    assert found.disclosure == "aggregate"
+    assert found.disclosure == "record"
 
 
 def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:

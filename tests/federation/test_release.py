@@ -116,9 +116,13 @@ def test_a_question_beyond_the_budget_is_refused_before_anything_is_computed(
     ledger = Ledger()
     holder = Holder(Measure(X), ALLOWED, ledger)
     asked(holder, counting(privacy_mu=0.2))
-    head = ledger.head
     refused = asked(holder, counting(privacy_mu=0.2, nonce=1))
     assert counting.calls == 1
+    assert ledger.spent == pytest.approx(0.2)
+    last = ledger.entries()[-1]
+    assert (last.event, last.mechanism) == ("refuse", "ledger-budget")
+    head = ledger.head
+    asked(holder, counting(privacy_mu=0.2, nonce=1))
     assert ledger.head == head
     assert isinstance(refused, Failure) and (refused.code, refused.kind) == (
         "ledger-budget", "refused",

@@ -292,11 +292,12 @@ def test_a_teacher_has_no_records_and_a_holder_no_model() -> None:
     assert holder._ledger.spent == 0.0
 
 
-def test_the_default_policy_allows_predictions_and_no_noisy_ones() -> None:
+def test_a_teacher_without_a_policy_predicts_and_one_that_counts_does_not() -> None:
     teacher = Teacher(soft, size=100, ledger=Ledger())
     assert isinstance(asked(teacher, predict()), Answer)
     release = ReleasePredictions(labels=4, vectors=X, privacy_mu=0.1)
     assert code(asked(teacher, release)) == "policy-budget"
+    assert code(asked(Teacher(soft, policy=Policy(), ledger=Ledger()), predict())) == "policy-level"
 
 
 def test_what_is_told_of_a_teacher_follows_its_policy() -> None:
@@ -320,7 +321,6 @@ def test_what_is_told_of_a_teacher_follows_its_policy() -> None:
         assert answer.scalars == {"parts": 1}
     # A budget bounds all answers only where no exact number is told beside them.
     assert told(policy=NOISY) == public
-    assert told(policy=Policy(minimum_records=101)) == public
     silent = Teacher(soft, policy=Policy(questions=frozenset({"predict"})))
     assert code(asked(silent, DescribeTeacher())) == "policy-question"
 
@@ -330,8 +330,7 @@ def test_what_is_told_of_a_teacher_follows_its_policy() -> None:
     [
         (Policy(level="scalar"), "policy-level"),
         (NOISY, "policy-level"),
-        (Policy(questions=frozenset({"predict-noise"})), "policy-question"),
-        (Policy(minimum_records=101), "policy-records"),
+        (Policy(level="record", questions=frozenset({"predict-noise"})), "policy-question"),
     ],
 )
 def test_a_policy_refuses_before_the_model_is_asked(policy: Policy, expected: str) -> None:
@@ -595,7 +594,7 @@ def test_an_owner_may_have_predictions_rounded_before_anything_else() -> None:
     def model(x: np.ndarray) -> np.ndarray:
         return np.stack([known[float(row[0])] for row in x])
 
-    teacher = Teacher(model, policy=Policy(prediction_decimals=2))
+    teacher = Teacher(model, policy=Policy(level="record", prediction_decimals=2))
     vectors = np.zeros((1, 1))
     coarse = rounded(near[None], 2)
     assert np.abs(coarse - near).max() > 1e-3
@@ -616,6 +615,6 @@ def test_an_owner_may_have_predictions_rounded_before_anything_else() -> None:
 
 @pytest.mark.parametrize("parts", [1, 3])
 def test_models_of_parts_are_rounded_together(parts: int) -> None:
-    teacher = Teacher([soft] * parts, policy=Policy(prediction_decimals=1))
+    teacher = Teacher([soft] * parts, policy=Policy(level="record", prediction_decimals=1))
     told = array(asked(teacher, predict(vectors=X)), "probabilities")
     np.testing.assert_array_equal(told, rounded(soft(X), 1))

@@ -94,10 +94,11 @@ def test_a_holder_of_releases_alone_tells_no_exact_number(question: Question) ->
 
 
 @pytest.mark.parametrize("weight", [np.nan, np.inf, -1.0])
-def test_clouds_of_weights_that_are_no_masses_have_no_support(weight: float) -> None:
+def test_a_reference_of_weights_that_are_no_masses_is_an_error(weight: float) -> None:
     weights = np.where(np.arange(20) < 5, weight, EQUAL)
     question = DistanceTo(reference=ATOMS, reference_weights=weights)
-    assert Policy.open().refusal(question, 100) == "policy-support"
+    answer = Holder(Measure(ATOMS), Policy.open()).answer(question)
+    assert isinstance(answer, Failure) and answer.kind == "failed"
 
 
 @pytest.mark.parametrize("t", [np.nan, np.inf, -0.5, 2.0])

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import sqlite3
 import stat
 import subprocess
@@ -9,6 +10,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -17,6 +19,7 @@ from hypothesis import strategies as st
 from silot.errors import FileError, InputError, RefusedError, SilotError
 from silot.privacy import BudgetError, Ledger, compose
 from silot.privacy._ledger_rows import COLUMNS
+from silot.privacy.ledger import Counted
 
 
 @pytest.fixture
@@ -169,6 +172,7 @@ def test_an_answer_that_was_stored_and_not_handed_over_is_marked_when_it_is(path
     # As if the process had been killed between the two transactions.
     with_raw(path, "DROP TRIGGER no_removal", "DELETE FROM rows WHERE event = 'commit'")
     with_raw(path, NO_REMOVAL)
+    Ledger.trust(path)
     with Ledger(path) as ledger:
         assert [row.event for row in ledger.entries()][-1] == "release"
         assert ledger.find(key(1)) == b"answer 1"
@@ -305,7 +309,7 @@ def test_rows_say_who_asked_what_and_when(path: Path) -> None:
                        asker="evil\x1b[2J\nname" + "x" * 500)  # fmt: skip
         ledger.commit(key(1), b"answer")
         first, reserved, released, committed = ledger.entries()
-    assert json.loads(first.parameters)["version"] == 1
+    assert json.loads(first.parameters)["version"] == 2
     assert reserved.parameters == '{"a":2.5,"b":1}'
     assert (reserved.mechanism, reserved.mu, reserved.total) == ("noise", 0.1, 0.1)
     assert reserved.asker.startswith("evil?[2J?name") and len(reserved.asker) == 200
@@ -394,7 +398,7 @@ def test_an_edit_while_the_ledger_is_open_is_found_when_it_matters(path: Path) -
     assert code(caught) == "ledger-broken"
 
 
-def test_rows_cut_off_at_the_end_show_against_a_noted_head_only(path: Path) -> None:
+def test_rows_cut_off_at_the_end_are_refused_until_the_owner_trusts_the_file(path: Path) -> None:
     with Ledger(path) as ledger:
         release(ledger, 1)
         early = ledger.head
@@ -403,6 +407,10 @@ def test_rows_cut_off_at_the_end_show_against_a_noted_head_only(path: Path) -> N
         assert ledger.verify(head=early) == ledger.verify(head=late.upper()) == late
     with_raw(path, "DROP TRIGGER no_removal", "DELETE FROM rows WHERE sequence > 3")
     with_raw(path, NO_REMOVAL)
+    with pytest.raises(FileError, match="older copy") as caught:
+        Ledger(path)
+    assert code(caught) == "ledger-older"
+    assert Ledger.trust(path) == early
     with Ledger(path) as ledger:
         assert ledger.verify() == ledger.verify(head=early) == early
         with pytest.raises(FileError, match="cut off") as caught:
@@ -461,7 +469,7 @@ def test_a_file_of_another_kind_is_left_alone(tmp_path: Path) -> None:
 
 def test_a_ledger_of_another_version_is_said(path: Path) -> None:
     Ledger(path).close()
-    with_raw(path, "PRAGMA user_version = 2")
+    with_raw(path, "PRAGMA user_version = 3")
     with pytest.raises(FileError) as caught:
         Ledger(path)
     assert code(caught) == "file-version"
@@ -473,7 +481,222 @@ def test_a_ledger_that_is_gone_while_its_log_is_there_is_not_made_anew(path: Pat
         path.unlink()
         with pytest.raises(FileError) as caught:
             Ledger(path)
+        assert code(caught) == "ledger-gone"
+        Ledger.forget(path)
+        with pytest.raises(FileError) as caught:
+            Ledger(path)
     assert code(caught) == "ledger-broken"
+
+
+# Another file than it was
+
+
+def copied(path: Path, name: str) -> Path:
+    other = path.with_name(name)
+    shutil.copy(path, other)
+    return other
+
+
+def test_a_file_removed_under_a_ledger_that_is_open_ends_it_and_no_other_takes_its_place(
+    path: Path,
+) -> None:
+    with Ledger(path) as ledger:
+        release(ledger, 1)
+        for suffix in ("", "-wal", "-shm"):
+            Path(f"{path}{suffix}").unlink()
+        for act in (lambda: release(ledger, 2), lambda: ledger.find(key(1)), lambda: Ledger(path)):
+            with pytest.raises(FileError, match="forget") as caught:
+                act()
+            assert code(caught) == "ledger-gone"
+    assert Ledger.forget(path)
+    with Ledger(path) as ledger:
+        assert ledger.spent == 0.0
+
+
+def test_a_removed_file_is_not_made_anew_by_the_next_run(path: Path) -> None:
+    with Ledger(path) as ledger:
+        release(ledger, 1)
+    path.unlink()
+    with pytest.raises(FileError) as caught:
+        Ledger(path)
+    assert code(caught) == "ledger-gone" and not path.exists()
+
+
+def test_an_older_copy_is_refused_and_the_newest_goes_on(path: Path) -> None:
+    with Ledger(path) as ledger:
+        release(ledger, 1)
+    old = copied(path, "old")
+    with Ledger(path) as ledger:
+        release(ledger, 2)
+    new = copied(path, "new")
+    shutil.copy(old, path)
+    for each in (path, old):
+        with pytest.raises(FileError) as caught:
+            Ledger(each)
+        assert code(caught) == "ledger-older"
+    shutil.copy(new, path)
+    with Ledger(path) as ledger:
+        assert ledger.spent == pytest.approx(0.02**0.5)
+
+
+def test_an_older_copy_put_under_a_ledger_that_is_open_is_refused(path: Path) -> None:
+    with Ledger(path) as ledger:
+        release(ledger, 1)
+    old = copied(path, "old")
+    with Ledger(path) as ledger:
+        release(ledger, 2)
+        old.replace(path)
+        with pytest.raises(FileError) as caught:
+            release(ledger, 3)
+        assert code(caught) == "ledger-replaced"
+
+
+def test_two_copies_are_never_two_budgets(path: Path) -> None:
+    with Ledger(path) as ledger:
+        release(ledger, 1)
+    other = copied(path, "copy")
+    with Ledger(path) as one, Ledger(other) as two:
+        release(one, 2)
+        with pytest.raises(FileError) as caught:
+            release(two, 3)
+    assert code(caught) == "ledger-older"
+
+
+def test_a_fresh_ledger_put_in_the_place_of_another_is_refused(path: Path) -> None:
+    with Ledger(path) as ledger:
+        release(ledger, 1)
+    with Ledger(path.with_name("fresh")):
+        pass
+    path.with_name("fresh").replace(path)
+    with pytest.raises(FileError, match="another file") as caught:
+        Ledger(path)
+    assert code(caught) == "ledger-replaced"
+
+
+def test_a_moved_ledger_goes_on_in_its_new_place(path: Path) -> None:
+    with Ledger(path) as ledger:
+        release(ledger, 1)
+    moved = path.with_name("moved")
+    path.rename(moved)
+    with Ledger(moved) as ledger:
+        release(ledger, 2)
+    with Ledger(moved) as ledger:
+        assert ledger.spent == pytest.approx(0.02**0.5)
+    with pytest.raises(FileError) as caught:
+        Ledger(path)
+    assert code(caught) == "ledger-gone"
+
+
+def test_a_ledger_from_another_machine_is_trusted_once(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Ledger(path) as ledger:
+        release(ledger, 1)
+    monkeypatch.setenv("SILOT_STATE", str(tmp_path / "elsewhere"))
+    with pytest.raises(FileError, match="another machine") as caught:
+        Ledger(path)
+    assert code(caught) == "ledger-unknown"
+    Ledger.trust(path)
+    with Ledger(path) as ledger:
+        assert ledger.find(key(1)) == b"answer 1"
+
+
+def test_without_a_place_for_heads_nothing_is_told(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Ledger(path) as ledger:
+        (tmp_path / "file").write_text("")
+        monkeypatch.setattr(ledger._heads, "folder", tmp_path / "file")
+        with pytest.raises(FileError, match="SILOT_STATE") as caught:
+            release(ledger, 1)
+    assert code(caught) == "ledger-head"
+
+
+def test_forgetting_leaves_a_file_that_is_there_alone(path: Path) -> None:
+    Ledger(path).close()
+    with pytest.raises(InputError) as caught:
+        Ledger.forget(path)
+    assert caught.value.code == "ledger-present" and path.exists()
+
+
+# Exact answers
+
+
+def counted(ledger: Ledger, number: int, **more: Any) -> Counted:
+    options: dict[str, Any] = {
+        "account": "chosen", "question": "distance-to", "numbers": 1, "bits": 2.0, "data": "v",
+        "limits": (9, 99.0), "asker": "clinic", **more,
+    }  # fmt: skip
+    return ledger.count(key(number), **options)
+
+
+def test_numbers_are_counted_once_by_asker_and_kept(path: Path) -> None:
+    with Ledger(path) as ledger:
+        assert counted(ledger, 1) == counted(ledger, 1) == Counted()
+        assert ledger.tell(key(1), b"first") == ledger.tell(key(1), b"second") == b"first"
+        counted(ledger, 2, asker="bank", numbers=3)
+        counted(ledger, 3, account="named", question="spread", numbers=7, bits=0.0)
+        counted(ledger, 4, account="record", question="records", numbers=0, data="other")
+    with Ledger(path) as ledger:
+        told = ledger.tally
+        assert told.numbers == {"clinic": 1, "bank": 3} and told.told == 4
+        assert (told.bits, told.named, told.kinds) == (4.0, 7, frozenset({"spread"}))
+        assert (told.data, told.limits) == ("v", (9, 99.0))
+        assert counted(ledger, 1) == Counted(reply=b"first")
+        assert ledger.spent == 0.0
+        with pytest.raises(InputError) as caught:
+            ledger.tell(key(9), b"never counted")
+    assert caught.value.code == "ledger-order"
+
+
+def test_what_a_rule_forbids_is_noted_once_and_counts_nothing(path: Path) -> None:
+    with Ledger(path) as ledger:
+        for number in (1, 2):
+            assert counted(ledger, number, rule=lambda told: "no").code == "no"
+        ledger.refuse("distance-to", "no", "clinic")
+        ledger.refuse("distance-to", "no", "bank")
+        assert [row.asker for row in ledger.entries() if row.event == "refuse"] == [
+            "clinic", "bank",
+        ]  # fmt: skip
+        assert ledger.tally.told == 0
+
+
+def test_a_stored_answer_is_told_again_whatever_the_numbers_but_not_of_other_data() -> None:
+    with Ledger() as ledger:
+        counted(ledger, 1)
+        ledger.tell(key(1), b"first")
+        assert counted(ledger, 1, rule=lambda told: "policy-numbers").reply == b"first"
+        assert counted(ledger, 1, rule=lambda told: "policy-version").code == "policy-version"
+
+
+def test_threads_and_processes_together_stay_within_the_numbers(path: Path) -> None:
+    script = """
+import sys
+from silot.privacy import Ledger
+with Ledger(sys.argv[1]) as ledger:
+    for number in range(30):
+        key = f"{int(sys.argv[2]) * 100 + number:064x}"
+        found = ledger.count(key, account="chosen", question="q", numbers=1, data="v",
+                             rule=lambda told: "over" if told.told >= 12 else "")
+        if not found.code:
+            ledger.tell(key, b"told")
+"""
+    running = [
+        subprocess.Popen([sys.executable, "-c", script, str(path), str(k)]) for k in range(3)
+    ]
+    assert [process.wait(timeout=120) for process in running] == [0, 0, 0]
+    with Ledger(path) as ledger:
+        assert ledger.tally.told == 12
+        assert sum(row.event == "told" for row in ledger.entries()) == 12
+
+
+def test_a_ledger_of_the_first_version_goes_on(path: Path) -> None:
+    with Ledger(path) as ledger:
+        release(ledger, 1)
+    with_raw(path, "PRAGMA user_version = 1")
+    with Ledger(path) as ledger:
+        counted(ledger, 2)
+        assert ledger.spent == pytest.approx(0.1)
 
 
 def test_an_absent_ledger_is_made_only_where_that_is_wanted(path: Path) -> None:

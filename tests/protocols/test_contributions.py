@@ -16,6 +16,7 @@ from silot import Holder, LocalFederation, Measure, Own, Policy
 from silot.errors import InputError, RefusedError, SilotError
 from silot.federation import Answer, Disclosure, Failure
 from silot.federation.question import QUESTIONS, Question
+from silot.privacy import Ledger
 from silot.protocols.contributions import contributions
 from silot.results import Contributions
 from tests.problems import (
@@ -26,6 +27,7 @@ from tests.problems import (
     linear_program_cost,
     seeds,
 )
+from tests.saying import Saying
 
 OPEN = Policy.open()
 RNG = np.random.default_rng(2024)
@@ -36,6 +38,10 @@ MARKET = {
     "near": Measure(X, labels=KINDS),
     "off": Measure(X[:20] + 1.0, labels=KINDS[:20]),
     "far": Measure(X[:13] * 3 + 5.0, RNG.random(13), labels=KINDS[:13]),
+}
+LARGE = {
+    name: Measure(RNG.normal(size=(200, 3)) * scale, labels=np.repeat(["a", "b", "c", "b"], 50))
+    for name, scale in (("near", 1.0), ("off", 1.5), ("far", 3.0))
 }
 
 
@@ -323,7 +329,7 @@ def test_upper_bounds_of_the_map_hold_far_from_the_target() -> None:
 
 
 def test_a_holder_that_refuses_the_map_leaves_it_out_and_is_named() -> None:
-    federation = LocalFederation({"a": X, "b": Holder(Measure(X + 1.0), Policy())})
+    federation = LocalFederation({"a": X, "b": Holder(Measure(X + 1.0), Policy(), Ledger())})
     result = federation.run(contributions("ab", own=Own(VALIDATION), between=True))
     assert result.between is None and len(result.holders) == 2
     assert "no map of holders: b (policy-level)" in result.status
@@ -334,12 +340,30 @@ def test_a_holder_that_refuses_the_map_leaves_it_out_and_is_named() -> None:
 
 @pytest.mark.parametrize("labels", ["none", "classes", "vectors"])
 def test_target_method_works_under_the_default_policy(labels: str) -> None:
-    federation = LocalFederation({name: Holder(x, Policy()) for name, x in MARKET.items()})
+    federation = LocalFederation({name: Holder(x, Policy(), Ledger()) for name, x in LARGE.items()})
     result = federation.run(
-        contributions(list(MARKET), own=Own(VALIDATION), labels=labels)  # type: ignore[arg-type]
+        contributions(list(LARGE), own=Own(VALIDATION), labels=labels)  # type: ignore[arg-type]
     )
     assert len(result.holders) == 3 and result.missing == {}
     assert "every holder saw the validation records" in result.status
+
+
+@pytest.mark.parametrize("labels", ["none", "classes"])
+def test_a_rounded_distance_lies_within_its_bounds_and_they_are_close(labels: str) -> None:
+    protocol = contributions(
+        list(LARGE),
+        own=Own(VALIDATION),
+        labels=labels,
+        class_tolerance=0.0,  # type: ignore[arg-type]
+    )
+    exact = LocalFederation(LARGE).run(protocol)
+    holders = {name: Holder(x, Policy(digits=2), Ledger()) for name, x in LARGE.items()}
+    told = LocalFederation(holders).run(protocol)
+    for one, other in zip(exact.holders, told.holders, strict=True):
+        assert other.distance.lower <= one.distance.value <= other.distance.upper
+        assert other.distance.upper - other.distance.lower <= 0.11 * one.distance.value
+        assert float(f"{other.distance.value:.1e}") == other.distance.value
+        assert "rounded" in other.distance.status
 
 
 def asked(result: Contributions) -> set[str]:
@@ -372,14 +396,14 @@ def test_target_method_says_the_finest_thing_it_discloses(labels: str, tolerance
     assert result.disclosure == str(finest)
     assert protocol.disclosure == finest
     strict = Policy(level=str(protocol.disclosure))  # type: ignore[arg-type]
-    LocalFederation({name: Holder(x, strict) for name, x in MARKET.items()}).run(protocol)
+    LocalFederation({k: Holder(x, strict, Ledger()) for k, x in LARGE.items()}).run(protocol)
 
 
 def test_without_labels_numbers_are_all_a_holder_tells() -> None:
     protocol = contributions(list(MARKET), own=Own(VALIDATION))
     assert protocol.disclosure is Disclosure.SCALAR
     strict = Policy(level="scalar")
-    federation = LocalFederation({name: Holder(x, strict) for name, x in MARKET.items()})
+    federation = LocalFederation({k: Holder(x, strict, Ledger()) for k, x in LARGE.items()})
     result = federation.run(protocol)
     assert result.transcript is not None
     for entry in result.transcript.entries:
@@ -394,7 +418,7 @@ def test_record_methods_are_refused_by_the_default_policy(method: str) -> None:
     federation = LocalFederation({"a": X, "b": Holder(Measure(X), Policy())})
     with pytest.raises(RefusedError) as caught:
         federation.run(contributions("ab", own=Own(VALIDATION), method=method))  # type: ignore[arg-type]
-    code = "policy-cells" if method == "fedbary" else "policy-level"
+    code = "policy-level"
     assert caught.value.code == code
     result = federation.run(
         contributions("ab", own=Own(VALIDATION), method=method, quorum=1)  # type: ignore[arg-type]
@@ -404,10 +428,10 @@ def test_record_methods_are_refused_by_the_default_policy(method: str) -> None:
     assert f"without b ({code})" in result.status
 
 
-class Broken(Holder):
+class Broken(Saying):
     """A holder that fails whatever it is asked."""
 
-    def answer(self, question: Question) -> Answer | Failure:
+    def says(self, question: Question) -> Answer | Failure:
         raise RuntimeError("record 8675309.25")
 
 
@@ -419,7 +443,7 @@ class Broken(Holder):
     ],
 )
 def test_two_of_four_holders_are_a_quorum_of_two_whenever_the_others_drop_out(method: str) -> None:
-    quiet = Policy(level="record", questions=frozenset({"describe"}), minimum_support=1)
+    quiet = Policy(level="record", questions=frozenset({"describe"}))
     federation = LocalFederation(
         {
             "broken": Broken(Measure(X), OPEN),
@@ -547,15 +571,15 @@ def test_same_seed_gives_the_same_result() -> None:
 # Answers that do not fit.
 
 
-class Lying(Holder):
+class Lying(Saying):
     """A holder whose answers of one kind are replaced."""
 
     def __init__(self, measure: Measure, kind: str, reply: Answer) -> None:
         super().__init__(measure, OPEN)
         self._kind, self._answer = kind, reply
 
-    def answer(self, question: Question) -> Answer | Failure:
-        return self._answer if question.kind == self._kind else super().answer(question)
+    def says(self, question: Question) -> Answer | Failure:
+        return self._answer if question.kind == self._kind else self.answer(question)
 
 
 def told(**scalars: object) -> Answer:

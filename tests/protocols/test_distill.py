@@ -98,7 +98,7 @@ def test_predictions_are_what_the_models_say_in_the_order_of_names() -> None:
     )
     assert found.sizes == {"a": None, "b": 7}
     assert found.excluded == {}
-    assert found.disclosure == "aggregate"
+    assert found.disclosure == "record"
     assert found.rounds == 1 + 4 + 7
     assert "2 of 2" in found.status
     assert run({"a": Teacher(model)}, noise=None).biases is None
@@ -168,7 +168,7 @@ def test_nothing_but_probabilities_leaves_a_teacher(private: bool) -> None:
         "describe-teacher", "predict", "predict-noise"
     }  # fmt: skip
     assert set(kinds) == expected
-    assert found.disclosure == ("sketch" if private else "aggregate")
+    assert found.disclosure == ("sketch" if private else "record")
 
 
 def test_every_input_is_asked_once() -> None:
@@ -287,9 +287,8 @@ def test_sizes_are_needed_where_they_are_asked_for() -> None:
     teachers = {
         "a": Teacher(model, size=30),
         "b": Teacher(model),
-        "c": Teacher(model, size=4, policy=Policy(minimum_records=5)),
     }
-    assert run(teachers, sizes=True).excluded == {"b": "size-absent", "c": "size-absent"}
+    assert run(teachers, sizes=True).excluded == {"b": "size-absent"}
 
 
 def test_labels_are_compared_where_both_sides_have_names() -> None:
@@ -381,7 +380,7 @@ def test_temperature_after_the_noise_is_free() -> None:
 
 def test_no_exact_size_is_told_beside_noise() -> None:
     # A policy that would tell it, were it not for the noise.
-    policy = Policy(privacy_epsilon=2.0)
+    policy = Policy(level="record", privacy_epsilon=2.0)
     teachers = {"a": Teacher(model, policy=policy, ledger=Ledger(), size=4711, parts=500)}
     found = run(teachers, privacy_epsilon=1.0)
     assert found.sizes == {"a": None}
@@ -397,7 +396,7 @@ def test_a_model_that_fails_is_excluded_without_noise_only() -> None:
         raise RuntimeError("record 7 is ill")
 
     def teachers() -> dict[str, Any]:
-        policy = Policy(privacy_epsilon=2.0)
+        policy = Policy(level="record", privacy_epsilon=2.0)
         return {n: Teacher(m, policy=policy, ledger=Ledger(), parts=10**6)
                 for n, m in (("a", model), ("b", breaks))}  # fmt: skip
 

@@ -5,11 +5,12 @@ import pytest
 from sklearn.datasets import load_digits
 
 import silot
-from silot import Holder, LocalFederation, Measure, Policy
+from silot import LocalFederation, Measure, Policy
 from silot.errors import InputError, WireError
 from silot.federation import Answer, Failure
 from silot.federation.question import Question
 from silot.protocols import fedwad
+from tests.saying import Quiet, Saying
 
 DIGITS = load_digits(return_X_y=True)[0] / 16.0
 
@@ -114,12 +115,12 @@ def test_distances_are_told_when_asked_for_only(distances: str, finite: bool, to
         assert "no upper bound" in result.status
 
 
-def test_a_policy_that_withholds_distances_leaves_an_estimate() -> None:
+def test_a_holder_that_withholds_distances_leaves_an_estimate() -> None:
     x, y = gaussians(4)
-    quiet = Holder(Measure(x), Policy(level="record", distances=False))
+    quiet = Quiet(Measure(x), Policy.open())
     result = LocalFederation({"a": quiet, "b": y}).run(fedwad("a", "b", rounds=5))
     assert result.upper == np.inf
-    assert "does not allow telling distances" in result.status
+    assert "no distances were told" in result.status
     assert result.value == pytest.approx(silot.distance(x, y).value, rel=0.1)
 
 
@@ -161,11 +162,11 @@ def test_labelled_records_are_compared_with_their_labels() -> None:
     assert other.lower > 1.0
 
 
-class Malformed(Holder):
+class Malformed(Saying):
     """A holder that sends another number of features than it has."""
 
-    def answer(self, question: Question) -> Answer | Failure:
-        answer = super().answer(question)
+    def says(self, question: Question) -> Answer | Failure:
+        answer = self.answer(question)
         if isinstance(answer, Answer) and "atoms" in answer.arrays:
             return Answer({**answer.arrays, "atoms": answer.arrays["atoms"][:, :1]}, answer.scalars)
         return answer

@@ -21,6 +21,7 @@ from silot.results import Viewpoint
 from silot.transport import calibrated_gradient
 from silot.valuation.records import flag, tail_probability
 from tests.problems import Array, assert_refused, seeds
+from tests.saying import Saying
 
 OPEN = Policy.open()
 IMAGES, DIGITS = load_digits(return_X_y=True)
@@ -389,15 +390,15 @@ def test_a_policy_below_record_refuses(level: str) -> None:
     assert caught.value.code == "policy-level"
 
 
-class Altered(Holder):
+class Altered(Saying):
     """A holder that changes what it answers to one kind of question."""
 
     def __init__(self, measure: Measure, kind: str, changes: dict[str, object] | Failure) -> None:
         super().__init__(measure, OPEN)
         self._kind, self._changes = kind, changes
 
-    def answer(self, question: Question) -> Answer | Failure:
-        answer = super().answer(question)
+    def says(self, question: Question) -> Answer | Failure:
+        answer = self.answer(question)
         if question.kind != self._kind or isinstance(answer, Failure):
             return answer
         if isinstance(self._changes, Failure):

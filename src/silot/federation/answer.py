@@ -10,7 +10,7 @@ from typing import Any, TypeGuard
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import WireError
+from ..errors import InputError, WireError
 from .message import Message, Scalar, decode, encode
 
 Array = npt.NDArray[np.float64]
@@ -52,12 +52,83 @@ class Answer:
             raise _malformed(f"{name!r} that is not a finite number of zero or more")
         return float(value)
 
+    def rounding(self, value: float) -> float:
+        """How far a number of the answer, or of an array whose largest it is, was rounded."""
+        digits = self.scalars.get(DIGITS)
+        if digits is None:
+            return 0.0
+        if isinstance(digits, bool | str | float) or not 1 <= digits <= 15:
+            raise _malformed("digits that are no number of digits")
+        # A little more than half a step: rounding is in binary.
+        return 0.5000001 * max(_step(value, digits), SMALLEST)
+
     def flag(self, name: str) -> bool:
         """Return a truth value of the answer, or raise a ``WireError``."""
         value = self.scalars.get(name)
         if not isinstance(value, bool):
             raise _malformed(f"no truth value {name!r}")
         return value
+
+
+DIGITS = "digits"
+"""Name under which an answer says to how many digits its numbers were rounded."""
+
+SMALLEST = 1e-12
+"""Smaller numbers are told as 0 where numbers are rounded."""
+
+_LARGEST = 1e12
+# Certificates and variants of a number that is told: they would be numbers more.
+_MORE = frozenset({"distance_lower", "target_lower", "estimate", "gap"})
+
+
+def rounded(answer: Answer, digits: int) -> Answer:
+    """An answer with so many significant digits, and without what would tell more digits.
+
+    Arrays are rounded to steps of their largest number. Integers and truth values stay.
+
+    Raises
+    ------
+    InputError
+        A number whose power of ten is beyond those that rounded numbers may have.
+
+    Examples
+    --------
+    >>> rounded(Answer(scalars={"distance": 1.23456, "distance_lower": 1.2}), 3).scalars
+    {'distance': 1.23, 'digits': 3}
+    """
+    scalars = {
+        name: _coarse(value, value, digits) if isinstance(value, float) else value
+        for name, value in answer.scalars.items()
+        if name not in _MORE
+    }
+    arrays = {
+        name: _coarse_array(array, digits) if array.dtype.kind == "f" and array.size else array
+        for name, array in answer.arrays.items()
+    }
+    return Answer(arrays, {**scalars, DIGITS: digits})
+
+
+def _step(largest: float, digits: int) -> float:
+    size = abs(largest)
+    return 0.0 if size < SMALLEST else 10.0 ** (math.floor(math.log10(size)) + 1 - digits)
+
+
+def _coarse(value: float, largest: float, digits: int) -> float:
+    if not abs(value) < _LARGEST:
+        raise InputError(
+            f"a number is not below {_LARGEST:g}. Scale the features.", code="answer-large"
+        )
+    if abs(largest) < SMALLEST:
+        return 0.0
+    step = _step(largest, digits)
+    # Through the decimal text, so that equal numbers are equal bits.
+    return float(f"{round(value / step) * step:.{max(digits, 1)}e}") + 0.0
+
+
+def _coarse_array(array: npt.NDArray[Any], digits: int) -> npt.NDArray[Any]:
+    largest = float(np.abs(array).max())
+    flat = [_coarse(float(value), largest, digits) for value in array.ravel().tolist()]
+    return np.array(flat, dtype=array.dtype).reshape(array.shape)
 
 
 def _malformed(what: str) -> WireError:

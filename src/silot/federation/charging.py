@@ -1,4 +1,4 @@
-"""What every party does alike: failures without text, and releases that are charged first."""
+"""What every party does alike: failures without text, and answers that are accounted for first."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ import numpy.typing as npt
 from ..errors import SilotError
 from ..privacy.ledger import BudgetError, Ledger
 from ..privacy.mechanism import noise_for
-from .answer import Failure, encode_reply, with_charge
-from .policy import Policy
-from .question import Codes, encode_question
+from .answer import Answer, Failure, encode_reply, rounded, with_charge
+from .policy import Limits, Policy
+from .question import Codes, Question, encode_question
 from .release import Release
 
 
@@ -58,7 +58,7 @@ def charged_reply(
         return encode_reply(Failure("policy-budget", "refused"))
     if ledger is None:
         return encode_reply(Failure("ledger-absent", "refused"))
-    key = hashlib.sha256(encode_question(release)).hexdigest()
+    key = key_of(release)
     stored = ledger.find(key)
     if stored is not None:
         return with_charge(stored, 0.0)
@@ -76,10 +76,67 @@ def charged_reply(
             asker=asker,
         )
     except BudgetError as error:
+        ledger.refuse(release.kind, error.code, asker)
         return encode_reply(_over_budget(error, policy.privacy_delta))
     fresh = encode_reply(release.answer_of(add_noise(exact())))
     kept = ledger.commit(key, fresh)
     return with_charge(kept, release.privacy_mu if kept == fresh else 0.0)
+
+
+@dataclasses.dataclass(frozen=True)
+class Counting:
+    """What exact answers below level record are counted against.
+
+    Attributes
+    ----------
+    ledger, policy
+        The account, and the rules.
+    limits
+        Of the holder's data.
+    version
+        Of the holder's data.
+    """
+
+    ledger: Ledger | None
+    policy: Policy
+    limits: Limits
+    version: str
+
+    def reply(self, question: Question, asker: str, compute: Callable[[], Answer]) -> bytes:
+        """Answer a question that the policy's ``refusal`` allows, once its numbers are counted.
+
+        Whatever becomes of the computation is stored and told again: that it failed may tell
+        about the records too.
+        """
+        if self.ledger is None:
+            return encode_reply(Failure("ledger-absent", "refused"))
+        key = key_of(question)
+        numbers = question.numbers(self.limits.records, self.limits.dimension)
+        counted = self.ledger.count(
+            key,
+            account=question.accounted(self.limits.dimension).value,
+            question=question.kind,
+            numbers=numbers,
+            bits=numbers * self.policy.bits,
+            data=self.version,
+            limits=self.limits.most,
+            asker=asker,
+            rule=lambda told: self.policy.over(question, self.limits, told, self.version, asker),
+        )
+        if counted.code:
+            return encode_reply(Failure(counted.code, "refused"))
+        if counted.reply is not None:
+            return counted.reply
+        try:
+            reply = encode_reply(rounded(compute(), self.policy.digits))
+        except Exception as error:  # noqa: BLE001 - see failure_of
+            reply = encode_reply(failure_of(error))
+        return self.ledger.tell(key, reply)
+
+
+def key_of(question: Question) -> str:
+    """SHA-256 of a question."""
+    return hashlib.sha256(encode_question(question)).hexdigest()
 
 
 def _parameters(release: Release, sensitivity: float) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from enum import IntEnum
+from enum import IntEnum, StrEnum
 
 
 class Disclosure(IntEnum):
@@ -25,3 +25,19 @@ class Disclosure(IntEnum):
 
     def __str__(self) -> str:
         return self.name.lower()
+
+
+class Account(StrEnum):
+    """How an answer is accounted for by a holder that does not give its records away.
+
+    ``FREE``: sizes and kinds, told to whoever may ask for exact numbers at all. ``RELEASE``:
+    noise, charged to the budget of epsilon. ``NAMED``: exact statistics that the asker names and
+    does not choose; each kind once. ``CHOSEN``: exact numbers about inputs that the asker chose;
+    every number counts. ``RECORD``: may give records back; only a policy of that level tells it.
+    """
+
+    FREE = "free"
+    RELEASE = "release"
+    NAMED = "named"
+    CHOSEN = "chosen"
+    RECORD = "record"

@@ -13,15 +13,15 @@ classifier chooses which records its answers are about. Training has no ``least`
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import ClassVar, cast
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self, cast
 
 import numpy as np
 
 from ..errors import InputError, MismatchError, WireError
 from ..learning import ModelSpec, probabilities, random_features, train
 from .answer import Answer
-from .disclosure import Disclosure
+from .disclosure import Account, Disclosure
 from .question import Array, Codes, Names, Question, register
 
 MOST_FEATURES = 1 << 16
@@ -43,6 +43,9 @@ class AboutMany(Question):
 
     least: int = 1
 
+    def coarser(self, least: int) -> Self:
+        return replace(self, least=max(self.least, least))
+
 
 @dataclass(frozen=True, kw_only=True)
 class Spread(AboutMany):
@@ -50,6 +53,10 @@ class Spread(AboutMany):
 
     kind: ClassVar[str] = "spread"
     level: ClassVar[Disclosure] = Disclosure.AGGREGATE
+    account: ClassVar[Account] = Account.NAMED
+
+    def numbers(self, records: int, dimension: int) -> int:
+        return 2 * dimension + 1
 
     def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
         _many(self.least, weights)
@@ -71,10 +78,17 @@ class MeanFeatures(AboutMany):
 
     kind: ClassVar[str] = "mean-features"
     level: ClassVar[Disclosure] = Disclosure.AGGREGATE
+    account: ClassVar[Account] = Account.NAMED
 
     features: int
     bandwidth: float
     seed: int
+
+    def numbers(self, records: int, dimension: int) -> int:
+        return self.features + 1
+
+    def drawn_from(self, seed: int) -> bool:
+        return self.seed == seed
 
     def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
         _bounded(0 < self.features <= MOST_FEATURES and self.features % 2 == 0)
@@ -107,10 +121,23 @@ class ProjectedQuantiles(AboutMany):
     quantiles: int
     seed: int
 
+    def accounted(self, dimension: int) -> Account:
+        """Beyond d directions the steps of several may part the records."""
+        return Account.NAMED if self.directions <= dimension else Account.RECORD
+
+    def numbers(self, records: int, dimension: int) -> int:
+        return self.directions * self._steps(records)
+
+    def drawn_from(self, seed: int) -> bool:
+        return self.seed == seed
+
+    def _steps(self, records: int) -> int:
+        return min(self.quantiles, records // max(self.least, 1))
+
     def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
         _bounded(0 < self.directions <= MOST_DIRECTIONS and self.seed >= 0)
         _bounded(0 < self.quantiles <= MOST_FEATURES)
-        steps = min(self.quantiles, _effective(weights) // max(self.least, 1))
+        steps = self._steps(_effective(weights))
         _enough(steps * self.directions, self.least, points, weights)
         projected = points @ public_directions(self.seed, self.directions, points.shape[1])
         return Answer({"quantiles": _step_means(projected.T, weights, steps)})

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
-import sys
 import threading
 from collections import OrderedDict
+from functools import cached_property
 
 import numpy.typing as npt
 
@@ -14,14 +13,12 @@ from ..errors import InputError
 from ..measure import Embedding, Measure
 from ..privacy.ledger import Ledger
 from .answer import Answer, Array, Failure, decode_reply, encode_reply
-from .charging import charged_reply, failure_of
+from .charging import Counting, charged_reply, failure_of, key_of
 from .combinations import Evaluation
-from .divergences import AboutMany
-from .hypotheses import AboutLabelled
-from .labelled import ClassSizes
-from .policy import Memory, Policy
+from .disclosure import Account
+from .policy import Limits, Policy
 from .protocol import COORDINATOR
-from .question import Codes, Interpolate, Question, decode_question
+from .question import Codes, Question, decode_question
 from .release import Release
 
 _CACHED_REPLIES = 16
@@ -37,17 +34,20 @@ class Holder:
     policy
         Its rules; the default ``Policy()`` refuses record-level questions.
     ledger
-        The account that differentially private releases are charged to. Without one there are
-        none. A ledger belongs to one data set: give all holders of the same records the same.
+        The account of everything that is told: releases are charged to it and exact numbers are
+        counted in it before they leave, and who was told or refused what is kept there. Without
+        one, neither is told below level record, for a restart would forget it. A ledger belongs
+        to one data set: give all holders of the same records the same.
     evaluation
         Records with true labels, for questions that evaluate models; no other question sees
         them. Without them those questions fail.
 
     Examples
     --------
-    >>> from silot.federation import Describe
-    >>> Holder(Measure([[0.0, 1.0]] * 5)).answer(Describe()).scalars["dimension"]
-    2
+    >>> from silot.federation import Spread
+    >>> rows = Measure([[k % 7, k % 5] for k in range(200)])
+    >>> Holder(rows, Policy(), Ledger()).answer(Spread()).arrays["mean"].tolist()
+    [2.97, 2.0]
     """
 
     def __init__(
@@ -59,13 +59,9 @@ class Holder:
     ) -> None:
         self._measure = Measure.of(measure)
         self._evaluation = evaluation
-        weights = self._measure.weights
-        self._records = int((weights > 0).sum())
-        self._share = float(weights.max()) if self._measure.weighted else 0.0
         self.policy = policy if policy is not None else Policy()
         self._ledger = ledger
-        self._memory = Memory()
-        self._replies: OrderedDict[bytes, bytes] = OrderedDict()
+        self._replies: OrderedDict[str, bytes] = OrderedDict()
         self._embedded: dict[Embedding, tuple[Array, Array]] = {}
         self._lock = threading.Lock()
 
@@ -75,48 +71,78 @@ class Holder:
     def reply(self, message: bytes, asker: str = COORDINATOR) -> bytes:
         """Answer a question given as bytes, as bytes. Never raises.
 
-        A question that was allowed before, and still is, gets the same bytes again without
-        computing anything; a release for ever, for its answer is in the ledger. Only what was
-        charged (``charged_mu``) differs then.
+        A question that was answered before, and is still allowed, gets the same bytes again: for
+        ever where it was accounted for, since the answer is in the ledger. Only what was charged
+        (``charged_mu``) differs then.
 
         Parameters
         ----------
         message
             The question.
         asker
-            Who asks, as the runtime knows it; for the ledger.
+            Who asks, as the runtime knows it: told, refused and counted under that name.
         """
         try:
-            question = decode_question(message)
-            if isinstance(question, Release):
-                return self._release(question, asker)
-            key = hashlib.sha256(message + self.policy.model_dump_json().encode()).digest()
-            with self._lock:
-                known = self._replies.get(key)
-                if known is not None:
-                    self._replies.move_to_end(key)
-            if known is not None:
-                # What was told before tells nothing new: rules about memory do not stop it.
-                refused = self._refusal(question, Memory())
-                return known if refused is None else encode_reply(refused)
-            answer = self.answer(question)
-            encoded = encode_reply(answer)
+            return self._reply(decode_question(message), asker)
         except Exception as error:  # noqa: BLE001 - see failure_of
             return encode_reply(failure_of(error))
-        if isinstance(answer, Answer):
-            with self._lock:
-                self._replies[key] = encoded
-                while len(self._replies) > _CACHED_REPLIES:
-                    self._replies.popitem(last=False)
-        return encoded
 
-    def _refusal(self, question: Question, memory: Memory) -> Failure | None:
-        # How many records there are is for the noise of a release to hide, not for a rule to tell.
-        records = sys.maxsize if isinstance(question, Release) else self._records
-        if isinstance(question, Evaluation) and self._evaluation is not None:
-            records = int((self._evaluation.weights > 0).sum())
-        code = self.policy.refusal(question, records, memory, self._share)
-        return None if code is None else Failure(code, "refused")
+    def answer(self, question: Question, asker: str = COORDINATOR) -> Answer | Failure:
+        """Answer a question, or say why not. Never raises."""
+        try:
+            return decode_reply(self._reply(question, asker))
+        except Exception as error:  # noqa: BLE001 - see failure_of
+            return failure_of(error)
+
+    def _reply(self, question: Question, asker: str) -> bytes:
+        dimension = self._measure.dimension
+        code = self.policy.refusal(question, dimension)
+        if code:
+            if self._ledger is not None:
+                self._ledger.refuse(question.kind, code, asker)
+            return encode_reply(Failure(code, "refused"))
+        if isinstance(question, Release):
+            return self._release(question, asker)
+        if self.policy.tells_records:
+            return self._everything(question, asker)
+        if question.accounted(dimension) is Account.FREE:
+            return encode_reply(self._compute(question))
+        coarse = question.coarser(self.policy.behind)
+        counting = Counting(self._ledger, self.policy, self._limits, self._version)
+        return counting.reply(coarse, asker, lambda: self._compute(coarse))
+
+    def _everything(self, question: Question, asker: str) -> bytes:
+        """Answer at level record: noted where there is a ledger, and remembered for a while."""
+        key = key_of(question)
+        if self._ledger is not None:
+            self._ledger.count(
+                key, account="record", question=question.kind, numbers=0, asker=asker
+            )
+        with self._lock:
+            known = self._replies.get(key)
+            if known is not None:
+                self._replies.move_to_end(key)
+                return known
+        reply = encode_reply(self._compute(question))
+        with self._lock:
+            self._replies[key] = reply
+            while len(self._replies) > _CACHED_REPLIES:
+                self._replies.popitem(last=False)
+        return reply
+
+    @cached_property
+    def _limits(self) -> Limits:
+        return Limits.of(*self._measure.arrays())
+
+    @cached_property
+    def _version(self) -> str:
+        """What the data are, for the ledger to see that they are still the same."""
+        points, _ = self._measure.arrays()
+        digest = hashlib.sha256(repr(points.shape).encode())
+        digest.update(points.tobytes() + self._measure.masses.tobytes())
+        if self._measure.names is not None:
+            digest.update("\0".join(self._measure.names.tolist()).encode())
+        return digest.hexdigest()
 
     def _arrays(self, embedding: Embedding) -> tuple[Array, Array]:
         # Label coordinates are the same in every round: computed once.
@@ -125,31 +151,7 @@ class Holder:
                 self._embedded[embedding] = self._measure.arrays(embedding)
             return self._embedded[embedding]
 
-    def answer(self, question: Question) -> Answer | Failure:
-        """Answer a question, or say why not. Never raises."""
-        try:
-            if isinstance(question, Release):
-                return decode_reply(self._release(question, COORDINATOR))
-            refused = self._refusal(question, self._memory)
-            if refused is not None:
-                return refused
-            answer = self._compute(question)
-            with self._lock:
-                # Once more, and noted at once: many may have been asked at the same time.
-                refused = self._refusal(question, self._memory)
-                if refused is not None:
-                    return refused
-                self._memory.note(question)
-        except Exception as error:  # noqa: BLE001 - see failure_of
-            return failure_of(error)
-        return answer
-
     def _compute(self, question: Question) -> Answer:
-        if isinstance(question, Interpolate) and self.policy.bare(question):
-            question = dataclasses.replace(question, scalars=False)
-        if isinstance(question, ClassSizes | AboutMany | AboutLabelled):
-            least = max(question.least, self.policy.minimum_records)
-            question = dataclasses.replace(question, least=least)
         if isinstance(question, Evaluation):
             if self._evaluation is None:
                 raise InputError("there are no evaluation records.", code="evaluation-absent")
@@ -158,9 +160,6 @@ class Holder:
 
     def _release(self, release: Release, asker: str) -> bytes:
         """Answer with noise, once the budget is charged; an answer of before is free."""
-        refused = self._refusal(release, Memory())
-        if refused is not None:
-            return encode_reply(refused)
 
         def exact() -> Codes:
             points, _ = self._measure.arrays()

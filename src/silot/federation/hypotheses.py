@@ -11,8 +11,8 @@ a class for it to be told of; a holder raises it to what its policy wants.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import ClassVar
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -30,7 +30,7 @@ from ..learning import (
     train,
 )
 from .answer import Answer
-from .disclosure import Disclosure
+from .disclosure import Account, Disclosure
 from .labelled import codes_of, decode_classes, encode_classes
 from .message import Scalar
 from .question import Array, Codes, Names, Question, register
@@ -50,6 +50,9 @@ class AboutLabelled(Question):
     classes: str = ""
     unlabelled: str = ""
     least: int = 1
+
+    def coarser(self, least: int) -> Self:
+        return replace(self, least=max(self.least, least))
 
     def _labelled(self, points: Array, weights: Array, labels: Names | None) -> tuple[Array, Codes]:
         """Records of known classes, and their codes."""
@@ -84,6 +87,13 @@ class CountLabelled(AboutLabelled):
 
     kind: ClassVar[str] = "count-labelled"
     level: ClassVar[Disclosure] = Disclosure.AGGREGATE
+
+    def accounted(self, dimension: int) -> Account:
+        """Over a public list of classes; names of the holder's own are texts of its records."""
+        return Account.NAMED if self.classes else Account.RECORD
+
+    def numbers(self, records: int, dimension: int) -> int:
+        return len(decode_classes(self.classes)) + 4
 
     def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
         used = weights > 0

@@ -7,8 +7,8 @@ a list of texts. An empty text stands for no labels at all: every record is of c
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
-from typing import ClassVar, cast
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self, cast
 
 import numpy as np
 
@@ -18,9 +18,9 @@ from ..transport.classwise import distances_to_classes, labelled_plan
 from ..transport.cost import paired_cost
 from ..transport.sensitivity import Marginal
 from .answer import Answer
-from .disclosure import Disclosure
+from .disclosure import Account, Disclosure
 from .message import LARGEST_TEXT
-from .question import Array, Cloud, Codes, Names, Question, register
+from .question import Array, Codes, Names, Question, register
 
 
 def encode_classes(names: list[str]) -> str:
@@ -78,6 +78,16 @@ class ClassSizes(Question):
     classes: str = ""
     least: int = 1
 
+    def accounted(self, dimension: int) -> Account:
+        """Over a public list of classes; names of the holder's own are texts of its records."""
+        return Account.NAMED if self.classes else Account.RECORD
+
+    def numbers(self, records: int, dimension: int) -> int:
+        return len(decode_classes(self.classes))
+
+    def coarser(self, least: int) -> Self:
+        return replace(self, least=max(self.least, least))
+
     def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
         if labels is None:
             raise InputError("the records have no labels.", code="labels-absent")
@@ -117,10 +127,6 @@ class _WithLabelledTarget(Question):
     target_weights: Array
     target_codes: Codes
     classes: str = ""
-
-    @property
-    def clouds(self) -> tuple[Cloud, ...]:
-        return ((self.target, self.target_weights),)
 
     def _check(self, points: Array, known: int) -> None:
         if self.target.ndim != 2 or self.target.shape[1] != points.shape[1]:
@@ -218,7 +224,10 @@ class LabelledDistanceTo(_WithClassMetric):
 
     kind: ClassVar[str] = "labelled-distance-to"
     level: ClassVar[Disclosure] = Disclosure.AGGREGATE
-    tells_distance: ClassVar[bool] = True
+    account: ClassVar[Account] = Account.CHOSEN
+
+    def numbers(self, records: int, dimension: int) -> int:
+        return 1
 
     def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
         codes, known, new = codes_of(labels, self.classes, len(points))
@@ -306,10 +315,6 @@ class InterpolateRecords(_WithFrame):
     t: float
     reference: Array
     reference_weights: Array
-
-    @property
-    def clouds(self) -> tuple[Cloud, ...]:
-        return (*super().clouds, (self.reference, self.reference_weights))
 
     def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
         codes, known, new = codes_of(labels, self.classes, len(points))

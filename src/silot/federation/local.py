@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import os
 import threading
@@ -10,7 +11,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol as TypingProtocol
-from typing import Self, TypeVar, runtime_checkable
+from typing import Self, TypeVar, cast, runtime_checkable
 
 import numpy.typing as npt
 
@@ -40,7 +41,11 @@ class Billable(TypingProtocol):
 
 @runtime_checkable
 class Party(TypingProtocol):
-    """Whoever answers bytes with bytes: a ``Holder``, a ``Teacher``, or a way to a distant one."""
+    """Whoever answers bytes with bytes: a ``Holder``, a ``Teacher``, or a way to a distant one.
+
+    One whose ``reply`` takes an ``asker`` too is told who asks. A way to a distant party has its
+    own way to prove that.
+    """
 
     def reply(self, message: bytes) -> bytes:
         """Answer a question."""
@@ -74,6 +79,8 @@ class LocalFederation:
     timeout
         Seconds a holder has for one answer; ``None`` waits. A holder that exceeds it counts as
         failed, and its computation is abandoned in the background.
+    asker
+        Name under which holders are asked: they count and refuse by it, and keep it.
 
     Raises
     ------
@@ -93,6 +100,7 @@ class LocalFederation:
         holders: Mapping[str, Party | Measure | npt.ArrayLike],
         *,
         timeout: float | None = None,
+        asker: str = COORDINATOR,
     ) -> None:
         if not holders:
             raise InputError("a federation needs at least one holder.", code="holder-names")
@@ -105,6 +113,10 @@ class LocalFederation:
                 )
         if timeout is not None and not real(timeout, "timeout", "option-timeout") > 0:
             raise InputError(f"timeout is {timeout!r}; seconds are needed.", code="option-timeout")
+        if type(asker) is not str or not asker:
+            raise InputError(
+                f"{asker!r} cannot name who asks: a non-empty text is needed.", code="asker-name"
+            )
         self._timeout = timeout
         self._holders: dict[str, Party] = {
             name: holder
@@ -112,6 +124,7 @@ class LocalFederation:
             else Holder(Measure.of(holder), Policy.open(), Ledger())
             for name, holder in holders.items()
         }
+        self._replies = {name: _replies(party, asker) for name, party in self._holders.items()}
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -201,7 +214,7 @@ class LocalFederation:
             def work(name: str = name, message: bytes = message) -> None:
                 # Whatever a holder's code raises is a missing reply; its text stays here.
                 with suppress(Exception), slots:
-                    reply = self._holders[name].reply(message)
+                    reply = self._replies[name](message)
                     replies[name] = (time.perf_counter() - began, reply)
 
             # Daemons: a holder that never answers must not keep the interpreter alive.
@@ -225,6 +238,18 @@ class LocalFederation:
             entries.append(Entry(round_, name, "received", at, payload))
             answers[name] = _read(payload)
         return answers
+
+
+def _replies(party: Party, asker: str) -> Callable[[bytes], bytes]:
+    """How a party is asked in a name."""
+    try:
+        named = "asker" in inspect.signature(party.reply).parameters
+    except (TypeError, ValueError):
+        named = False
+    if not named:
+        return lambda message: party.reply(message)
+    reply = cast("Callable[..., bytes]", party.reply)
+    return lambda message: reply(message, asker=asker)
 
 
 def _read(reply: bytes) -> Answer | Failure:

@@ -3,10 +3,10 @@ r"""Questions about a model's predictions: probabilities of labels, and nothing 
 Inputs travel as records (``vectors``), as texts (``texts``), or as their places in a transfer set
 that both sides have (``indices`` and ``shared``, its digest). Exactly one of the three is given.
 
-A prediction tells what its input is taken for, and a little about the records the model was
-trained on: one may find out whether a given record was among them (membership), or train a copy
-of the model. That is level aggregate, as means of records are. ``ReleasePredictions`` is level
-sketch: noise bounds what one training record can change.
+A prediction tells what its input is taken for, and about the records the model was trained on:
+whether a given record was among them (membership), and enough of them make a copy of the model.
+That is level record. ``ReleasePredictions`` is level sketch: noise bounds what one training
+record can change.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import numpy.typing as npt
 from ..errors import InputError, MismatchError, WireError
 from ..transport._check import as_points
 from .answer import Answer
-from .disclosure import Disclosure
+from .disclosure import Account, Disclosure
 from .question import Array, Codes, Names, Question, Text, register
 from .release import Release
 
@@ -182,6 +182,7 @@ class DescribeTeacher(Question):
 
     kind: ClassVar[str] = "describe-teacher"
     level: ClassVar[Disclosure] = Disclosure.SCALAR
+    account: ClassVar[Account] = Account.FREE
 
     private: bool = False
 
@@ -263,7 +264,7 @@ class Predict(_Shown, Question):
     """
 
     kind: ClassVar[str] = "predict"
-    level: ClassVar[Disclosure] = Disclosure.AGGREGATE
+    level: ClassVar[Disclosure] = Disclosure.RECORD
 
     def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
         raise _no_teacher()
@@ -281,7 +282,7 @@ class PredictNoise(_Shown, Question):
     """
 
     kind: ClassVar[str] = "predict-noise"
-    level: ClassVar[Disclosure] = Disclosure.AGGREGATE
+    level: ClassVar[Disclosure] = Disclosure.RECORD
 
     def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
         raise _no_teacher()

@@ -95,29 +95,33 @@ _CURES = {
     "policy-level": "its policy does not allow this disclosure level. Ask the holder to raise "
     "Policy(level=...), or use a method that discloses less",
     "policy-question": "its policy does not allow this kind of question",
-    "policy-support": "its policy wants a reference with more atoms. Raise the support",
     "policy-records": "it has fewer records than its policy answers about",
-    "policy-distances": "its policy does not allow telling distances",
-    "policy-weights": "its policy wants each weight shared by several atoms. Leave weights out, "
-    "or set class_tolerance=0, or ask for Policy(shared_weights=1)",
-    "policy-reach": "its policy refuses an atom far from the others, which would single records "
-    "out. Scale the features, or ask for a larger Policy(reach=...)",
-    "policy-t": "its policy wants a larger t: near 0 an interpolant is the records themselves",
-    "policy-size": "its policy wants references of one size, for two sizes differ by single "
-    "records. Give the same support as before, or ask for Policy(one_size=False)",
-    "policy-reference": "its policy tells cell means for one public reference only. Use its "
-    "Policy(reference_seed=...), or ask for Policy(level='record')",
-    "policy-cells": "its policy does not allow this disclosure level, save for means of many "
-    "records. Lower the support, or ask for Policy(level='record')",
-    "policy-repeats": "it has told as many distances as its policy allows",
+    "policy-numbers": "it has told as many exact numbers as its policy, or its data, allow. Use "
+    "method 'sketch' or 'secure', or ask its owner for Policy(numbers=...) or level='record'; "
+    "`silot policy explain` says what that means",
+    "policy-once": "it tells each kind of statistic once, and has told this one of other options. "
+    "Use the options of the first time, or method 'sketch'",
+    "policy-version": "its records are not those that its exact numbers were told of: the "
+    "difference would tell single records. Use method 'sketch' or 'secure'",
+    "policy-seed": "its policy tells random statistics for one public seed only. Give that seed "
+    "(Policy(seed=...), by default 0)",
     "policy-budget": "its policy has no budget for differentially private releases. Ask for "
     "Policy(privacy_epsilon=...)",
-    "ledger-absent": "its owner gave it no ledger to charge releases to: "
+    "ledger-absent": "its owner gave it no ledger to account for what it tells: "
     "Holder(..., ledger=Ledger(path))",
     "ledger-budget": "its privacy budget does not allow the release. Ask for a smaller "
     "privacy_epsilon, or for what was released before",
     "ledger-broken": "its ledger is broken, so nothing may be released. Its owner must see "
     "`silot ledger verify`",
+    "ledger-gone": "its ledger is gone, so nothing may be told. Its owner must put it back",
+    "ledger-replaced": "its ledger is another file than it was. Its owner must put the right one "
+    "back",
+    "ledger-older": "its ledger is an older copy than was used last. Its owner must put the newest "
+    "back",
+    "ledger-unknown": "its ledger was never used on that machine. Its owner must see `silot ledger "
+    "trust`",
+    "ledger-head": "the last row of its ledger cannot be noted, so nothing may be told",
+    "answer-large": "a number is too large to be told rounded. Scale the features",
     "ledger-locked": "another process keeps its ledger locked. Try again",
     "ledger-full": "its ledger cannot be written: the disk is full",
     "ledger-read-only": "its ledger may only be read",

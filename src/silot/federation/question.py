@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, cast
+from typing import Any, ClassVar, Protocol, Self, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,7 @@ from ..transport import Interpolant, cost_matrix, exact_plan, interpolate
 from ..transport import moments as moments_of
 from ..transport.geodesic import Interpolation
 from .answer import Answer, Failure
-from .disclosure import Disclosure
+from .disclosure import Account, Disclosure
 from .message import Message, Scalar, decode, encode
 
 Array = npt.NDArray[np.float64]
@@ -27,8 +27,6 @@ Codes = npt.NDArray[np.int64]
 Names = npt.NDArray[np.str_]
 Text = npt.NDArray[np.uint8]
 """A text as UTF-8, for what is too long for a scalar."""
-Cloud = tuple[Array, Array]
-"""Atoms and their weights."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +41,7 @@ class Question:
 
     kind: ClassVar[str] = ""
     level: ClassVar[Disclosure] = Disclosure.RECORD
+    account: ClassVar[Account] = Account.RECORD
 
     embedding: Embedding = "none"
 
@@ -50,12 +49,21 @@ class Question:
         """Answer from a holder's (embedded) points, its weights, and the names of its labels."""
         raise InputError(f"{type(self).__name__} is not a question.", code="question-unknown")
 
-    tells_distance: ClassVar[bool] = False
+    def accounted(self, dimension: int) -> Account:
+        """How its answer is accounted for; ``dimension`` is that of the records."""
+        return self.account
 
-    @property
-    def clouds(self) -> tuple[Cloud, ...]:
-        """Every measure it brings along."""
-        return ()
+    def numbers(self, records: int, dimension: int) -> int:
+        """How many numbers the answer tells of so many records, where that counts."""
+        return 0
+
+    def drawn_from(self, seed: int) -> bool:
+        """Whether all that is random in it is the public draw of a seed."""
+        return True
+
+    def coarser(self, least: int) -> Self:
+        """The same question with no fewer than so many records behind what it tells."""
+        return self
 
 
 class Answerer(Protocol):
@@ -72,6 +80,7 @@ class Describe(Question):
 
     kind: ClassVar[str] = "describe"
     level: ClassVar[Disclosure] = Disclosure.SCALAR
+    account: ClassVar[Account] = Account.FREE
 
     def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
         used = weights[weights > 0]
@@ -102,6 +111,10 @@ class Moments(Question):
 
     kind: ClassVar[str] = "moments"
     level: ClassVar[Disclosure] = Disclosure.AGGREGATE
+    account: ClassVar[Account] = Account.NAMED
+
+    def numbers(self, records: int, dimension: int) -> int:
+        return dimension + dimension * (dimension + 1) // 2
 
     def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
         found = moments_of(points, weights)
@@ -115,10 +128,6 @@ class _WithReference(Question):
     reference: Array
     reference_weights: Array
     p: int = 2
-
-    @property
-    def clouds(self) -> tuple[Cloud, ...]:
-        return ((self.reference, self.reference_weights),)
 
     def _check(self, points: Array) -> None:
         if self.reference.ndim != 2 or self.reference.shape[1] != points.shape[1]:
@@ -134,7 +143,10 @@ class DistanceTo(_WithReference):
 
     kind: ClassVar[str] = "distance-to"
     level: ClassVar[Disclosure] = Disclosure.SCALAR
-    tells_distance: ClassVar[bool] = True
+    account: ClassVar[Account] = Account.CHOSEN
+
+    def numbers(self, records: int, dimension: int) -> int:
+        return 1
 
     def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
         self._check(points)
@@ -194,14 +206,8 @@ class Interpolate(_WithReference):
 class _WithTarget(Interpolate):
     """An interpolant that stays with the holder, compared with a target it is sent."""
 
-    tells_distance: ClassVar[bool] = True
-
     target: Array
     target_weights: Array
-
-    @property
-    def clouds(self) -> tuple[Cloud, ...]:
-        return (*super().clouds, (self.target, self.target_weights))
 
     def _common(self, found: Interpolant) -> dict[str, Scalar]:
         sent: dict[str, Scalar] = {"geodesic": found.geodesic, "optimal": found.optimal}
@@ -216,6 +222,10 @@ class InterpolantDistance(_WithTarget):
 
     kind: ClassVar[str] = "interpolant-distance"
     level: ClassVar[Disclosure] = Disclosure.SCALAR
+    account: ClassVar[Account] = Account.CHOSEN
+
+    def numbers(self, records: int, dimension: int) -> int:
+        return 1 + self.scalars
 
     def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
         found = self._interpolate(points, weights)

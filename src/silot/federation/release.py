@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from ..errors import InputError
 from .answer import Answer
-from .disclosure import Disclosure
+from .disclosure import Account, Disclosure
 from .question import Array, Codes, Names, Question
 
 
@@ -32,6 +32,7 @@ class Release(Question):
 
     mechanism: ClassVar[str] = ""
     level: ClassVar[Disclosure] = Disclosure.SKETCH
+    account: ClassVar[Account] = Account.RELEASE
 
     privacy_mu: float
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-import sys
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Sequence
@@ -17,9 +15,9 @@ from ..errors import InputError, MismatchError
 from ..privacy.ledger import Ledger
 from ..transport._check import whole
 from .answer import Answer, Array, Failure, decode_reply, encode_reply
-from .charging import charged_reply, failure_of
+from .charging import charged_reply, failure_of, key_of
 from .message import Scalar
-from .policy import Memory, Policy
+from .policy import Policy
 from .predictions import (
     TOLERANCE,
     DescribeTeacher,
@@ -36,7 +34,6 @@ from .predictions import (
 )
 from .protocol import COORDINATOR
 from .question import Codes, Question, decode_question
-from .release import Release
 
 Predictor = Callable[[Any], npt.ArrayLike]
 
@@ -62,19 +59,19 @@ class Teacher:
         (n, L). It is called by one question at a time. Or several models, each trained on its
         own part of the records: predictions are their mean, and ``parts`` is how many they are.
     size
-        Number of records it was trained on, for weights by size and for ``minimum_records`` of
-        the policy; ``None`` tells nobody.
+        Number of records it was trained on, for weights by size; ``None`` tells nobody.
     labels
         Names of the L labels, in the order of its predictions. An asker who means others, or
         another order, is told so; without names nobody can know.
     policy
-        Its rules. The default ``Policy()`` allows predictions: they are of level aggregate, as
-        means of records are. Whoever asks may find out whether a given record was among the
-        training records, or train a copy of the model. ``Policy(level="sketch",
-        privacy_epsilon=...)`` allows noisy predictions alone.
+        Its rules. Predictions are of level record: whoever asks may find out whether a given
+        record was among the training records, or train a copy of the model. A teacher without
+        rules was made to predict, and does. ``Policy(level="sketch", privacy_epsilon=...)``
+        allows noisy predictions alone.
     ledger
-        The account that noisy predictions are charged to. It belongs to the training records:
-        give all teachers trained on the same records the same.
+        The account that noisy predictions are charged to, and where it is kept who was told or
+        refused what. It belongs to the training records: give all teachers trained on the same
+        records the same.
     parts
         ``predict`` is the mean of so many models, each trained on its own part of the records,
         where a record's part depends on no other record. Noise is so many times smaller. A
@@ -132,7 +129,7 @@ class Teacher:
         self._models = cast("tuple[Predictor, ...]", models)
         self._size = None if size is None else whole(size, "size", "option-size", most=1 << 62)
         self._labels = None if labels is None else tuple(str(name) for name in labels)
-        self.policy = policy if policy is not None else Policy()
+        self.policy = policy if policy is not None else Policy(level="record")
         self._ledger = ledger
         self._parts = whole(parts, "parts", "option-parts")
         if several:
@@ -147,7 +144,7 @@ class Teacher:
         self._most = whole(most_inputs, "most_inputs", "option-inputs")
         self._askers = None if askers is None else frozenset(askers)
         self.replaced = 0
-        self._replies: OrderedDict[bytes, bytes] = OrderedDict()
+        self._replies: OrderedDict[str, bytes] = OrderedDict()
         self._lock = threading.Lock()
         self._model = threading.Lock()
 
@@ -174,55 +171,51 @@ class Teacher:
             Who asks, as the runtime knows it.
         """
         try:
-            question = decode_question(message)
-            refused = self._refusal(question, asker)
-            if refused is not None:
-                return encode_reply(refused)
-            if isinstance(question, ReleasePredictions):
-                return self._release(question, asker)
-            key = hashlib.sha256(message).digest()
-            with self._lock:
-                known = self._replies.get(key)
-                if known is not None:
-                    self._replies.move_to_end(key)
-                    return known
-            encoded = encode_reply(self._compute(question))
-            with self._lock:
-                self._replies[key] = encoded
-                while len(self._replies) > _CACHED_REPLIES:
-                    self._replies.popitem(last=False)
+            return self._reply(decode_question(message), asker)
         except Exception as error:  # noqa: BLE001 - see failure_of
             return encode_reply(failure_of(error))
-        return encoded
 
     def answer(self, question: Question, asker: str = COORDINATOR) -> Answer | Failure:
         """Answer a question, or say why not. Never raises."""
         try:
-            refused = self._refusal(question, asker)
-            if refused is not None:
-                return refused
-            if isinstance(question, ReleasePredictions):
-                return decode_reply(self._release(question, asker))
-            return self._compute(question)
+            return decode_reply(self._reply(question, asker))
         except Exception as error:  # noqa: BLE001 - see failure_of
             return failure_of(error)
 
-    def _refusal(self, question: Question, asker: str) -> Failure | None:
+    def _reply(self, question: Question, asker: str) -> bytes:
+        code = self._refusal(question, asker)
+        if code:
+            if self._ledger is not None:
+                self._ledger.refuse(question.kind, code, asker)
+            return encode_reply(Failure(code, "refused"))
+        if isinstance(question, ReleasePredictions):
+            return self._release(question, asker)
+        key = key_of(question)
+        if self._ledger is not None and not isinstance(question, DescribeTeacher):
+            self._ledger.count(
+                key, account="record", question=question.kind, numbers=0, asker=asker
+            )
+        with self._lock:
+            known = self._replies.get(key)
+            if known is not None:
+                self._replies.move_to_end(key)
+                return known
+        reply = encode_reply(self._compute(question))
+        with self._lock:
+            self._replies[key] = reply
+            while len(self._replies) > _CACHED_REPLIES:
+                self._replies.popitem(last=False)
+        return reply
+
+    def _refusal(self, question: Question, asker: str) -> str:
         if self._askers is not None and asker not in self._askers:
-            return Failure("policy-asker", "refused")
+            return "policy-asker"
         if isinstance(question, DescribeTeacher):
             kinds = self.policy.questions
-            allowed = kinds is None or question.kind in kinds
-            return None if allowed else Failure("policy-question", "refused")
+            return "" if kinds is None or question.kind in kinds else "policy-question"
         if not isinstance(question, Predict | PredictNoise | ReleasePredictions):
-            return Failure("teacher-question", "refused")
-        code = self.policy.refusal(question, self._records(question), Memory())
-        return None if code is None else Failure(code, "refused")
-
-    def _records(self, question: Question) -> int:
-        # How many records there are is for the noise of a release to hide.
-        hidden = self._size is None or isinstance(question, Release)
-        return sys.maxsize if hidden or self._size is None else self._size
+            return "teacher-question"
+        return self.policy.refusal(question, 0)
 
     def _compute(self, question: Question) -> Answer:
         if isinstance(question, DescribeTeacher):
@@ -238,7 +231,7 @@ class Teacher:
         if self._inputs is not None:
             told |= {"inputs": len(self._inputs), "shared": self._digest}
         # A number of records is exact: only where numbers of level scalar may be told.
-        allowed = self.policy.refusal(question, self._records(question), Memory()) is None
+        allowed = not self.policy.refusal(question, 0)
         if self._size is not None and allowed and not question.private:
             told["size"] = self._size
         return Answer(scalars=told)

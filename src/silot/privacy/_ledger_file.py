@@ -13,7 +13,8 @@ from pathlib import Path
 from ..errors import FileError
 
 APPLICATION = 0x51107  # tells a ledger from other files of SQLite
-VERSION = 1
+VERSION = 2
+_READABLE = (1, 2)  # version 1 had releases alone
 
 # STRICT, so that an edited file cannot hold texts for numbers. REPLACE would delete a row without
 # any trigger for deletion; "in_order" stops it.
@@ -80,6 +81,8 @@ def connect(path: Path | None, *, timeout: float, readonly: bool = False) -> sql
         # does not; fullfsync is what macOS needs for the same.
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA fullfsync = ON")
+        if version != VERSION and not readonly:
+            connection.execute(f"PRAGMA user_version = {VERSION}")
     except BaseException:
         connection.close()
         raise
@@ -97,7 +100,7 @@ def _check_kind(path: Path, application: int, version: int) -> None:
         raise FileError(
             f"{path}: it is not a ledger of silot. Name another file.", code="ledger-kind"
         )
-    if version != VERSION:
+    if version not in _READABLE:
         raise FileError(
             f"{path} is a ledger of another version of silot ({version}, not {VERSION}).",
             code="file-version",

@@ -12,8 +12,10 @@ from datetime import UTC, datetime
 from ..errors import FileError
 from .accounting import ROUNDING
 
-EVENTS = ("open", "reserve", "release", "commit")
 FIRST = "0" * 64
+# What must stand before an event, for the same question; nothing for those that begin one.
+_BEFORE = {"reserve": "", "release": "reserve", "commit": "release", "count": "", "told": "count",
+           "refuse": ""}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -26,21 +28,25 @@ class Row:
         Number of the row, from 0.
     event
         ``"open"`` once; then for each release ``"reserve"`` before anything is computed,
-        ``"release"`` when the noisy answer is stored, ``"commit"`` before it is handed over.
+        ``"release"`` when the noisy answer is stored, ``"commit"`` before it is handed over; for
+        each exact answer ``"count"`` before anything is computed, ``"told"`` before it is handed
+        over (below level record, with the answer); ``"refuse"`` once for each asker, kind of
+        question and reason.
     time
         Coordinated universal time, ISO 8601.
     asker
         Who asked, as the runtime knows it.
     mechanism, parameters
-        What is released; parameters as JSON, arrays by their digest.
+        What is released; parameters as JSON, arrays by their digest. Of an exact answer, how it
+        was accounted for; of a refusal, its code.
     key
-        SHA-256 of the question.
+        SHA-256 of the question; in a refusal, of who asked for what and why not.
     mu
         What the release spends; 0 in other rows.
     total
         What all reserves so far spend together.
     digest
-        SHA-256 of the stored answer, in a release.
+        SHA-256 of the stored answer.
     previous, hash
         Hash of the row before, and of this row with it.
     """
@@ -85,7 +91,7 @@ def digest_of(reply: bytes) -> str:
 def check_chain(rows: Iterable[tuple[Row, bytes | None]]) -> list[Row]:
     """Return the rows if every hash, total and stored answer fits; else say which row does not."""
     chain: list[Row] = []
-    stages: dict[str, int] = {}
+    seen: set[tuple[str, str]] = set()
     squares = 0.0
     for position, (row, reply) in enumerate(rows):
         if row.sequence != position:
@@ -94,10 +100,12 @@ def check_chain(rows: Iterable[tuple[Row, bytes | None]]) -> list[Row]:
             raise broken(position, "does not follow the row before it")
         if row.hash != row.computed_hash():
             raise broken(position, "was changed")
-        stage = EVENTS.index(row.event) if row.event in EVENTS else -1
-        if stage != stages.get(row.key, 0) + 1 and (position, stage) != (0, 0):
+        before = _BEFORE.get(row.event)
+        ordered = before == "" or (before, row.key) in seen
+        fresh = before is not None and (row.event, row.key) not in seen
+        if (position == 0) != (row.event == "open") or (position > 0 and not (ordered and fresh)):
             raise broken(position, "is out of order")
-        stages[row.key] = stage
+        seen.add((row.event, row.key))
         if row.event == "reserve":
             squares += row.mu**2
         fits = math.isclose(row.total, math.sqrt(squares), rel_tol=ROUNDING)
@@ -112,7 +120,7 @@ def check_chain(rows: Iterable[tuple[Row, bytes | None]]) -> list[Row]:
 def _fits(row: Row, reply: bytes | None) -> bool:
     if row.event == "reserve":
         return 0 < row.mu < math.inf and reply is None
-    if row.event == "release":
+    if row.event in ("release", "told"):
         return row.mu == 0 and reply is not None and digest_of(reply) == row.digest
     return row.mu == 0 and reply is None
 

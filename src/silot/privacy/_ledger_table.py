@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import math
 import secrets
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from json import dumps
 
 from ._ledger_file import VERSION
@@ -15,6 +17,75 @@ from .accounting import compose
 _INSERT = (
     f"INSERT INTO rows ({', '.join(COLUMNS)}, reply) VALUES ({', '.join('?' * len(COLUMNS))}, ?)"
 )
+
+
+@dataclass(frozen=True)
+class Tally:
+    """What exact answers below level record have told so far, as rules about them need it.
+
+    Attributes
+    ----------
+    numbers
+        Numbers told about inputs that askers chose, by asker.
+    bits
+        What those can hold together.
+    named
+        Numbers of statistics that askers only named.
+    kinds
+        Kinds of named statistics that were told.
+    data
+        Version of the records at the first of them; empty when there was none.
+    limits
+        Most numbers and bits that the records allow, fixed at the first of them.
+    """
+
+    numbers: Mapping[str, int]
+    bits: float = 0.0
+    named: int = 0
+    kinds: frozenset[str] = frozenset()
+    data: str = ""
+    limits: tuple[int, float] | None = None
+
+    @property
+    def told(self) -> int:
+        """Numbers told about chosen inputs, to all askers together."""
+        return sum(self.numbers.values())
+
+
+def tally(connection: sqlite3.Connection) -> Tally:
+    """Add up the exact answers that count."""
+    numbers: dict[str, int] = {}
+    bits, named, kinds = 0.0, 0, set[str]()
+    data, limits = "", None
+    found = connection.execute(
+        "SELECT asker, mechanism, parameters FROM rows WHERE event = 'count' AND mechanism IN "
+        "('named', 'chosen') ORDER BY sequence"
+    )
+    for asker, account, text in found:
+        counted = json.loads(text)
+        data = data or counted["data"]
+        limits = limits or (counted["limits"][0], counted["limits"][1])
+        if account == "named":
+            named += counted["numbers"]
+            kinds.add(counted["question"])
+        else:
+            numbers[asker] = numbers.get(asker, 0) + counted["numbers"]
+            bits += counted["bits"]
+    return Tally(numbers, bits, named, frozenset(kinds), data, limits)
+
+
+def name(connection: sqlite3.Connection) -> str:
+    """What the ledger called itself when it was made."""
+    (text,) = connection.execute("SELECT parameters FROM rows WHERE sequence = 0").fetchone() or (
+        "{}",
+    )
+    try:
+        found = json.loads(text).get("ledger", "")
+    except (ValueError, AttributeError):
+        found = ""
+    if not isinstance(found, str) or not found:
+        raise broken(0, "has no name")
+    return found
 
 
 def add_first(connection: sqlite3.Connection) -> None:
@@ -64,6 +135,14 @@ def last(connection: sqlite3.Connection) -> Row:
     return Row(*found)
 
 
+def numbered(connection: sqlite3.Connection, sequence: int) -> Row | None:
+    """The row of a number, if there is one."""
+    found = connection.execute(
+        f"SELECT {', '.join(COLUMNS)} FROM rows WHERE sequence = ?", (sequence,)
+    ).fetchone()
+    return None if found is None else Row(*found)
+
+
 def row(connection: sqlite3.Connection, event: str, key: str) -> Row | None:
     """The row of an event about a question, if there is one."""
     found = connection.execute(
@@ -72,10 +151,10 @@ def row(connection: sqlite3.Connection, event: str, key: str) -> Row | None:
     return None if found is None else Row(*found)
 
 
-def stored(connection: sqlite3.Connection, key: str) -> bytes | None:
+def stored(connection: sqlite3.Connection, key: str, event: str = "release") -> bytes | None:
     """The stored answer to a question, if there is one and it is as it was."""
     found = connection.execute(
-        "SELECT sequence, digest, reply FROM rows WHERE event = 'release' AND key = ?", (key,)
+        "SELECT sequence, digest, reply FROM rows WHERE event = ? AND key = ?", (event, key)
     ).fetchone()
     if found is None:
         return None

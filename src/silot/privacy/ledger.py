@@ -7,8 +7,10 @@ import os
 import sqlite3
 import threading
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
+from hashlib import sha256
 from json import dumps
 from pathlib import Path
 from typing import Any, Self
@@ -17,7 +19,9 @@ from ..errors import FileError, InputError, RefusedError
 from ..transport._check import real
 from . import _ledger_file as file
 from . import _ledger_table as table
+from ._ledger_head import STATE, Head, Heads
 from ._ledger_rows import Row, broken, check_chain, digest_of
+from ._ledger_table import Tally
 from .accounting import ROUNDING, compose
 
 _LONGEST_ASKER = 200
@@ -44,8 +48,24 @@ def _budget_error(message: str, spent: float, asked: float, left: float) -> Budg
     return BudgetError(message, spent=spent, asked=asked, left=left)
 
 
+@dataclass(frozen=True)
+class Counted:
+    """What became of a question for an exact answer.
+
+    Attributes
+    ----------
+    reply
+        The answer it was given before, to be handed over again.
+    code
+        Why it may not be answered; empty when it may.
+    """
+
+    reply: bytes | None = None
+    code: str = ""
+
+
 class Ledger:
-    r"""A durable, append-only account of releases, shared by all processes of a holder.
+    r"""A durable, append-only account of what a holder tells, shared by all its processes.
 
     Each release leaves three rows: ``reserve``, with what it spends, before anything is computed;
     ``release``, with the noisy answer, once that is drawn; ``commit``, before the answer is
@@ -58,14 +78,19 @@ class Ledger:
     by several processes at once, it gets the stored answer and spends nothing: noise cannot be
     averaged away.
 
-    A ledger belongs to one data set. Keep it when records are added or corrected (the people in
-    them are the same), and give a data set of other people another one. It holds noisy answers
-    and public parameters, never a record.
+    An exact answer leaves two rows: ``count``, before anything is computed, with how many numbers
+    it tells to whom; ``told``, with the answer, before that is handed over. A question that was
+    refused leaves one, with the reason.
 
-    Rows are chained by hashes. ``verify`` finds a row that was changed, removed or put in. It
-    cannot find that the *last* rows were cut off, or that a file was put back to an older copy or
-    rewritten as a whole: whoever may write the file can do that. Note ``head`` elsewhere from
-    time to time and compare.
+    A ledger belongs to one data set. Keep it when records are added or corrected (the people in
+    them are the same), and give a data set of other people another one. It holds answers and
+    public parameters, never a record (answers of level record are counted and not kept).
+
+    Rows are chained by hashes: a row that was changed, removed or put in is found when the file
+    is opened. The last row is noted in another place (``SILOT_STATE``, by default in the user's
+    folder for state) before an answer leaves: rows cut off, an older copy put back, a copy used
+    beside the original, a file removed or replaced are found there, when the file is opened and
+    at every question. Whoever can write both places can put both back.
 
     Parameters
     ----------
@@ -83,7 +108,8 @@ class Ledger:
     Raises
     ------
     FileError
-        The file is absent, of another kind, unreadable, or its chain is broken.
+        The file is absent, of another kind, unreadable, its chain is broken, or it is not the
+        file it was when it was last used.
 
     Examples
     --------
@@ -108,18 +134,28 @@ class Ledger:
         self.path = None if path is None else Path(path)
         self._lock = threading.RLock()
         self._process = os.getpid()
+        self._heads = Heads(timeout)
+        self._name = ""
         with file.translated(self.path):
             if self.path is not None and not self.path.exists():
                 if not create or readonly:
                     raise FileError(f"there is no ledger {self.path}.", code="file-missing")
+                known = self._heads.at(self.path) is not None
+                # Another process may have made it just now.
+                if known and not self.path.exists():
+                    raise _gone(self.path)
                 with file.made(self.path, timeout) as connection:
                     table.add_first(connection)
             self._connection = file.connect(self.path, timeout=timeout, readonly=readonly)
             if self.path is None:
                 table.add_first(self._connection)
+            self._place = None if self.path is None else _identity(self.path)
         self._closing = weakref.finalize(self, _close, self._connection, self._process)
         try:
             self.verify()
+            if not readonly:
+                with self._writing():
+                    pass
         except BaseException:
             self.close()
             raise
@@ -148,6 +184,12 @@ class Ledger:
         """Hash of the last row: note it elsewhere, and compare with ``verify(head=...)``."""
         with self._using() as connection:
             return table.last(connection).hash
+
+    @property
+    def tally(self) -> Tally:
+        """What exact answers below level record have told so far."""
+        with self._using() as connection:
+            return table.tally(connection)
 
     def entries(self) -> tuple[Row, ...]:
         """All rows, first to last."""
@@ -181,6 +223,17 @@ class Ledger:
                 code="ledger-broken",
             )
         return rows[-1].hash
+
+    def check_place(self) -> None:
+        """Compare with the row that was noted last, outside the file.
+
+        Raises
+        ------
+        FileError
+            The file is gone, another one, an older copy, or was never used here.
+        """
+        with self._using() as connection:
+            self._check_place(connection)
 
     def find(self, key: str) -> bytes | None:
         """Return the stored answer to a question, ready to be handed over, if there is one.
@@ -236,7 +289,7 @@ class Ledger:
         if not real(mu, "mu", "option-mu") > 0:
             raise InputError(f"mu is {mu!r}; a number above 0 is needed.", code="option-mu")
         try:
-            text = dumps(parameters or {}, sort_keys=True, separators=(",", ":"), allow_nan=False)
+            text = _json(parameters or {})
         except (TypeError, ValueError):
             raise InputError(
                 "parameters of a release do not go into JSON.", code="release-parameters"
@@ -288,6 +341,138 @@ class Ledger:
             raise broken(0, "or a later one vanished")
         return found
 
+    def count(
+        self,
+        key: str,
+        *,
+        account: str,
+        question: str,
+        numbers: int,
+        bits: float = 0.0,
+        data: str = "",
+        limits: tuple[int, float] = (0, 0.0),
+        asker: str = "",
+        rule: Callable[[Tally], str] = lambda _: "",
+    ) -> Counted:
+        """Count an exact answer, for good, before anything is computed.
+
+        Nothing is given back, whatever becomes of the computation: that it failed may tell about
+        the records too. Asked again, a question is not counted again, and gets the answer that
+        was stored, if there is one.
+
+        Parameters
+        ----------
+        key
+            SHA-256 of the question, in hexadecimal digits.
+        account
+            ``"chosen"``, ``"named"`` or ``"record"``: what the numbers are.
+        question
+            Kind of the question.
+        numbers, bits
+            How many numbers the answer tells, and what they can hold.
+        data
+            Version of the records it is about.
+        limits
+            Most numbers and bits that the records allow, for whoever comes later.
+        asker
+            Who asked.
+        rule
+            Given what was told so far, the code of the rule that forbids the question, or
+            nothing. No other process counts anything meanwhile.
+
+        Raises
+        ------
+        FileError
+            The file cannot be written, or is not what it was.
+        """
+        asker = _plain(asker)
+        with self._writing() as connection:
+            code = ""
+            if account != "record":
+                code = rule(table.tally(connection))
+                known = table.row(connection, "count", key)
+                if known is not None and code != "policy-version":
+                    return Counted(table.stored(connection, key, "told"))
+            elif table.row(connection, "count", key) is not None:
+                return Counted()
+            if code:
+                self._refuse(connection, question, code, asker)
+                return Counted(code=code)
+            told = {"question": question, "numbers": numbers, "bits": bits, "data": data,
+                    "limits": list(limits)}  # fmt: skip
+            table.add(
+                connection, "count", key, mechanism=account, parameters=_json(told), asker=asker
+            )
+        return Counted()
+
+    def tell(self, key: str, reply: bytes) -> bytes:
+        """Store an exact answer that was counted and return the one to hand over.
+
+        Raises
+        ------
+        InputError
+            Nothing was counted for the question.
+        FileError
+            The file cannot be written; no answer may leave.
+        """
+        with self._writing() as connection:
+            if table.row(connection, "count", key) is None:
+                raise InputError("nothing was counted for the question.", code="ledger-order")
+            stored = table.stored(connection, key, "told")
+            if stored is None:
+                table.add(connection, "told", key, digest=digest_of(reply), reply=reply)
+        return reply if stored is None else stored
+
+    def refuse(self, question: str, code: str, asker: str) -> None:
+        """Note that a question was refused, once for each asker, kind of question and reason."""
+        with self._writing() as connection:
+            self._refuse(connection, question, code, _plain(asker))
+
+    @staticmethod
+    def _refuse(connection: sqlite3.Connection, question: str, code: str, asker: str) -> None:
+        key = sha256(_json([question, code, asker]).encode()).hexdigest()
+        if table.row(connection, "refuse", key) is None:
+            told = _json({"question": question, "code": code})
+            table.add(connection, "refuse", key, mechanism=code, parameters=told, asker=asker)
+
+    @classmethod
+    def trust(cls, path: str | Path) -> str:
+        """Take a file for the ledger at its place from now on, and return its head.
+
+        For a ledger that was moved from another machine, or whose note of the last row was lost.
+        What was told since the copy was made, if it is one, is forgotten by that: compare the
+        head with one noted elsewhere first.
+
+        Raises
+        ------
+        FileError
+            The file is absent, no ledger, or broken.
+        """
+        with cls(path, create=False, readonly=True) as ledger:
+            head = ledger.verify()
+            with ledger._using() as connection:
+                name, last = table.name(connection), table.last(connection)
+            ledger._heads.trust(name, Path(path), Head(last.sequence, last.hash))
+        return head
+
+    @staticmethod
+    def forget(path: str | Path) -> bool:
+        """Forget that a ledger was at a place, so that a new one may be made there.
+
+        A new ledger is a fresh budget: for other people's records only. Returns whether there
+        was anything to forget.
+
+        Raises
+        ------
+        InputError
+            The file is still there.
+        """
+        if Path(path).exists():
+            raise InputError(
+                f"{path} is still there. Move it away first, and keep it.", code="ledger-present"
+            )
+        return Heads(30.0).forget(Path(path))
+
     @contextmanager
     def _using(self) -> Iterator[sqlite3.Connection]:
         if os.getpid() != self._process:
@@ -301,11 +486,13 @@ class Ledger:
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
-        """One transaction that no other process can come between."""
+        """One transaction that no other process can come between, on the file that it was."""
         with self._using() as connection:
             connection.execute("BEGIN IMMEDIATE")
             try:
+                noted = self._check_place(connection)
                 yield connection
+                last = table.last(connection)
             except BaseException:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
@@ -316,6 +503,83 @@ class Ledger:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
                 raise
+            if self.path is not None and noted != last.sequence:
+                # Before an answer leaves. Killed in between, the file is ahead of its head.
+                self._heads.advance(self._name, self.path, Head(last.sequence, last.hash))
+                self._check_file()
+
+    def _check_file(self) -> None:
+        """Raise if the path no longer leads to the file that was opened."""
+        assert self.path is not None
+        try:
+            same = _identity(self.path) == self._place
+        except FileNotFoundError:
+            raise _gone(self.path) from None
+        if not same:
+            raise _replaced(self.path)
+
+    def _check_place(self, connection: sqlite3.Connection) -> int:
+        """Number of the row that was noted last, -1 for none; raise if it is not in the file."""
+        if self.path is None:
+            return -1
+        self._check_file()
+        if not self._name:
+            self._name = table.name(connection)
+        there, head = self._heads.at(self.path), self._heads.of(self._name)
+        if there is not None and there != self._name:
+            raise _replaced(self.path)
+        if head is None:
+            if table.last(connection).sequence > 0:
+                raise _unknown(self.path, self._heads.folder)
+            return -1
+        row = table.numbered(connection, head.sequence)
+        if row is None or row.hash != head.hash:
+            raise _older(self.path, head.sequence)
+        return head.sequence if there is not None else -1
+
+
+def _json(value: object) -> str:
+    return dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def _identity(path: Path) -> tuple[int, int]:
+    found = path.stat()
+    return found.st_dev, found.st_ino
+
+
+def _gone(path: Path) -> FileError:
+    return FileError(
+        f"the ledger {path} was here and is gone; a new one would forget what was told and "
+        f"charged. Put it back, with {path.name}-wal if there is one. For records of other people "
+        f"only: `silot ledger forget {path}`.",
+        code="ledger-gone",
+    )
+
+
+def _replaced(path: Path) -> FileError:
+    return FileError(
+        f"{path} is another file than the ledger that was used here. Put that one back. If this is "
+        f"the right one: `silot ledger trust {path}`.",
+        code="ledger-replaced",
+    )
+
+
+def _older(path: Path, sequence: int) -> FileError:
+    return FileError(
+        f"{path} has not the row {sequence} that it is known to have had: it is an older copy, or "
+        f"rows were cut off, or it was used as a copy elsewhere. Put the newest one back, with "
+        f"{path.name}-wal if there is one. What is missing was told and charged.",
+        code="ledger-older",
+    )
+
+
+def _unknown(path: Path, folder: Path) -> FileError:
+    return FileError(
+        f"{path} was used before, and its last row is not noted in {folder}: it comes from another "
+        f"machine, or {STATE} names another folder now. Compare `silot ledger verify {path} --head "
+        f"HASH` with a head noted elsewhere, then `silot ledger trust {path}`.",
+        code="ledger-unknown",
+    )
 
 
 def _over(spent: float, asked: float, budget: float) -> BudgetError:

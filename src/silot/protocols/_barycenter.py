@@ -133,7 +133,7 @@ class Plan:
         if not classes:
             raise HolderError(
                 "no holder has a class of records enough to be told of: their policies want more "
-                "records a class (minimum_records).",
+                "records a class.",
                 code="policy-records",
             )
         total = sum(self.shares[name] for name in told)
@@ -193,9 +193,12 @@ class Plan:
         return text + missing_text(found.missing)
 
 
+_UNTOLD = ("policy-question", "policy-numbers")
+
+
 def _keeps_distance(answer: Answer | Failure | None) -> bool:
     """Whether a holder took part and only keeps its distance to the result to itself."""
-    return isinstance(answer, Failure) and answer.code == "policy-distances"
+    return isinstance(answer, Failure) and answer.code in _UNTOLD
 
 
 def _untold_text(untold: Sequence[str]) -> str:

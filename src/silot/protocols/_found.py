@@ -41,7 +41,8 @@ def missing_text(missing: Mapping[str, Failure]) -> str:
 def class_masses(answer: Answer, classes: int) -> Array:
     """Masses of classes as a holder told them: parts of its mass, all zero when it has none."""
     masses = answer.array("masses", ndim=1)
-    if masses.shape != (classes,) or masses.min() < 0 or masses.sum() > 1 + 1e-6:
+    room = 1e-6 + classes * answer.rounding(1.0)
+    if masses.shape != (classes,) or masses.min() < 0 or masses.sum() > 1 + room:
         raise WireError(
             "the answer has masses that are not those of the classes asked about. The holder runs "
             "other code, or a broken one.",
@@ -51,10 +52,16 @@ def class_masses(answer: Answer, classes: int) -> Array:
 
 
 def told_distance(answer: Answer, name: str, target: str, seed: int) -> Distance:
-    """A distance as a holder told it."""
-    upper, lower = answer.number("distance"), answer.number("distance_lower")
+    """A distance as a holder told it: between its bounds, or rounded."""
+    upper, lower = answer.number("distance"), answer.optional_number("distance_lower")
     optimal, estimate = answer.flag("optimal"), answer.optional_number("estimate")
     value = upper if estimate is None else estimate
+    status = "converged: exact, told by the holder"
+    if lower is None:
+        # The bounds of a plan that was proven optimal are closer than any rounding.
+        half = answer.rounding(value)
+        lower, upper = max(value - half, 0.0) if optimal else 0.0, value + half
+        status += ", rounded"
     if not lower <= value <= upper:
         raise failure_error(name, Failure("answer-malformed"))
     return Distance(
@@ -62,7 +69,7 @@ def told_distance(answer: Answer, name: str, target: str, seed: int) -> Distance
         lower=lower,
         upper=upper,
         method="told",
-        status="converged: exact, told by the holder"
+        status=status
         if optimal
         else "stopped: the plan was not proven optimal, rescale the features",
         converged=optimal,

@@ -174,7 +174,7 @@ def distill(
     return Protocol(
         "distill",
         names,
-        Disclosure.AGGREGATE if mu is None else Disclosure.SKETCH,
+        Disclosure.RECORD if mu is None else Disclosure.SKETCH,
         plan.start,
         {
             "inputs": len(given),
