@@ -17,6 +17,7 @@ from silot.federation.hypotheses import ClassFeatures, CountLabelled, TrainModel
 from silot.federation.question import Question, decode_question
 from silot.learning import Combination, ModelSpec, combine
 from silot.measure import Measure
+from silot.privacy import Ledger
 from silot.protocols.adapt import adapt
 from silot.results.adaptation import Adaptation
 
@@ -56,7 +57,7 @@ def records() -> dict[str, tuple[np.ndarray, np.ndarray, np.ndarray]]:
 def holder(name: str, policy: Policy | None = None) -> Holder:
     x, truth, labels = records()[name]
     return Holder(
-        Measure(x, labels=labels), policy or Policy.open(), evaluation=Measure(x, labels=truth)
+        Measure(x, labels=labels), policy or Policy.open(), Ledger(), Measure(x, labels=truth)
     )
 
 

@@ -19,6 +19,7 @@ from . import (
     ledger,
     links,
     methods,
+    policy,
     secure,
     valuation,
 )
@@ -62,6 +63,7 @@ barycenter.register(app)
 methods.register(app)
 audit.register(app)
 ledger.register(app)
+policy.register(app)
 secure.register(app)
 links.register(app)
 adapt.register(app)

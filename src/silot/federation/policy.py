@@ -5,11 +5,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from pathlib import Path
+from typing import Literal, Self
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
+from ..documents import complaint, read_fields
+from ..errors import InputError
 from ..privacy.ledger import Tally
 from .answer import Array
 from .disclosure import Account, Disclosure
@@ -154,6 +157,26 @@ class Policy(BaseModel):
     def open(cls) -> Policy:
         """Rules for data the caller owns anyway: everything is allowed."""
         return cls(level="record", privacy_epsilon=math.inf)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read rules from a ``.yml``, ``.yaml`` or ``.json`` file.
+
+        Raises
+        ------
+        FileError
+            The file is missing, of another kind, or cannot be read.
+        InputError
+            A field is unknown or out of range (``policy-field``).
+        """
+        body = read_fields(Path(path))
+        try:
+            return cls(**body)
+        except ValidationError as error:
+            fault = complaint(error, body)
+            raise InputError(
+                f"{Path(path).name}: {'.'.join(fault.place)}: {fault.message}", code="policy-field"
+            ) from None
 
     @cached_property
     def budget_mu(self) -> float | None:
@@ -316,8 +339,8 @@ def _exact(policy: Policy, limits: Limits | None) -> list[str]:
             "Named statistics (moments, spread, sizes of public classes, mean random features, "
             f"averaged quantiles, from seed {policy.seed}): each kind once for ever, of the data "
             f"as they were then, {held} in all, {policy.digits} digits each. Classes of fewer "
-            f"than {policy.behind} records count as absent. Together they are a summary of many "
-            "records; of a single record they tell what its share of a mean tells."
+            f"than {policy.behind} records count as absent. They sum up many records; but whoever "
+            "knows all records but one can compute that one from a mean of all."
         )
     else:
         lines.append("Named statistics: none.")

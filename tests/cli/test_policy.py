@@ -1,0 +1,74 @@
+"""``silot policy explain``: what an asker could learn at most."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+
+def silot(*arguments: object) -> subprocess.CompletedProcess[str]:
+    code = "from silot.cli import main; main()"
+    return subprocess.run(
+        [sys.executable, "-c", code, *map(str, arguments)], capture_output=True, text=True
+    )
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    path = tmp_path / "north.npz"
+    np.savez(path, X=np.random.default_rng(0).normal(size=(400, 5)))
+    return path
+
+
+def test_the_default_policy_is_explained_with_figures_of_the_data(data: Path) -> None:
+    done = silot("policy", "explain", "--data", data)
+    assert (done.returncode, done.stderr) == (0, "")
+    text = " ".join(done.stdout.split())
+    for words in ("100 numbers in all", "2 numbers in all, for ever", "needs 5 numbers",
+                  "no differential privacy", "Noisy releases: none"):  # fmt: skip
+        assert words in text
+    assert all(len(line) <= 80 for line in done.stdout.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("rules", "words"),
+    [
+        ("level: record", "An asker can have every record"),
+        ("level: sketch\nprivacy_epsilon: 2", "at most e^2"),
+        ("level: sketch\nprivacy_epsilon: 2", "not even the number of records"),
+        ("level: scalar\nnumbers: 4", "4 numbers or fewer"),
+        ("questions: [describe]", "Only these kinds of questions are answered: describe"),
+    ],
+)
+def test_every_level_says_what_it_gives(tmp_path: Path, rules: str, words: str) -> None:
+    path = tmp_path / "policy.yml"
+    path.write_text(rules)
+    done = silot("policy", "explain", path)
+    assert done.returncode == 0 and words in " ".join(done.stdout.split())
+
+
+def test_json_has_the_rules_and_what_the_data_allow(tmp_path: Path, data: Path) -> None:
+    path = tmp_path / "policy.json"
+    path.write_text('{"numbers": 1}')
+    body = json.loads(silot("policy", "explain", path, "--data", data, "--json").stdout)
+    assert body["policy"]["numbers"] == 1 and body["numbers"] == 1
+    assert body["explanation"]
+
+
+@pytest.mark.parametrize(
+    ("rules", "code"),
+    [
+        ("minimum_support: 3", "policy-field"),
+        ("numbers: -1", "policy-field"),
+        ("questions: [steal]", "policy-field"),
+        ("- level", "file-unreadable"),
+    ],
+)
+def test_rules_that_are_none_are_said(tmp_path: Path, rules: str, code: str) -> None:
+    path = tmp_path / "policy.yml"
+    path.write_text(rules)
+    done = silot("policy", "explain", path)
+    assert done.returncode in (3, 4) and f"[{code}]" in done.stderr and done.stdout == ""
