@@ -58,7 +58,8 @@ def test_a_lost_ledger_is_refused_until_it_is_forgotten_or_trusted(path: Path) -
     assert silot("ledger", "forget", path).returncode == 3
     assert silot("ledger", "trust", path).returncode == 0
     assert silot("ledger", "verify", path).returncode == 0
-    path.unlink()
+    for each in path.parent.glob("*"):
+        each.unlink()
     done = silot("ledger", "forget", path)
     assert done.returncode == 0 and "forgotten" in done.stdout
     Ledger(path).close()

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
+import hashlib
 import os
-import sqlite3
+import re
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,11 +16,9 @@ from ..errors import FileError
 STATE = "SILOT_STATE"
 """Environment variable that names the folder of heads."""
 
-_SCHEMA = (
-    "CREATE TABLE IF NOT EXISTS heads (ledger TEXT PRIMARY KEY, sequence INTEGER NOT NULL, "
-    "hash TEXT NOT NULL) STRICT",
-    "CREATE TABLE IF NOT EXISTS places (path TEXT PRIMARY KEY, ledger TEXT NOT NULL) STRICT",
-)
+_LINE = re.compile(rb"(?m)^(\d+) ([0-9a-f]{64})$")
+# Heads noted at the same time may stand in any order, near the end.
+_TAIL = 1 << 13
 
 
 @dataclass(frozen=True)
@@ -45,91 +44,106 @@ def place_of(path: Path) -> str:
 
 
 class Heads:
-    """Heads of all ledgers of a user, in one small file.
+    """Heads of all ledgers of a user: for each a file of lines that is only added to.
 
-    A head only ever goes forward. Whoever can write both the ledger and this file can put both
-    back: keep them apart, with ``SILOT_STATE`` on another disk or in other hands.
+    Whoever can write both the ledger and this folder can put both back: keep them apart, with
+    ``SILOT_STATE`` on another disk or in other hands.
     """
 
-    def __init__(self, timeout: float) -> None:
-        self.folder = state_folder()
-        self._timeout = timeout
+    def __init__(self, folder: str | Path | None) -> None:
+        self.folder = state_folder() if folder is None else Path(folder)
 
     def of(self, ledger: str) -> Head | None:
         """The head of a ledger, by the name it gave itself."""
-        with self._open() as connection:
-            row = connection.execute(
-                "SELECT sequence, hash FROM heads WHERE ledger = ?", (ledger,)
-            ).fetchone()
-        return None if row is None else Head(*row)
+        with self._kept():
+            data = _read(self._file(ledger, "head"), _TAIL)
+        heads = [Head(int(number), digest.decode()) for number, digest in _LINE.findall(data)]
+        return max(heads, key=lambda head: head.sequence, default=None)
 
     def at(self, path: Path) -> str | None:
         """The ledger that was at a place."""
-        with self._open() as connection:
-            row = connection.execute(
-                "SELECT ledger FROM places WHERE path = ?", (place_of(path),)
-            ).fetchone()
-        return None if row is None else row[0]
+        with self._kept():
+            name = _read(self._file(place_of(path), "place"), _TAIL).decode(errors="replace")
+        return name or None
 
     def advance(self, ledger: str, path: Path, head: Head) -> None:
-        """Note a later row, durably; an earlier one than noted changes nothing."""
-        with self._open() as connection, _transaction(connection):
-            connection.execute(
-                "INSERT INTO heads VALUES (?, ?, ?) ON CONFLICT (ledger) DO UPDATE SET "
-                "sequence = excluded.sequence, hash = excluded.hash "
-                "WHERE excluded.sequence > sequence",
-                (ledger, head.sequence, head.hash),
-            )
-            connection.execute(
-                "INSERT OR IGNORE INTO places VALUES (?, ?)", (place_of(path), ledger)
-            )
+        """Note a later row, durably."""
+        with self._kept():
+            place = self._file(place_of(path), "place")
+            if not place.exists():
+                _write(place, ledger.encode())
+            # A line that was begun when the power failed must not join this one.
+            line = f"\n{head.sequence} {head.hash}\n".encode()
+            file = self._file(ledger, "head")
+            new = not file.exists()
+            # One write of one line: others may note theirs at the same time.
+            handle = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+            try:
+                os.write(handle, line)
+                os.fsync(handle)
+            finally:
+                os.close(handle)
+            if new:
+                _sync(self.folder)
 
     def trust(self, ledger: str, path: Path, head: Head) -> None:
         """Take a file for what it is, whatever was noted before."""
-        with self._open() as connection, _transaction(connection):
-            connection.execute(
-                "INSERT OR REPLACE INTO heads VALUES (?, ?, ?)", (ledger, head.sequence, head.hash)
-            )
-            connection.execute(
-                "INSERT OR REPLACE INTO places VALUES (?, ?)", (place_of(path), ledger)
-            )
+        with self._kept():
+            _write(self._file(ledger, "head"), f"{head.sequence} {head.hash}\n".encode())
+            _write(self._file(place_of(path), "place"), ledger.encode())
 
     def forget(self, path: Path) -> bool:
         """Forget what was at a place; whether anything was."""
-        with self._open() as connection, _transaction(connection):
-            found = connection.execute("DELETE FROM places WHERE path = ?", (place_of(path),))
-        return found.rowcount > 0
+        with self._kept():
+            place = self._file(place_of(path), "place")
+            known = place.exists()
+            place.unlink(missing_ok=True)
+        return known
+
+    def _file(self, name: str, kind: str) -> Path:
+        return self.folder / f"{hashlib.sha256(name.encode()).hexdigest()[:40]}.{kind}"
 
     @contextmanager
-    def _open(self) -> Iterator[sqlite3.Connection]:
-        # Opened for each use: cheap, and nothing is held across a fork. With a rollback journal,
-        # which never grows beyond what is changed.
+    def _kept(self) -> Iterator[None]:
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with contextlib.closing(
-                sqlite3.connect(
-                    self.folder / "heads.sqlite", timeout=self._timeout, isolation_level=None
-                )
-            ) as connection:
-                connection.execute("PRAGMA synchronous = FULL")
-                connection.execute("PRAGMA fullfsync = ON")
-                for statement in _SCHEMA:
-                    connection.execute(statement)
-                yield connection
-        except (sqlite3.Error, OSError) as error:
+            yield
+        except OSError as error:
             raise FileError(
-                f"heads of ledgers cannot be kept in {self.folder} ({type(error).__name__}), so "
-                f"nothing may be told. Make the folder writable, or name another with {STATE}.",
+                f"the last row of a ledger cannot be noted in {self.folder} "
+                f"({type(error).__name__}), so nothing may be told. Make the folder writable, or "
+                f"name another with {STATE}.",
                 code="ledger-head",
             ) from None
 
 
-@contextmanager
-def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    connection.execute("BEGIN IMMEDIATE")
+def _read(path: Path, most: int) -> bytes:
     try:
-        yield
+        with path.open("rb") as handle:
+            handle.seek(max(path.stat().st_size - most, 0))
+            return handle.read()
+    except FileNotFoundError:
+        return b""
+
+
+def _write(path: Path, data: bytes) -> None:
+    """Write a file whole or not at all, durably."""
+    handle, name = tempfile.mkstemp(dir=path.parent)  # mode 0600
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(name).replace(path)
     except BaseException:
-        connection.execute("ROLLBACK")
+        Path(name).unlink(missing_ok=True)
         raise
-    connection.execute("COMMIT")
+    _sync(path.parent)
+
+
+def _sync(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -104,6 +104,8 @@ class Ledger:
         Open for reading alone.
     timeout
         Seconds to wait for another process that is writing.
+    state
+        Folder in which the last row is noted; by default what ``SILOT_STATE`` names.
 
     Raises
     ------
@@ -130,11 +132,12 @@ class Ledger:
         create: bool = True,
         readonly: bool = False,
         timeout: float = 30.0,
+        state: str | Path | None = None,
     ) -> None:
         self.path = None if path is None else Path(path)
         self._lock = threading.RLock()
         self._process = os.getpid()
-        self._heads = Heads(timeout)
+        self._heads = Heads(state)
         self._name = ""
         with file.translated(self.path):
             if self.path is not None and not self.path.exists():
@@ -436,7 +439,7 @@ class Ledger:
             table.add(connection, "refuse", key, mechanism=code, parameters=told, asker=asker)
 
     @classmethod
-    def trust(cls, path: str | Path) -> str:
+    def trust(cls, path: str | Path, *, state: str | Path | None = None) -> str:
         """Take a file for the ledger at its place from now on, and return its head.
 
         For a ledger that was moved from another machine, or whose note of the last row was lost.
@@ -448,7 +451,7 @@ class Ledger:
         FileError
             The file is absent, no ledger, or broken.
         """
-        with cls(path, create=False, readonly=True) as ledger:
+        with cls(path, create=False, readonly=True, state=state) as ledger:
             head = ledger.verify()
             with ledger._using() as connection:
                 name, last = table.name(connection), table.last(connection)
@@ -456,7 +459,7 @@ class Ledger:
         return head
 
     @staticmethod
-    def forget(path: str | Path) -> bool:
+    def forget(path: str | Path, *, state: str | Path | None = None) -> bool:
         """Forget that a ledger was at a place, so that a new one may be made there.
 
         A new ledger is a fresh budget: for other people's records only. Returns whether there
@@ -467,11 +470,13 @@ class Ledger:
         InputError
             The file is still there.
         """
-        if Path(path).exists():
+        there = [name for name in (f"{path}", f"{path}-wal") if Path(name).exists()]
+        if there:
             raise InputError(
-                f"{path} is still there. Move it away first, and keep it.", code="ledger-present"
+                f"{' and '.join(there)}: still there. Move them away first, and keep them.",
+                code="ledger-present",
             )
-        return Heads(30.0).forget(Path(path))
+        return Heads(state).forget(Path(path))
 
     @contextmanager
     def _using(self) -> Iterator[sqlite3.Connection]:

@@ -1,0 +1,341 @@
+"""A coordinator that chooses its questions to single records out, against a holder's policy.
+
+Below level record m numbers with a Jacobian of m rows determine at most m / d records: chosen
+numbers are always fewer than d, and named statistics are of many records each. Strategies are
+played to see that this is so on the path from the file of the data to the answer.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_breast_cancer
+
+from silot import Holder, LocalFederation, Measure, Own, Policy
+from silot.audit.coordinator import STRATEGIES, audit_policy
+from silot.federation import (
+    Answer,
+    DistanceTo,
+    Failure,
+    InterpolantDistance,
+    Interpolate,
+    LabelledDistanceTo,
+    MeanFeatures,
+    Moments,
+    ProjectedQuantiles,
+    Question,
+    Spread,
+)
+from silot.federation.policy import Limits
+from silot.federation.question import encode_question
+from silot.federation.reference import draw_reference, is_drawn
+from silot.privacy import Ledger
+from silot.protocols import contributions
+from silot.transport import exact_plan
+
+RNG = np.random.default_rng(11)
+ROUND = RNG.normal(size=(120, 4)) @ np.diag([3.0, 2.0, 1.0, 0.5])
+LABELS = np.array(["a"] * 80 + ["b"] * 39 + ["rare"])
+BINARY = (RNG.random((150, 12)) < 0.4).astype(float)
+CANCER = load_breast_cancer().data[:160, :8]
+DATA = {
+    "round": Measure(ROUND, labels=LABELS),
+    "binary": Measure(BINARY),
+    "cancer": Measure(CANCER),
+}
+
+
+def even(size: int) -> np.ndarray:
+    return np.full(size, 1.0 / size)
+
+
+def code(answer: Answer | Failure) -> str:
+    return answer.code if isinstance(answer, Failure) else "answered"
+
+
+# ---- strategies ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("level", ["scalar", "sketch", "aggregate"])
+@pytest.mark.parametrize("name", DATA)
+def test_no_strategy_finds_a_record_below_level_record(name: str, level: str) -> None:
+    found = audit_policy(Policy(level=level), DATA[name], questions=25)  # type: ignore[arg-type]
+    assert found.recovered == 0
+    assert found.numbers < np.linalg.matrix_rank(DATA[name].points - DATA[name].points.mean(0))
+    assert found.named * 20 <= DATA[name].points.size
+
+
+def test_the_same_strategies_find_records_where_everything_is_told() -> None:
+    found = audit_policy(Policy(level="record"), DATA["round"], questions=25)
+    assert found.recovered == 120
+    hits = {each.name: each.recovered for each in found.strategies}
+    # Random references are there for the numbers they cost; quantiles and features want fewer
+    # records, or more questions.
+    idle = ("quantiles of many seeds", "mean random features of many seeds", "random references")
+    for name, count in hits.items():
+        assert count > 0 or name.startswith(idle), name
+    small = audit_policy(Policy(level="record"), Measure(ROUND[:12, :2]), questions=25)
+    assert {each.name: each.recovered for each in small.strategies}["quantiles of many seeds"] == 12
+
+
+def test_who_knows_all_others_solves_for_the_last_as_soon_as_d_numbers_are_told() -> None:
+    name = "distances to all other records and a guess"
+    for numbers, recovered in ((3, 0), (10, 0)):
+        policy = Policy(level="scalar", numbers=numbers, digits=12)
+        found = {each.name: each for each in audit_policy(policy, DATA["round"]).strategies}[name]
+        assert (found.informed, found.recovered) == (True, recovered)
+        assert found.answered <= 3
+
+
+def test_the_finding_never_reads_as_safe() -> None:
+    found = audit_policy(Policy(level="sketch"), DATA["binary"], questions=3)
+    assert "others may" in found.status and "Not tried" in found.status
+    assert found.to_dict()["strategies"][0]["refusals"]
+    assert len(found.strategies) == len(STRATEGIES)
+
+
+# ---- the bound: which records all answers together determine ----------------------------------
+
+FEW = ROUND[:40]
+BEHIND = 8
+
+
+def questions(rng: np.random.Generator) -> Iterator[Question]:
+    """A random strategy: what it asks, one after the other."""
+    n, d = FEW.shape
+    for _ in range(int(rng.integers(14, 24))):
+        size = int(rng.integers(1, 30))
+        atoms = rng.standard_normal((size, d)) * 10.0 ** rng.uniform(-1.5, 1.5)
+        kind = rng.integers(3)
+        weights = rng.dirichlet(np.full(size, 10.0 ** rng.uniform(-1, 2))) + 1e-9
+        if kind == 1 and size < n:
+            weights = np.r_[np.full(size - 1, 1.0 / n), 1.0 - (size - 1) / n]
+        weights = even(size) if kind == 2 else weights / weights.sum()
+        seed = int(rng.integers(3)) * int(rng.integers(2))
+        target: dict[str, Any] = {"reference": atoms, "reference_weights": weights}
+        choices: list[Question] = [
+            DistanceTo(**target, p=int(rng.integers(1, 3))),
+            DistanceTo(reference=np.vstack([FEW[:-1], atoms[:1]]), reference_weights=even(n), p=1),
+            InterpolantDistance(
+                **target, target=atoms + 1.0, target_weights=weights, t=0.3, scalars=False
+            ),
+            Interpolate(**target, t=0.01, on_reference=True, scalars=False),
+            Moments(),
+            Spread(),
+            MeanFeatures(features=int(rng.integers(1, 15)) * 2, bandwidth=0.7, seed=seed),
+            ProjectedQuantiles(directions=int(rng.integers(1, 6)), quantiles=40, seed=seed),
+            LabelledDistanceTo(
+                target=atoms, target_weights=weights, target_codes=np.zeros(size, np.int64),
+                class_distances=np.zeros((1, 1)), class_slack=np.zeros(1),
+                label_weight=float(rng.uniform(0, 9)),
+            ),
+        ]  # fmt: skip
+        yield choices[int(rng.integers(len(choices)))]
+
+
+def numbers_of(question: Question, points: np.ndarray) -> np.ndarray:
+    """What an answer would tell with all its digits."""
+    answer = question.compute(points, even(len(points)))
+    names = ("distance", "target_distance")
+    scalars = [float(answer.scalars[k]) for k in names if k in answer.scalars]  # type: ignore[arg-type]
+    return np.concatenate([*(np.ravel(v) for _, v in sorted(answer.arrays.items())), scalars])
+
+
+def jacobian(question: Question, points: np.ndarray) -> np.ndarray:
+    """Derivative of what is told by every coordinate of every record."""
+    if isinstance(question, DistanceTo):  # the plan stays, and the envelope theorem tells the rest
+        plan = exact_plan(
+            points, question.reference, even(len(points)), question.reference_weights, p=question.p
+        )
+        gradient = np.zeros(points.shape)
+        apart = points[plan.rows] - question.reference[plan.cols]
+        length = np.linalg.norm(apart, axis=1, keepdims=True)
+        slope = apart / np.maximum(plan.upper if question.p == 2 else length, 1e-300)
+        np.add.at(gradient, plan.rows, np.asarray(plan.mass)[:, None] * slope)
+        return gradient.reshape(1, -1)
+    columns: list[np.ndarray] = []
+    for place in np.ndindex(points.shape):
+        step = np.zeros(points.shape)
+        step[place] = 1e-5
+        change = numbers_of(question, points + step) - numbers_of(question, points - step)
+        columns.append(change / 2e-5)
+    return np.array(columns).T
+
+
+def determined(rows: list[np.ndarray], n: int, d: int) -> int:
+    """Records that cannot move at all while everything told stays as it is."""
+    told = np.vstack(rows)
+    told = told / np.maximum(np.linalg.norm(told, axis=1, keepdims=True), 1e-12)
+    _, values, basis = np.linalg.svd(told, full_matrices=False)
+    inside = (basis[values > 1e-6 * values[0]] ** 2).sum(axis=0).reshape(n, d)
+    return int((inside > 1 - 1e-6).all(axis=1).sum())
+
+
+def played(policy: Policy, seed: int, path: Path) -> tuple[list[Question], int]:
+    """The questions of a strategy that were answered, and how many it asked."""
+    rng = np.random.default_rng([seed, 3])
+    told: list[Question] = []
+    asked = 0
+    for question in questions(rng):
+        with Ledger(path) as ledger:  # a restart before every question
+            holder = Holder(Measure(FEW, labels=LABELS[:40]), policy, ledger)
+            asker = ("coordinator", "clinic", "bank")[int(rng.integers(3))]
+            answered = isinstance(holder.answer(question, asker), Answer)
+        asked += 1
+        told += [question] if answered else []
+    # The same question again got the same answer.
+    return list({encode_question(each): each for each in told}.values()), asked
+
+
+def test_sixty_random_strategies_of_a_thousand_questions_determine_no_record(
+    tmp_path: Path,
+) -> None:
+    n, d = FEW.shape
+    asked = 0
+    for seed in range(60):
+        policy = Policy(level=("aggregate", "scalar")[seed % 2], behind=BEHIND, digits=1 + seed % 4)  # type: ignore[arg-type]
+        told, count = played(policy, seed, tmp_path / f"{seed}.ledger")
+        asked += count
+        limits = Limits.of(FEW, even(n))
+        chosen = [q for q in told if q.accounted(d) == "chosen"]
+        named = [q for q in told if q.accounted(d) == "named"]
+        assert sum(q.numbers(n, d) for q in chosen) < d
+        assert sum(q.coarser(BEHIND).numbers(n, d) for q in named) * BEHIND <= n * d
+        assert len({q.kind for q in named}) == len(named)
+        if told:
+            rows = [jacobian(q.coarser(BEHIND), FEW) for q in told]
+            assert determined(rows, n, d) == 0
+            # Who knows all other records: no chosen numbers determine the last.
+            if chosen:
+                last = [jacobian(q, FEW)[:, -d:] for q in chosen]
+                assert determined(last, 1, d) == 0
+        assert policy.chosen(limits) < d
+    assert asked >= 1000
+
+
+def test_the_bound_finds_records_where_enough_is_told() -> None:
+    n, d = FEW.shape
+    rng = np.random.default_rng(0)
+    rows = [
+        jacobian(
+            DistanceTo(reference=np.vstack([FEW[:-1], guess]), reference_weights=even(n), p=1),
+            FEW,
+        )[:, -d:]
+        for guess in rng.standard_normal((d, d))
+    ]
+    assert determined(rows[: d - 1], 1, d) == 0
+    assert determined(rows, 1, d) == 1
+
+
+# ---- rules, one by one ------------------------------------------------------------------------
+
+
+def chosen(k: float = 0.0, size: int = 20) -> DistanceTo:
+    return DistanceTo(reference=draw_reference(0, size, 4) + k, reference_weights=even(size))
+
+
+def test_numbers_count_over_restarts_names_and_kinds_of_questions(tmp_path: Path) -> None:
+    labelled = LabelledDistanceTo(
+        target=draw_reference(0, 20, 4), target_weights=even(20),
+        target_codes=np.zeros(20, np.int64), class_distances=np.zeros((1, 1)),
+        class_slack=np.zeros(1),
+    )  # fmt: skip
+    data = Measure(RNG.normal(size=(2000, 4)))
+    assert Policy(numbers=3).chosen(Limits.of(*data.arrays())) == 2
+    told = 0
+    for restart in range(20):
+        for asker in ("coordinator", "clinic", "Clinic"):
+            with Ledger(tmp_path / "a.ledger") as ledger:
+                holder = Holder(data, Policy(numbers=3), ledger)
+                for question in (chosen(restart), labelled, chosen(-restart - 1.0)):
+                    told += code(holder.answer(question, asker)) == "answered"
+    with Ledger(tmp_path / "a.ledger") as ledger:
+        assert ledger.tally.told == 2
+    # The labelled question is one and the same: told again, it is no further number.
+    assert told >= 2
+
+
+def test_an_asker_has_no_more_than_its_part() -> None:
+    ledger = Ledger()
+    holder = Holder(Measure(RNG.normal(size=(500, 9))), Policy(numbers_each=1), ledger)
+    nine = draw_reference(0, 20, 9)
+    for asker in ("clinic", "bank"):
+        codes = [
+            code(
+                holder.answer(
+                    DistanceTo(reference=nine + k + len(asker), reference_weights=even(20)), asker
+                )
+            )
+            for k in range(2)
+        ]
+        assert codes == ["answered", "policy-numbers"]
+    assert ledger.tally.numbers == {"clinic": 1, "bank": 1}
+
+
+def test_without_a_ledger_no_exact_number_is_told() -> None:
+    holder = Holder(DATA["round"])
+    for question in (chosen(), Spread()):
+        assert code(holder.answer(question)) == "ledger-absent"
+
+
+def test_a_number_of_a_few_values_is_not_told_with_all_its_digits() -> None:
+    # One number with all its digits can tell twelve yes and no of a record.
+    for digits, answered in ((3, False), (15, False)):
+        holder = Holder(Measure(BINARY), Policy(digits=digits), Ledger())
+        question = DistanceTo(reference=draw_reference(0, 20, 12), reference_weights=even(20))
+        assert (code(holder.answer(question)) == "answered") == answered
+    assert Policy().chosen(Limits.of(BINARY, even(150))) == 0
+
+
+def test_told_numbers_are_rounded_and_nothing_beside_them_has_more_digits() -> None:
+    exact = chosen().compute(ROUND, even(120)).scalars["distance"]
+    answer = Holder(DATA["round"], Policy(digits=2), Ledger()).answer(chosen())
+    assert isinstance(answer, Answer)
+    assert answer.scalars == {
+        "distance": float(f"{exact:.1e}"), "optimal": True, "digits": 2,
+    }  # fmt: skip
+
+
+def test_a_question_is_charged_though_it_fails() -> None:
+    ledger = Ledger()
+    holder = Holder(DATA["round"], Policy(), ledger)
+    wrong = DistanceTo(reference=np.ones((9, 7)), reference_weights=even(9))
+    assert code(holder.answer(wrong)) == "dimension-mismatch"
+    assert ledger.tally.told == 1
+    assert len({holder.reply(encode_question(wrong)) for _ in range(3)}) == 1
+
+
+def test_limits_are_those_of_the_first_time_though_the_owner_allows_more_later() -> None:
+    ledger = Ledger()
+    first = Holder(DATA["round"], Policy(numbers=1), ledger)
+    assert code(first.answer(chosen(1.0))) == "answered"
+    assert code(first.answer(chosen(2.0))) == "policy-numbers"
+    later = Holder(DATA["round"], Policy(numbers=50, digits=1), ledger)
+    codes = [code(later.answer(chosen(float(k)))) for k in range(3, 9)]
+    assert codes.count("answered") <= 2
+
+
+def test_valuing_holders_with_labels_goes_on_under_the_default_policy() -> None:
+    rng = np.random.default_rng(5)
+    x = rng.normal(size=(600, 4))
+    labels = rng.integers(0, 3, 600)
+    holders = {
+        "a": Holder(Measure(x[:300], labels=labels[:300]), Policy(), Ledger()),
+        "b": Holder(Measure(x[300:], labels=labels[300:]), Policy(), Ledger()),
+    }
+    own = Own(Measure(rng.permutation(x)[:200], labels=labels[:200]))
+    found = LocalFederation(holders).run(contributions("ab", own=own, labels="classes"))
+    assert set(found.shares) == {"a", "b"}
+
+
+def test_a_draw_is_told_from_what_looks_like_one() -> None:
+    drawn = draw_reference(7, 50, 4)
+    assert is_drawn(drawn, 7) and is_drawn(2.0 * drawn - 5.0, 7)
+    assert not is_drawn(drawn, 8)
+    assert not is_drawn(-drawn, 7)
+    assert not is_drawn(np.zeros((50, 4)), 7)
+    touched = drawn.copy()
+    touched[3, 1] += 1e-4
+    assert not is_drawn(touched, 7)
