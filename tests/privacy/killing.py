@@ -1,4 +1,4 @@
-"""A server that forks holders which release until they are killed; imported once, forked often.
+"""A server that forks holders which answer until they are killed; imported once, forked often.
 
 Standard input says ``go SEED``; standard output says the child's process id, then how it ended.
 Answers go to the pipe whose number is the second argument, one write each: a write as short as
@@ -16,9 +16,9 @@ from pathlib import Path
 import numpy as np
 
 from silot import Holder, Measure, Policy
-from silot.federation import Answer
+from silot.federation import Answer, DistanceTo, Moments, ProjectedQuantiles, Records, Spread
 from silot.federation.answer import decode_reply
-from silot.federation.question import encode_question
+from silot.federation.question import Question, encode_question
 from silot.privacy import Ledger
 from silot.privacy.mechanism import add_noise
 
@@ -27,20 +27,29 @@ from .toys import ToyHistogram, known
 # So little that 200 lives on a fast machine do not come to the end of the budget.
 MU, BUDGET_EPSILON, DELTA = 0.004, 4.0, 1e-5
 QUESTIONS = 100_000
-RECORDS = np.random.default_rng(1).uniform(size=(50, 2))
+# So many features that a good part of the chosen numbers is left for late lives.
+RECORDS = np.random.default_rng(1).uniform(size=(60, 200))
 FRAME = struct.Struct("<IdI")
 
 
-def question(number: int) -> ToyHistogram:
+def question(number: int) -> Question:
+    """Of any kind: releases, chosen and named numbers, and what is refused."""
+    kind = number % 4
+    if kind == 1:
+        atoms = np.random.default_rng(number).uniform(size=(3, RECORDS.shape[1]))
+        return DistanceTo(reference=atoms, reference_weights=np.full(3, 1 / 3))
+    if kind == 2:
+        named = (Spread(), ProjectedQuantiles(directions=2, quantiles=9, seed=0), Moments())
+        return (*named, Records())[number // 4 % 4]
     return ToyHistogram(privacy_mu=MU, nonce=number)
 
 
 def policy() -> Policy:
-    return Policy(level="sketch", privacy_epsilon=BUDGET_EPSILON, privacy_delta=DELTA)
+    return Policy(privacy_epsilon=BUDGET_EPSILON, privacy_delta=DELTA, numbers=40)
 
 
 def release(path: Path, answers: int, seed: int) -> None:
-    """Answer questions, old ones now and then, until the budget is spent (or for ever)."""
+    """Answer questions, old ones now and then, until little is left (or for ever)."""
     draw = random.Random(seed)
     with Ledger(path) as ledger:
         holder = Holder(Measure(RECORDS), policy(), ledger)
@@ -49,12 +58,14 @@ def release(path: Path, answers: int, seed: int) -> None:
             number = draw.choice([draw.randrange(QUESTIONS), draw.randrange(20)])
             reply = decode_reply(holder.reply(encode_question(question(number))))
             if not isinstance(reply, Answer):
-                assert reply.code == "ledger-budget", reply
-                refused += 1
+                expected = ("ledger-budget", "policy-numbers", "policy-level")
+                assert reply.code in expected, reply
+                refused += reply.code == "ledger-budget"
                 continue
-            counts = reply.arrays["counts"].tobytes()
-            charged = float(str(reply.scalars["charged_mu"]))
-            os.write(answers, FRAME.pack(number, charged, len(counts)) + counts)
+            told = b"".join(array.tobytes() for _, array in sorted(reply.arrays.items()))
+            told = told or repr(reply.scalars["distance"]).encode()
+            charged = float(str(reply.scalars.get("charged_mu", 0.0)))
+            os.write(answers, FRAME.pack(number, charged, len(told)) + told)
 
 
 def serve(path: Path, answers: int) -> None:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,7 @@ from silot.privacy import Ledger, compose
 
 from .killing import FRAME, MU, policy, question
 
-KILLS = 200
+KILLS = 300
 ROOT = Path(__file__).parents[2]
 
 
@@ -65,46 +66,61 @@ class Server:
         self._process.stdout.close()
 
 
+def keys_of(numbers: Iterable[int]) -> set[str]:
+    asked = [question(number).coarser(policy().behind) for number in numbers]
+    return {hashlib.sha256(encode_question(each)).hexdigest() for each in asked}
+
+
 @pytest.mark.slow
-def test_200_kills_around_releases_never_let_answers_exceed_the_ledger(tmp_path: Path) -> None:
+def test_300_kills_of_two_writers_forget_nothing_and_charge_nothing_twice(tmp_path: Path) -> None:
     path = tmp_path / "holder.ledger"
     moments = random.Random(20)
-    server = Server(path)
+    servers = [Server(path), Server(path)]
     try:
-        for seed in range(KILLS):
-            known = len(server.received)
-            child = server.start(seed)
+        for seed in range(KILLS // 2):
+            known = sum(len(server.received) for server in servers)
+            children = [server.start(2 * seed + k) for k, server in enumerate(servers)]
             # Half of the lives answer, also where starting takes longer than a life of the others.
-            while seed % 2 and len(server.received) == known:
+            while seed % 2 and sum(len(server.received) for server in servers) == known:
                 time.sleep(0.001)
-            time.sleep(moments.uniform(0.0, 0.15))
-            os.kill(child, signal.SIGKILL)
-            assert server.ended() == -signal.SIGKILL
+            for child in children:
+                time.sleep(moments.uniform(0.0, 0.05))
+                os.kill(child, signal.SIGKILL)
+            assert [server.ended() for server in servers] == [-signal.SIGKILL] * 2
     finally:
-        server.close()
+        for server in servers:
+            server.close()
 
     answers: dict[int, set[bytes]] = {}
-    for number, _, counts in server.received:
-        answers.setdefault(number, set()).add(counts)
-    # A question has one answer, whoever was killed in between.
+    charges: dict[int, list[float]] = {}
+    for number, mu, told in (each for server in servers for each in server.received):
+        answers.setdefault(number, set()).add(told)
+        charges.setdefault(number, []).append(mu)
+    # A question has one answer, whoever was killed in between, and is charged once.
     assert all(len(found) == 1 for found in answers.values())
+    assert all(sum(mu > 0 for mu in each) <= 1 for each in charges.values())
 
     with Ledger(path) as ledger:
         ledger.verify()
-        rows = ledger.entries()
-        spent = ledger.spent
+        rows, spent, told = ledger.entries(), ledger.spent, ledger.tally
     keys = {event: {row.key for row in rows if row.event == event}
-            for event in ("reserve", "release", "commit")}  # fmt: skip
-    asked = {hashlib.sha256(encode_question(question(number))).hexdigest() for number in answers}
-    assert asked <= keys["commit"] <= keys["release"] <= keys["reserve"]
-    assert compose([MU] * len(answers)) <= spent * (1 + 1e-12)
+            for event in ("reserve", "release", "commit", "count", "told")}  # fmt: skip
+    releases = [number for number in answers if number % 4 in (0, 3)]
+    chosen = {number for number in answers if number % 4 == 1}
+    named = keys_of(number for number in answers if number % 4 == 2)
+    assert keys_of(releases) <= keys["commit"] <= keys["release"] <= keys["reserve"]
+    assert keys_of(chosen) | named <= keys["told"] <= keys["count"]
+    assert compose([MU] * len(releases)) <= spent * (1 + 1e-12)
     budget = policy().budget_mu
     assert budget is not None and spent <= budget * (1 + 1e-9)
     # What answers said they were charged is what was charged for them, or less.
-    charged = [mu for _, mu, _ in server.received if mu]
-    assert compose(charged) <= compose([MU] * len(answers)) * (1 + 1e-12)
-    # The test has teeth only where releases were interrupted, and others came through.
-    assert len(answers) >= KILLS / 2
+    charged = [mu for each in charges.values() for mu in each if mu]
+    assert compose(charged) <= compose([MU] * len(releases)) * (1 + 1e-12)
+    # Every number that was told is counted, and no more than the policy allows.
+    assert len(chosen) <= told.told <= 40
+    assert told.kinds >= {"spread"} and len(named) <= len(told.kinds)
+    # The test has teeth only where answers were interrupted, and others came through.
+    assert len(answers) >= KILLS / 4 and len(chosen) >= 10
     assert keys["commit"] < keys["reserve"]
 
 
@@ -121,6 +137,6 @@ def test_a_holder_that_is_left_alone_stops_at_its_budget(tmp_path: Path) -> None
         assert server.ended() == 0
     finally:
         server.close()
-    assert len({number for number, _, _ in server.received}) == 20
+    assert len({number for number, _, _ in server.received if number % 4 in (0, 3)}) == 20
     with Ledger(path) as ledger:
         assert budget * 0.999 < ledger.spent <= budget * (1 + 1e-9)
