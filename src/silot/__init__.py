@@ -19,7 +19,7 @@ from .api import (
 from .api_adapt import adapt
 from .api_distill import distill
 from .api_sketch import sketches
-from .audit import audit
+from .audit import audit, audit_policy
 from .distillation import LabelSpace
 from .errors import SilotError
 from .federation import Holder, LocalFederation, Own, Policy, Teacher, Transcript
@@ -37,6 +37,7 @@ from .results import (
     Distillation,
     Divergences,
     LinkPlan,
+    PolicyAudit,
     RecordScores,
     Sketches,
 )
@@ -66,6 +67,7 @@ __all__ = [
     "Network",
     "Own",
     "Policy",
+    "PolicyAudit",
     "RecordScores",
     "SilotError",
     "Sketches",
@@ -73,6 +75,7 @@ __all__ = [
     "Transcript",
     "adapt",
     "audit",
+    "audit_policy",
     "barycenter",
     "distance",
     "distance_matrix",

@@ -18,7 +18,7 @@ from .errors import FileError, InputError, MismatchError
 from .federation.local import LocalFederation, Party
 from .federation.policy import Policy
 from .federation.predictions import Inputs, digest_of, inputs_of
-from .federation.protocol import Protocol
+from .federation.protocol import COORDINATOR, Protocol
 from .federation.teacher import Teacher
 from .privacy.ledger import Ledger
 from .results.distillation import Predictions
@@ -35,7 +35,11 @@ _BILL = ("rounds", "bytes_sent", "bytes_received", "seconds", "privacy_mu", "dis
 
 
 def parties(
-    teachers: Any, inputs: Inputs | None, timeout: float | None, module_predict: Callable[..., Any]
+    teachers: Any,
+    inputs: Inputs | None,
+    timeout: float | None,
+    asker: str,
+    module_predict: Callable[..., Any],
 ) -> Any:
     """A federation of the teachers given, or the one that was."""
     if hasattr(teachers, "run") and hasattr(teachers, "names"):
@@ -43,6 +47,10 @@ def parties(
             raise InputError(
                 "the federation has a timeout of its own. Leave timeout out.",
                 code="option-timeout",
+            )
+        if asker != COORDINATOR:
+            raise InputError(
+                "the federation asks in a name of its own. Leave asker out.", code="asker-name"
             )
         return teachers
     if isinstance(teachers, Mapping):
@@ -56,6 +64,7 @@ def parties(
     return LocalFederation(
         {name: _party(each, inputs, module_predict) for name, each in named.items()},
         timeout=timeout,
+        asker=asker,
     )
 
 

@@ -19,6 +19,7 @@ from .distillation.scores import scores
 from .errors import ExtraError, InputError, MismatchError
 from .federation.local import Progress
 from .federation.predictions import Inputs, inputs_of, tempered
+from .federation.protocol import COORDINATOR
 from .protocols.distill import distill as _predictions
 from .results.distillation import Distillation, Predictions
 from .transport._check import flag, whole
@@ -72,6 +73,7 @@ def distill(
     question_batch: int | None = None,
     min_teachers: int = 1,
     timeout: float | None = None,
+    asker: str = COORDINATOR,
     checkpoint: str | Path | None = None,
     test: Mapping[str, Test] | Test | None = None,
     seed: int = 0,
@@ -122,6 +124,8 @@ def distill(
         Inputs of one question; its ``batch``.
     timeout
         Seconds a teacher has for one answer; not for a federation, which has its own.
+    asker
+        Name under which teachers are asked; not for a federation either.
     checkpoint
         A folder that keeps the predictions and every epoch. Called again with the same
         arguments, no teacher is asked and no epoch is trained twice.
@@ -209,7 +213,7 @@ def distill(
         raise InputError(
             f"weights={weights!r} has no use for noise. Leave it out.", code="option-noise"
         )
-    federation = parties(teachers, inputs if shared else None, timeout, module_predict)
+    federation = parties(teachers, inputs if shared else None, timeout, asker, module_predict)
     if flag(memory, "memory", "option-memory") and MEMORY in federation.names:
         raise InputError(
             f"a teacher is called {MEMORY!r}, as the model itself is. Give it another name, or "

@@ -65,7 +65,7 @@ def distillation(
         "bytes_sent": 120_000,
         "bytes_received": 340_000,
         "seconds": 1.25,
-        "disclosure": "aggregate",
+        "disclosure": "record",
     }  # fmt: skip
     return Distillation(**{**filled, **fields})
 

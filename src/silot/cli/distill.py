@@ -291,8 +291,9 @@ def _rows(found: Distillation, notes: dict[str, str]) -> dict[str, str]:
         most = max(found.noise.values())
         rows["noise"] = f"standard deviation {most:.3g} in every probability, at most"
     told = bill_rows(found)
-    if found.disclosure == "aggregate":
+    if found.disclosure == "record":
         told["disclosed"] = (
-            "aggregate: predictions; whether a record was among a teacher's may be inferred"
+            "record: predictions, from which it may be inferred whether a record was among a "
+            "teacher's"
         )
     return {**rows, **notes, **told, "status": found.status}

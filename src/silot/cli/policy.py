@@ -1,4 +1,4 @@
-"""``silot policy explain``."""
+"""``silot policy explain``, and what ``silot audit --policy`` prints."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.table import Table
 
+from ..audit import audit_policy
 from ..federation.policy import Limits, Policy
 from ..loading import load_measure
-from .console import OUT
+from ..measure import Measure
+from .console import OUT, progress_bar, show_rows
 from .options import ColumnsOption, JsonOption, LabelColumnOption, WeightColumnOption
 
 
@@ -20,6 +23,19 @@ def register(app: typer.Typer) -> None:
     group.callback()(lambda: None)
     group.command("explain")(explain_command)
     app.add_typer(group, name="policy")
+
+
+def measure_of(
+    data: Path, label_column: str | None, weight_column: str | None, columns: str | None
+) -> Measure:
+    """Records of a file; column options are for tables."""
+    table = not data.name.lower().endswith(".npz")
+    return load_measure(
+        data,
+        label_column=label_column if table else None,
+        weight_column=weight_column if table else None,
+        columns=[name.strip() for name in columns.split(",")] if table and columns else None,
+    )
 
 
 def explain_command(
@@ -38,13 +54,7 @@ def explain_command(
     rules = Policy() if policy is None else Policy.load(policy)
     limits = None
     if data is not None:
-        table = not data.name.lower().endswith(".npz")
-        measure = load_measure(
-            data,
-            label_column=label_column if table else None,
-            weight_column=weight_column if table else None,
-            columns=[name.strip() for name in columns.split(",")] if table and columns else None,
-        )
+        measure = measure_of(data, label_column, weight_column, columns)
         limits = Limits.of(*measure.arrays())
     text = rules.explain(limits)
     if json:
@@ -56,4 +66,34 @@ def explain_command(
         typer.echo(json_.dumps(body))
         return
     for line in text.split("\n"):
+        OUT.print(f"- {line}", markup=False, highlight=False)
+
+
+def show_policy_audit(
+    policy: Path | None, data: Measure, *, questions: int, seed: int, json: bool
+) -> None:
+    """Play a malicious coordinator against a policy, and print what it got."""
+    rules = Policy() if policy is None else Policy.load(policy)
+    with progress_bar("audit") as bar:
+        task = bar.add_task("strategies")
+        found = audit_policy(
+            rules, data, questions=questions, seed=seed,
+            progress=lambda done, of: bar.update(task, completed=done, total=of),
+        )  # fmt: skip
+    if json:
+        OUT.print(found.to_json(), markup=False, highlight=False, soft_wrap=True)
+        return
+    table = Table(box=None, title_justify="left", expand=False)
+    table.add_column("a coordinator that asks for", overflow="fold", max_width=34)
+    table.add_column("asked", justify="right", no_wrap=True)
+    table.add_column("told", justify="right", no_wrap=True)
+    table.add_column("records found", justify="right", no_wrap=True)
+    table.add_column("refused by", overflow="fold", max_width=20)
+    for each in found.strategies:
+        codes = ", ".join(sorted(each.refusals))
+        table.add_row(each.name, str(each.asked), str(each.answered), str(each.recovered), codes)
+    OUT.print(table, highlight=False)
+    show_rows({"finding": found.status})
+    OUT.print("what the policy can tell at most:", highlight=False)
+    for line in found.bound.split("\n"):
         OUT.print(f"- {line}", markup=False, highlight=False)

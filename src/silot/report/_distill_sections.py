@@ -311,7 +311,7 @@ def _bill(found: Distillation) -> Table:
 
 def _disclosure(found: Distillation) -> Table:
     level = found.disclosure
-    meaning = {"aggregate": _PREDICTIONS, "sketch": _NOISY}.get(level) or level_in_words(level)
+    meaning = {"record": _PREDICTIONS, "sketch": _NOISY}.get(level) or level_in_words(level)
     rows = [(Cell("from teachers"), Cell(level or "unknown"), Cell(meaning))]
     rows.append(
         (

@@ -7,6 +7,7 @@ from .distances import Distance, DistanceMatrix
 from .distillation import Distillation, Predictions
 from .divergences import Divergences
 from .links import LinkPlan, LinkTerms
+from .policies import PolicyAudit, Strategy
 from .sketches import Sketches
 from .valuation import Barycenter, Contribution, Contributions, RecordScores, Viewpoint
 
@@ -25,6 +26,7 @@ __all__ = [
     "Divergences",
     "LinkPlan",
     "LinkTerms",
+    "PolicyAudit",
     "Predictions",
     "RecordScores",
     "Run",
