@@ -477,7 +477,12 @@ STRATEGIES: dict[str, tuple[Play, bool]] = {
 
 
 def audit_policy(
-    policy: Policy, data: Measure, *, questions: int = 1000, seed: int = 0
+    policy: Policy,
+    data: Measure,
+    *,
+    questions: int = 100,
+    seed: int = 0,
+    progress: Callable[[int, int], None] | None = None,
 ) -> PolicyAudit:
     """Play a malicious coordinator against a holder's own policy and records.
 
@@ -496,6 +501,8 @@ def audit_policy(
         Most questions of a strategy.
     seed
         Of the strategies.
+    progress
+        Called with how many strategies were played, of how many.
 
     Returns
     -------
@@ -538,6 +545,8 @@ def audit_policy(
                     apart, rows = (np.asarray(part) for part in tree.query(fine))
                     hits |= set(rows[apart <= near].tolist())
             session.close()
+            if progress is not None:
+                progress(number + 1, len(STRATEGIES))
             found |= hits
             results.append(
                 Strategy(

@@ -31,6 +31,7 @@ __all__ = [
     "RecordScores",
     "Run",
     "Sketches",
+    "Strategy",
     "Viewpoint",
     "format_bytes",
 ]
