@@ -249,18 +249,29 @@ class Policy(BaseModel):
         str
             Empty where no rule does.
         """
+        numbers = question.numbers(limits.records, limits.dimension)
+        if question.accounted(limits.dimension) is not Account.NAMED:
+            return self.over_chosen(numbers, limits, told, data, asker)
+        code = self._over_data(limits, told, data)
+        if code:
+            return code
+        if not question.drawn_from(self.seed):
+            return "policy-seed"
+        if question.kind in told.kinds:
+            return "policy-once"
+        held = limits.records * limits.dimension
+        return "policy-numbers" if (told.named + numbers) * self.behind > held else ""
+
+    def _over_data(self, limits: Limits, told: Tally, data: str) -> str:
         if limits.records < self.behind:
             return "policy-records"
-        if told.data and told.data != data:
-            return "policy-version"
-        numbers = question.numbers(limits.records, limits.dimension)
-        if question.accounted(limits.dimension) is Account.NAMED:
-            if not question.drawn_from(self.seed):
-                return "policy-seed"
-            if question.kind in told.kinds:
-                return "policy-once"
-            held = limits.records * limits.dimension
-            return "policy-numbers" if (told.named + numbers) * self.behind > held else ""
+        return "policy-version" if told.data and told.data != data else ""
+
+    def over_chosen(self, numbers: int, limits: Limits, told: Tally, data: str, asker: str) -> str:
+        """Return the code of the rule that forbids so many more chosen numbers, as ``over``."""
+        code = self._over_data(limits, told, data)
+        if code:
+            return code
         most, bits = told.limits if told.limits is not None else limits.most
         each = self.numbers if self.numbers_each is None else self.numbers_each
         over = told.told + numbers > min(self.numbers, most)
