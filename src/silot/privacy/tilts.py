@@ -20,11 +20,11 @@ from .compare import class_vectors
 
 FEWEST_RECORDS = 100
 """Public records below which halves of them tell too little of a distance."""
-MOST_RECORDS = 512
+MOST_RECORDS = 400
 """Public records that are used: more tell more, and take longer."""
-PAIRS = 360
+PAIRS = 320
 # Parts of the pairs that are of one law, moved, moved without a tilt, scaled when moved.
-_SAME, _MOVED, _PURE, _SCALED = 0.15, 0.4, 0.5, 0.3
+_SAME, _MOVED, _PURE, _SCALED = 0.25, 0.4, 0.5, 0.3
 # A law keeps the weight of so many records, or of a fifth of a small sample.
 _LEAST_EFFECTIVE = 36.0
 _EXPONENTS = np.linspace(0.0, 1.5, 16)
