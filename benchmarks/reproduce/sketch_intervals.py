@@ -83,7 +83,7 @@ def run(context: Context) -> Report:
             "samples: the estimate silot made before, from samples of both sketches.",
             "Level of the residuals' quantiles, number of pairs and neighbours were chosen on "
             "other tables (Gaussian mixtures of 8 and 20, normal d = 3 and 30, correlated d = 20, "
-            "Laplace, Student t5, lognormal, moons, Swiss roll, adult, banknote, digits d = 6, "
+            "Laplace, Student t5, lognormal, moons, circles, Swiss roll, S curve, adult, banknote, digits d = 6, "
             "Fashion-MNIST, USPS, CIFAR-10, one more make_classification).",
             "Noise has no seed, so figures vary a little.",
         ],
@@ -138,7 +138,8 @@ def _covered(rows: list[Row]) -> float:
 
 
 def _length(rows: list[Row]) -> float:
-    return 100.0 * float(np.median([(row.interval[1] - row.interval[0]) / row.true for row in rows]))
+    lengths = [(row.interval[1] - row.interval[0]) / row.true for row in rows]
+    return 100.0 * float(np.median(lengths))
 
 
 def _of(rows: list[Row], **wanted: object) -> list[Row]:
@@ -251,11 +252,10 @@ def _made(name: str) -> Callable[[Context], Source]:
         from sklearn import datasets as sets
 
         n = 6000
-        if name == "s_curve":
-            points, place = sets.make_s_curve(n, noise=0.05, random_state=1)
-            classes = np.digitize(place, np.quantile(place, [0.25, 0.5, 0.75]))
-        elif name == "circles":
-            points, classes = sets.make_circles(n, noise=0.1, factor=0.5, random_state=1)
+        if name == "friedman1":
+            features, target = sets.make_friedman1(n, 5, noise=1.0, random_state=1)
+            points = np.column_stack([features, target])
+            classes = target > np.median(target)
         elif name == "gaussian_quantiles":
             points, classes = sets.make_gaussian_quantiles(
                 n_samples=n, n_features=4, n_classes=4, random_state=2
@@ -338,7 +338,7 @@ def _words(context: Context) -> Source:
 
 
 _SOURCES: tuple[Callable[[Context], Source], ...] = (
-    *(_made(name) for name in ("s_curve", "circles", "gaussian_quantiles", "hastie",
+    *(_made(name) for name in ("friedman1", "gaussian_quantiles", "hastie",
                                "classification", "blobs", "friedman2")),
     _digits,
     _images("mnist", 10),
@@ -349,6 +349,7 @@ _SOURCES: tuple[Callable[[Context], Source], ...] = (
     *(_table_of("uci_small", name, "target")
       for name in ("mammography", "winequality-white", "german", "pima-indians-diabetes")),
     _texts("bbc_news", "category", 16),
+    _texts("sst5", "label", 12),
     _texts("amazon_multidomain", "domain", 16),
     _words,
 )  # fmt: skip

@@ -95,7 +95,8 @@ class Fit:
         """From parts (K, 10) and true squared distances (K,)."""
         looks = _looks(found, unit)
         mean, spread = looks.mean(axis=0), looks.std(axis=0) + 1e-9
-        missed = 0.5 * np.log(truth + 1e-12 * unit) - _base(found, unit)
+        # Chance may take away more than there is between two laws; never all.
+        missed = 0.5 * np.log(np.maximum(truth, 1e-6 * unit)) - _base(found, unit)
         return cls(mean, spread, (looks - mean) / spread, missed, unit)
 
     def estimate(self, found: Array) -> Estimate:
@@ -185,8 +186,9 @@ class Calibration:
         if (first, second) not in self._fits:
             pairs, truth = self._known
             rng = np.random.default_rng([self.seed, 29])
-            found = np.stack([self._simulated(pair, first, second, rng) for pair in pairs])
-            true = truth.at(first.records, second.records)
+            rows = [self._simulated(pair, first, second, rng) for pair in pairs]
+            true = truth.at(first.records, second.records) + [by_chance for _, by_chance in rows]
+            found = np.stack([seen for seen, _ in rows])
             self._fits[first, second] = Fit.of(found, true, self._unit)
         return self._fits[first, second]
 
@@ -232,24 +234,31 @@ class Calibration:
     def _public(self) -> tuple[Codes, Array, Array]:
         return self._placed(self.points)
 
-    def _simulated(self, pair: Pair, x: Source, y: Source, rng: np.random.Generator) -> Array:
+    def _simulated(
+        self, pair: Pair, x: Source, y: Source, rng: np.random.Generator
+    ) -> tuple[Array, float]:
+        """Parts of two sketches; how much further apart their records' means are than the laws'."""
         sides: list[Side] = []
+        gaps = np.zeros((2, self.points.shape[1]))
         still = pair.scale == 1.0 and not pair.shift.any()
-        moved = self._public if still else self._placed(pair.moved(self.points))
-        for source, placed, weights in zip(
-            (x, y), (self._public, moved), pair.weights, strict=True
+        moved = self.points if still else pair.moved(self.points)
+        for sign, source, points, weights in zip(
+            (1.0, -1.0), (x, y), (self.points, moved), pair.weights, strict=True
         ):
-            reading = self._reading(source, placed, weights, rng)
+            drawn = rng.multinomial(round(source.records), weights)
+            gaps += sign * np.stack([drawn / drawn.sum(), weights]) @ points
+            placed = self._public if points is self.points else self._placed(points)
+            reading = self._reading(source, placed, drawn, rng)
             sides.append(self.side(reading, decode(reading, self.cells, self.prior)))
-        return self._parts(*sides)
+        by_chance = float(gaps[0] @ gaps[0] - gaps[1] @ gaps[1])
+        return self._parts(*sides), by_chance
 
     def _reading(
-        self, source: Source, placed: tuple[Codes, Array, Array], weights: Array,
+        self, source: Source, placed: tuple[Codes, Array, Array], drawn: Codes,
         rng: np.random.Generator,
     ) -> Reading:  # fmt: skip
-        """A sketch of records drawn from a law, with the noise of a release, in the clear."""
+        """A sketch of public records, so often each, with the noise of a release."""
         places, offsets, squares = placed
-        drawn = rng.multinomial(round(source.records), weights)
         cells = places if self.codes is None else self.codes * self.cells.size + places
         shape = (self.classes, self.cells.size)
         counts = np.bincount(cells, weights=drawn, minlength=shape[0] * shape[1]).reshape(shape)

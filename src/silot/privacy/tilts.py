@@ -56,9 +56,8 @@ class Pair:
 class Truth:
     r"""Squared distances of pairs, by the number of records.
 
-    .. math:: W^2 = |\Delta|^2 + \frac{v_x}{n} + \frac{v_y}{m}
-              + \max\left(c - g \min(g / c, 1)^\beta (1 - r), 0.7\, g\, r\right), \quad
-              r = \tfrac12 (s / n)^\alpha + \tfrac12 (s / m)^\alpha
+    .. math:: W^2 = |\Delta|^2 + \max\left(c - g \min(g / c, 1)^\beta (1 - r), 0.7\, g\, r\right),
+              \quad r = \tfrac12 (s / n)^\alpha + \tfrac12 (s / m)^\alpha
 
     Means are known; only centred clouds are compared. c is their squared distance between halves
     of the public records, of effective size s, and g that of two halves of one law. What is chance
@@ -66,8 +65,8 @@ class Truth:
 
     Attributes
     ----------
-    gap, variances
-        Squared distance of the means (K,), and the variances (K, 2).
+    gap
+        Squared distance of the means of the laws (K,).
     across, within, effective
         c, g and s (K,).
     power, exponent
@@ -75,7 +74,6 @@ class Truth:
     """
 
     gap: Array = field(repr=False)
-    variances: Array = field(repr=False)
     across: Array = field(repr=False)
     within: Array = field(repr=False)
     effective: Array = field(repr=False)
@@ -83,11 +81,13 @@ class Truth:
     exponent: float
 
     def at(self, x_records: float, y_records: float) -> Array:
-        """Squared distances (K,) of ``x_records`` of one law and ``y_records`` of the other."""
-        means = self.gap + self.variances @ (1.0 / np.array([x_records, y_records]))
+        """Squared distances (K,) of ``x_records`` of one law and ``y_records`` of the other.
+
+        Those of samples whose means are apart as those of the laws are.
+        """
         rate = 0.5 * sum((self.effective / n) ** self.power for n in (x_records, y_records))
         chance = self.within * _share(self.within, self.across, self.exponent) * (1.0 - rate)
-        return means + np.maximum(self.across - chance, 0.7 * self.within * rate)
+        return self.gap + np.maximum(self.across - chance, 0.7 * self.within * rate)
 
 
 def pairs_of(points: Array, codes: Codes | None, rng: np.random.Generator) -> list[Pair]:
@@ -109,19 +109,15 @@ def truth_of(
             for x, weights in zip((points, pair.moved(points)), pair.weights, strict=True)
         ]
         means = [weights @ x for x, weights in laws]
-        variances = [
-            float(weights @ ((x - mean) ** 2).sum(axis=1))
-            for (x, weights), mean in zip(laws, means, strict=True)
-        ]
         order = rng.permutation(len(points))
-        rows.append([float(np.sum((means[0] - means[1]) ** 2)), *variances,
-                     *_split(laws, np.array_split(order, 2), (0, 1, 1, 0))])  # fmt: skip
+        gap = float(np.sum((means[0] - means[1]) ** 2))
+        rows.append([gap, *_split(laws, np.array_split(order, 2), (0, 1, 1, 0))])
         if place % 3 == 0:
             finer.append(_split(laws, np.array_split(order, 4), (0, 2, 3, 1)))
     found = np.array(rows)
-    across, within, effective = found[:, 3:].T
-    exponent = _exponent(found[::3, 3:], np.array(finer))
-    return Truth(found[:, 0], found[:, 1:3], across, within, effective, power, exponent)
+    gap, across, within, effective = found.T
+    exponent = _exponent(found[::3, 1:], np.array(finer))
+    return Truth(gap, across, within, effective, power, exponent)
 
 
 def _split(

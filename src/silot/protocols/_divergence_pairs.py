@@ -198,9 +198,7 @@ def _sketched(run: Devices, found: Sketches) -> Divergences:
     assert isinstance(book, Book)
     decoded = {name: book.pages[name].decoded for name in sorted(found.names)}
     place = {name: k for k, name in enumerate(found.names)}
-    values = {
-        (place[a], place[b]): book.distance(a, b).value for a, b in combinations(decoded, 2)
-    }
+    values = {(place[a], place[b]): book.distance(a, b).value for a, b in combinations(decoded, 2)}
     spread = [k.scatter + _variance(k.atoms, k.weights.sum(axis=0)) for k in decoded.values()]
     return Divergences(
         names=found.names,

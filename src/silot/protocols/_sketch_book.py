@@ -282,9 +282,7 @@ class Book:
         if len(self.names) == 1:
             return dict.fromkeys(self.names, 0)
         ordered = sorted(self.names)
-        apart = [
-            self.distance(a, b).value for a, b in combinations(ordered, 2)
-        ]
+        apart = [self.distance(a, b).value for a, b in combinations(ordered, 2)]
         raw = fcluster(linkage(np.array(apart), "average"), count, "maxclust")
         order: list[int] = list(dict.fromkeys(int(code) for code in raw))
         place = {name: order.index(int(code)) for name, code in zip(ordered, raw, strict=True)}

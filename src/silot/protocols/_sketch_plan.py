@@ -17,6 +17,7 @@ from ..federation.question import Answerer
 from ..federation.sketching import FINEST, CountRecords, SketchRecords, SketchTree
 from ..measure import Embedding, Measure
 from ..privacy.accounting import epsilon_of
+from ..privacy.calibrate import Calibration
 from ..privacy.cells import (
     FEWEST_CELLS,
     MOST_CELLS,
@@ -27,7 +28,6 @@ from ..privacy.cells import (
     public_law,
     public_points,
 )
-from ..privacy.calibrate import Calibration
 from ..privacy.compare import Rate, rate_of
 from ..privacy.quadtree import DEEPEST, Tree, tree_cells
 from ..privacy.sketch import Array, Codes, Reading, decode
