@@ -56,7 +56,7 @@ class Side:
     drawn: Drawn
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Estimate:
     """A distance, and where 95 % of true distances are."""
 
