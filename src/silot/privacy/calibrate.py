@@ -22,9 +22,7 @@ from .compare import Drawn, Rate, Sampler, squared_distance
 from .sketch import RESOLUTION, Decoded, Reading, decode, parts, sensitivity, simplex
 from .tilts import FEWEST_RECORDS, MOST_RECORDS, Pair, Truth, pairs_of, truth_of
 
-# Truth on public records errs too, so residuals are wider than errors: quantiles of this level
-# cover about 95 % of true distances (docs/results/sketch-intervals.md, tables it was chosen on).
-_LEVEL = 0.92
+_LEVEL = 0.95
 _FOLDS, _STEPS = 5, 10
 # Part of the simulated pairs a distance is judged by: those whose sketches look most alike.
 _NEAR = 0.2
@@ -119,8 +117,10 @@ class Fit:
         mass = np.cumsum(kernel[order]) / kernel.sum()
         tail = 0.5 * (1.0 - _LEVEL)
         low, high = (float(residuals[order[np.searchsorted(mass, q)]]) for q in (tail, 1.0 - tail))
+        # What the fit itself errs by here: little in the midst of pairs, more at their edge.
+        wider = (1.0 + float(np.sum((inverse[0] @ weighted.T) ** 2))) ** 0.5
         centre = float(_base(found[None], self.unit)[0] + slopes[0])
-        ends = (centre + min(low, 0.0), centre, centre + max(high, 0.0))
+        ends = (centre + wider * min(low, 0.0), centre, centre + wider * max(high, 0.0))
         least, value, most = (float(np.exp(end)) for end in ends)
         return Estimate(value, least, most)
 
