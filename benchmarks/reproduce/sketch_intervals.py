@@ -80,9 +80,10 @@ def run(context: Context) -> Report:
             "counts: W2 of the two releases' noisy counts alone, between the cells' centres. "
             "samples: the estimate silot made before, from samples of both sketches.",
             "Kinds of tilts, what a fit looks at, number of pairs and neighbours, and how unsure "
-            "truths on public records are, were chosen on other tables (Gaussian mixtures of 8 and 20, normal d = 3 and 30, correlated d = 20, "
-            "Laplace, Student t5, lognormal, moons, circles, Swiss roll, S curve, adult, banknote, "
-            "digits d = 6, Fashion-MNIST, USPS, CIFAR-10, one more make_classification).",
+            "truths on public records are, were chosen on other tables (Gaussian mixtures of 8 "
+            "and 20, normal d = 3 and 30, correlated d = 20, Laplace, Student t5, lognormal, "
+            "moons, circles, Swiss roll, S curve, adult, banknote, digits d = 6, "
+            "Fashion-MNIST, USPS, CIFAR-10, one more make_classification).",
             "Noise has no seed, so figures vary a little.",
         ],
         claims=[_claims(rows, epsilon) for epsilon in BUDGETS]

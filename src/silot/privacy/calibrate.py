@@ -102,7 +102,7 @@ class Fit:
         place = (_looks(found[None], self.unit)[0] - self.mean) / self.spread
         place = np.clip(place, -_FURTHEST, _FURTHEST)
         apart = np.linalg.norm(self.seen - place, axis=1)
-        width = float(np.quantile(apart, _NEAR)) * 1.001
+        width = max(float(np.quantile(apart, _NEAR)), 1e-9) * 1.001
         near = np.flatnonzero(apart < width)
         kernel = 1.0 - (apart[near] / width) ** 2
         design = np.hstack([np.ones((len(near), 1)), self.seen[near] - place])
