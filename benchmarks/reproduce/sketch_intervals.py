@@ -6,6 +6,7 @@ from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -261,6 +262,9 @@ def _made(name: str) -> Callable[[Context], Source]:
         from sklearn import datasets as sets
 
         n = 6000
+        points: Any
+        classes: Any
+        made: Any
         if name == "friedman1":
             features, target = sets.make_friedman1(n, 5, noise=1.0, random_state=1)
             points = np.column_stack([features, target])
@@ -276,7 +280,8 @@ def _made(name: str) -> Callable[[Context], Source]:
                 n, 20, n_informative=12, n_classes=6, random_state=5
             )
         elif name == "blobs":
-            points, classes = sets.make_blobs(n, 10, centers=30, cluster_std=2.0, random_state=4)
+            made = sets.make_blobs(n, 10, centers=30, cluster_std=2.0, random_state=4)
+            points, classes = made
         else:
             features, target = sets.make_friedman2(n, noise=1.0, random_state=1)
             points = np.column_stack([features, target])
