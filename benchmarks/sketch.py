@@ -6,8 +6,9 @@ import time
 
 import numpy as np
 
+from silot.privacy.calibrate import Calibration, Source
 from silot.privacy.cells import Cells
-from silot.privacy.compare import Sampler, rate_of, squared_distance
+from silot.privacy.compare import rate_of
 from silot.privacy.sketch import Reading, decode, encode
 
 RECORDS, FEATURES, CELLS = 100_000, 64, 128
@@ -26,13 +27,26 @@ def main() -> None:
     )
     begun = time.perf_counter()
     rate = rate_of(public, cells, 0)
-    print(f"sketch: calibrate on 1024 public records: {time.perf_counter() - begun:.2f} s")
-    found = decode(Reading.of(vector, cells, 0.25), cells)
-    sampler = Sampler.of(FEATURES, 0)
-    begun = time.perf_counter()
-    drawn = sampler.draw(found)
-    squared_distance(drawn, drawn, rate)
-    print(f"sketch: one distance: {time.perf_counter() - begun:.3f} s")
+    print(f"sketch: samples of 1024 public records: {time.perf_counter() - begun:.2f} s")
+    reading = Reading.of(vector, cells, 0.25)
+    calibration = Calibration.of(
+        public,
+        None,
+        classes=1,
+        embedding="none",
+        cells=cells,
+        prior=None,
+        mu=0.25,
+        rate=rate,
+        seed=0,
+    )
+    assert calibration is not None
+    side = calibration.side(reading, decode(reading, cells))
+    source = Source(float(RECORDS), noisy=True)
+    for what in ("first distance, with the simulation", "one distance more"):
+        begun = time.perf_counter()
+        calibration.estimate(side, side, (source, source))
+        print(f"sketch: {what}: {time.perf_counter() - begun:.3f} s")
 
 
 if __name__ == "__main__":

@@ -6,11 +6,11 @@ import csv
 import gzip
 import platform
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -56,22 +56,25 @@ class Context:
 
     def images(self, folder: str, part: str = "train") -> tuple[Images, Labels]:
         """Images and labels of a dataset, as stored; ``DataMissingError`` if absent."""
-        path = self.data / folder / f"{folder}.npz"
-        if not path.is_file():
-            raise DataMissingError(
-                f"{folder}.npz is not in the data folder (give --data DIR or set {DATA_VARIABLE})"
-            )
-        with np.load(path) as stored:
+        with np.load(self._path(folder, f"{folder}.npz")) as stored:
             return stored[f"X_{part}"], stored[f"y_{part}"].astype(np.int64)
 
-    def table(self, folder: str) -> list[dict[str, str]]:
-        """Rows of a table, as stored; ``DataMissingError`` if absent."""
-        path = self.data / folder / f"{folder}.csv.gz"
+    def stored(self, folder: str, stem: str) -> Mapping[str, npt.NDArray[Any]]:
+        """Arrays of a file, as stored; ``DataMissingError`` if absent."""
+        with np.load(self._path(folder, f"{stem}.npz")) as found:
+            return {name: found[name] for name in found.files}
+
+    def _path(self, folder: str, name: str) -> Path:
+        path = self.data / folder / name
         if not path.is_file():
             raise DataMissingError(
-                f"{folder}.csv.gz is not in the data folder (give --data DIR or set "
-                f"{DATA_VARIABLE})"
+                f"{name} is not in the data folder (give --data DIR or set {DATA_VARIABLE})"
             )
+        return path
+
+    def table(self, folder: str, stem: str = "") -> list[dict[str, str]]:
+        """Rows of a table, as stored; ``DataMissingError`` if absent."""
+        path = self._path(folder, f"{stem or folder}.csv.gz")
         with gzip.open(path, "rt", encoding="utf-8", newline="") as stored:
             return list(csv.DictReader(stored))
 

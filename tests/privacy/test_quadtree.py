@@ -83,9 +83,9 @@ def test_whatever_the_noise_what_is_decoded_is_a_measure(
     vector = np.rint(rng.normal(size=width) * 10.0**size).astype(np.int64)
     cells = tree_cells(LOW, HIGH, depth, DATA)
     tree = Tree.of(vector, depth, 0.2)
-    for found in (tree.decode(cells), tree.redrawn(tree.decode(cells), rng).decode(cells)):
-        assert (found.weights >= 0).all() and found.weights.sum() == pytest.approx(1.0)
-        assert found.records >= 1 and np.isfinite(found.records)
+    found = tree.decode(cells)
+    assert (found.weights >= 0).all() and found.weights.sum() == pytest.approx(1.0)
+    assert found.records >= 1 and np.isfinite(found.records)
 
 
 @pytest.mark.parametrize(

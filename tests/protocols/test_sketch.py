@@ -19,6 +19,7 @@ from silot.federation.answer import Answer, decode_reply, encode_reply
 from silot.federation.question import decode_question
 from silot.privacy import Ledger, mu_of
 from silot.protocols import sketch, sketches
+from silot.protocols._sketch_book import Book
 from silot.results import Sketches
 from tests.problems import assert_refused
 
@@ -241,7 +242,9 @@ def test_the_coordinators_own_measure_is_a_side() -> None:
     own = Own(Measure(VALIDATION))
     near = fed.run(sketch("h2", own=own, public=PUBLIC, privacy_epsilon=4.0))
     assert near.holders == ("h2", "coordinator")
-    assert near.value == pytest.approx(exact(DATA["h2"][:300], VALIDATION), rel=0.2)
+    true = exact(DATA["h2"][:300], VALIDATION)
+    assert near.value == pytest.approx(true, rel=0.2)
+    assert near.interval is not None and near.interval[0] < near.value < near.interval[1]
 
 
 @pytest.mark.parametrize("d", [2, 3])
@@ -251,6 +254,33 @@ def test_a_public_mean_and_scale_do_without_a_sample(d: int) -> None:
     result = silot.sketches(data, public_mean=np.full(d, 0.5), public_scale=1.2)
     assert result.distance("a", "b").value == pytest.approx(d**0.5, rel=0.25)
     assert "assumed normal law" in result.status
+    assert result.distance("a", "b").interval is None and "no interval" in result.status
+
+
+def test_what_nothing_public_can_judge_has_no_interval() -> None:
+    few = silot.sketches(DATA, public=PUBLIC[:99])
+    assert few.distance("h0", "h3").interval is None
+    assert "100 records or more" in few.status
+    unnamed = silot.sketches(
+        LABELLED, public=PUBLIC, labels=True, classes=range(4), privacy_epsilon=4.0
+    )
+    assert unnamed.distance("h0", "h3").interval is None
+    assert "labels" in unnamed.status
+
+
+def test_heavy_tails_of_the_public_records_are_told() -> None:
+    rng = np.random.default_rng(43)
+    public, x = (rng.standard_t(1.5, size=(n, 2)) for n in (300, 1500))
+    assert "heavy tails" in silot.sketches({"a": x}, public=public, size=1500).status
+    assert "heavy tails" not in silot.sketches({"a": DATA["h0"]}, public=PUBLIC, size=2000).status
+
+
+def test_holders_of_about_one_size_need_one_simulation(found: Sketches) -> None:
+    found.matrix()
+    book = found.book
+    assert isinstance(book, Book) and book.calibration is not None
+    noisy = [key for key in book.calibration._fits if all(side.noisy for side in key)]
+    assert len(noisy) == 1
 
 
 # What is wrong is said, in time.

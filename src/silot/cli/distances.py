@@ -320,7 +320,7 @@ def _likely(result: Distance) -> dict[str, str]:
     if result.interval is None:
         return {}
     low, high = result.interval
-    return {"likely": f"{low:.4g} to {high:.4g} (95 %, noise and sampling; not certified)"}
+    return {"likely": f"{low:.4g} to {high:.4g} (95 %, by public records; not certified)"}
 
 
 def _show_matrix(result: DistanceMatrix) -> None:

@@ -41,9 +41,9 @@ class Rate:
     ratio: float
     power: float
 
-    def at(self, records: float) -> float:
-        """Factor between ``records`` real records and ``_DRAWN`` drawn ones."""
-        return self.ratio * (max(records, 1.0) / _DRAWN) ** -self.power
+    def at(self, records: float, drawn: int = _DRAWN) -> float:
+        """Factor between ``records`` real records and as many ``drawn`` ones."""
+        return self.ratio * (max(records, 1.0) / drawn) ** -self.power
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,7 +120,8 @@ def squared_distance(x: Drawn, y: Drawn, rate: Rate) -> float:
     be.
     """
     across = 0.5 * (matched(x.first, y.second) + matched(x.second, y.first))
-    factor = 0.5 * (rate.at(x.records) + rate.at(y.records))
+    drawn = len(x.first)
+    factor = 0.5 * (rate.at(x.records, drawn) + rate.at(y.records, drawn))
     return max(across + float(np.sqrt(x.apart * y.apart)) * (factor - 1.0), 0.0)
 
 
@@ -178,15 +179,26 @@ def _unseen(public: Array, cells: Cells, seed: int) -> float:
 
 
 def class_coordinates(found: Decoded, embedding: Embedding) -> Array:
-    """Mean and covariance block of every class, as in OTDD vectors: (C, D)."""
+    """Label coordinates of a decoded measure, class by class."""
+    return class_vectors(found.atoms, found.weights, found.covariance, embedding)
+
+
+def class_vectors(
+    atoms: Array, masses: Array, within: Array | float, embedding: Embedding
+) -> Array:
+    """Mean and covariance block of every class, as in OTDD vectors: (C, D).
+
+    Of atoms (S, d) with masses by class (C, S), around which records have the covariance
+    ``within``.
+    """
     rows: list[Array] = []
-    for weights in found.weights:
+    for weights in masses:
         mass = float(weights.sum())
         # A class without mass moves nothing; its vector only has to exist.
         share = weights / mass if mass > 0 else np.full(len(weights), 1.0 / len(weights))
-        mean = share @ found.atoms
-        apart = found.atoms - mean
-        covariance = (apart * share[:, None]).T @ apart + found.covariance
+        mean = share @ atoms
+        apart = atoms - mean
+        covariance = (apart * share[:, None]).T @ apart + within
         if embedding == "diagonal":
             block = np.sqrt(np.diagonal(covariance))
         else:

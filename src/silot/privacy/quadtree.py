@@ -95,16 +95,6 @@ class Tree:
         weights = simplex(leaves.ravel() / records)
         return Decoded(cells.centres, weights[None], cells.covariance, records)
 
-    def redrawn(self, found: Decoded, rng: np.random.Generator) -> Tree:
-        """Another tree of the measure that was decoded: other records, other noise."""
-        side = len(self.levels[-1])
-        expected = found.records * found.weights.reshape(side, side)
-        counts = expected + np.sqrt(expected) * rng.standard_normal(expected.shape)
-        levels = [counts]
-        while len(levels) < len(self.levels):
-            levels.insert(0, _summed(levels[0]))
-        return Tree([k + self.noise * rng.standard_normal(k.shape) for k in levels], self.noise)
-
 
 def tree_cells(low: Array, high: Array, depth: int, sample: Array) -> Cells:
     """The finest squares as cells; ``sample`` is what the public law would draw."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -262,20 +262,3 @@ def simplex(values: Array) -> Array:
     place = int(np.flatnonzero(falling - excess / np.arange(1, len(flat) + 1) > 0)[-1])
     found = np.maximum(flat - excess[place] / (place + 1), 0.0)
     return (found / found.sum()).reshape(values.shape)
-
-
-def redrawn(found: Decoded, reading: Reading, cells: Cells, rng: np.random.Generator) -> Reading:
-    """Another sketch of the measure that was decoded: other records, other noise."""
-    expected = found.records * found.weights
-    offset = found.atoms[0] - cells.centres[0]
-    # What sampling adds: counts vary like their size, sums like the scatter of their terms.
-    counts = np.sqrt(reading.count_noise**2 + expected)
-    variance = found.records * found.scatter / len(offset)
-    shift = np.sqrt(reading.shift_noise**2 + variance)
-    square = found.records * (found.scatter + float(offset @ offset))
-    return replace(
-        reading,
-        counts=expected + counts * rng.standard_normal(expected.shape),
-        shift=found.records * offset + shift * rng.standard_normal(len(offset)),
-        scatter=square + reading.scatter_noise * float(rng.standard_normal()),
-    )

@@ -15,7 +15,6 @@ from ..federation.disclosure import Disclosure
 from ..federation.protocol import Answers, Protocol, Questions, Steps
 from ..federation.question import Records
 from ..measure import Embedding
-from ..privacy.compare import Sampler, squared_distance
 from ..results import Distance, Sketches
 from ..results.divergences import Divergences
 from ..transport import exact_plan
@@ -198,14 +197,8 @@ def _sketched(run: Devices, found: Sketches) -> Divergences:
     book = found.book
     assert isinstance(book, Book)
     decoded = {name: book.pages[name].decoded for name in sorted(found.names)}
-    # As Book.distance, without its intervals, which take most of the time.
-    sampler = Sampler.of(book.cells.dimension, run.seed, embedding=book.embedding)
-    drawn = {name: sampler.draw(item) for name, item in decoded.items()}
     place = {name: k for k, name in enumerate(found.names)}
-    values = {
-        (place[a], place[b]): squared_distance(drawn[a], drawn[b], book.rate) ** 0.5
-        for a, b in combinations(drawn, 2)
-    }
+    values = {(place[a], place[b]): book.distance(a, b).value for a, b in combinations(decoded, 2)}
     spread = [k.scatter + _variance(k.atoms, k.weights.sum(axis=0)) for k in decoded.values()]
     return Divergences(
         names=found.names,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations
@@ -15,9 +15,11 @@ import numpy.typing as npt
 from ..errors import InputError
 from ..federation.protocol import COORDINATOR
 from ..measure import Embedding, Measure
+from ..privacy.calibrate import Calibration, Side, Source, alike
 from ..privacy.cells import MOST_CELLS, Cells
 from ..privacy.compare import Drawn, Rate, Sampler, squared_distance
-from ..privacy.sketch import Decoded
+from ..privacy.sketch import Decoded, Reading
+from ..privacy.tilts import FEWEST_RECORDS
 from ..results import Barycenter, Contribution, Contributions, Distance
 from ..results.sketches import Target
 from ..transport._check import whole
@@ -25,27 +27,26 @@ from ..valuation.holders import explained, explained_shares, inverse_shares, ran
 from ._sketch_centre import centre_of
 from .fedbary import shares_of
 
-# Repeated draws behind an interval, and their size: the exact one is needed for the value only.
-_REDRAWS, _SMALL = 24, 100
-_NORMAL_95 = 1.96
 LEAST_NU = 50.0
 """Records times what a sketch spends: below it noise outweighs what is to be told."""
 TARGET = "barycenter"
+_JUDGED = f"public= with {FEWEST_RECORDS} records or more (and their labels, with labels)"
 
 
 @dataclass(frozen=True, eq=False)
 class Page:
-    """One sketch: what it tells, and how to draw another of the same measure."""
+    """One sketch: what it tells, and the numbers it was read from, where cells were counted."""
 
     decoded: Decoded
-    again: Callable[[np.random.Generator], Decoded]
+    reading: Reading | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class Book:
     """Decoded sketches by name.
 
-    ``pages`` holds the coordinator's own under its name, without noise.
+    ``pages`` holds the coordinator's own under its name, without noise. Without a ``calibration``
+    distances are estimates from samples of the sketches, and have no interval.
     """
 
     names: tuple[str, ...]
@@ -56,7 +57,10 @@ class Book:
     embedding: Embedding
     nu: float
     seed: int
+    calibration: Calibration | None = None
+    tails: str = ""
     _drawn: dict[str, Drawn] = field(default_factory=dict[str, Drawn], repr=False)
+    _sides: dict[str, Side] = field(default_factory=dict[str, Side], repr=False)
 
     @property
     def owned(self) -> bool:
@@ -96,8 +100,13 @@ class Book:
             )
         # One order of the two, or rounding would make the other differ.
         first, second = sorted((a, b))
-        value = squared_distance(self._draw(first), self._draw(second), self.rate) ** 0.5
-        return self._result((a, b), value, self._interval(first, second, value))
+        if self.calibration is None:
+            value = squared_distance(self._draw(first), self._draw(second), self.rate) ** 0.5
+            return self._result((a, b), value, None)
+        sources = (self._sources[first], self._sources[second])
+        sides = (self._side(first, self.calibration), self._side(second, self.calibration))
+        found = self.calibration.estimate(*sides, sources)
+        return self._result((a, b), found.value, (found.low, found.high))
 
     def _result(
         self, sides: tuple[str, str], value: float, interval: tuple[float, float] | None
@@ -123,13 +132,17 @@ class Book:
                 f"noise outweighs what is to be told: nu = {self.nu:.0f}, below {LEAST_NU:.0f}. "
                 "Give more records or a larger privacy_epsilon; no bound holds"
             )
-        size = "10 %" if self.nu >= 200 else "25 %"
-        law = ", of an assumed normal law (give public=)" if self.cells.drawn else ""
+        if self.calibration is None:
+            law = "of an assumed normal law" if self.cells.drawn else "without what could judge it"
+            return (
+                f"estimate: nu = {self.nu:.0f}, {law}, and no interval: that takes {_JUDGED}; no "
+                "bound holds"
+            )
         return (
-            f"estimate: nu = {self.nu:.0f}, errors near {size} where records follow the public "
-            f"law{law} and no feature has heavy tails; the interval is of noise and sampling and "
-            "not certified; no bound holds, for what share of the records lies beyond the public "
-            "radius is not known"
+            f"estimate: nu = {self.nu:.0f}; the interval has the error of estimates on pairs made "
+            "of the public records, bias included, is to cover 95 %, and is not certified: it "
+            "speaks of records like the public ones, within their reach" + self.tails + "; no "
+            "bound holds, for what share of the records lies beyond is not known"
         )
 
     def _draw(self, name: str) -> Drawn:
@@ -141,22 +154,20 @@ class Book:
     def _sampler(self) -> Sampler:
         return Sampler.of(self.cells.dimension, self.seed, embedding=self.embedding)
 
-    @cached_property
-    def _redraws(self) -> dict[str, list[Drawn]]:
-        """Repeated sketches of every decoded measure, for intervals."""
-        sampler = Sampler.of(self.cells.dimension, self.seed, size=_SMALL, embedding=self.embedding)
-        found: dict[str, list[Drawn]] = {}
-        for place, name in enumerate(sorted(self.pages)):
+    def _side(self, name: str, calibration: Calibration) -> Side:
+        if name not in self._sides:
             page = self.pages[name]
-            rng = np.random.default_rng([self.seed, 19, place])
-            found[name] = [sampler.draw(page.again(rng)) for _ in range(_REDRAWS)]
-        return found
+            assert page.reading is not None
+            self._sides[name] = calibration.side(page.reading, page.decoded)
+        return self._sides[name]
 
-    def _interval(self, a: str, b: str, value: float) -> tuple[float, float]:
-        pairs = zip(self._redraws[a], self._redraws[b], strict=True)
-        squares = [squared_distance(x, y, self.rate) for x, y in pairs]
-        room = _NORMAL_95 * float(np.std(squares, ddof=1))
-        return max(value**2 - room, 0.0) ** 0.5, (value**2 + room) ** 0.5
+    @cached_property
+    def _sources(self) -> dict[str, Source]:
+        records = alike({name: self.pages[name].decoded.records for name in self.names})
+        found = {name: Source(number, noisy=True) for name, number in records.items()}
+        if self.owned:
+            found[COORDINATOR] = Source(self.pages[COORDINATOR].decoded.records, noisy=False)
+        return found
 
     def barycenter(
         self, weights: Mapping[str, float] | None, support: int | None, rounds: int
@@ -271,10 +282,7 @@ class Book:
         if len(self.names) == 1:
             return dict.fromkeys(self.names, 0)
         ordered = sorted(self.names)
-        apart = [
-            squared_distance(self._draw(a), self._draw(b), self.rate) ** 0.5
-            for a, b in combinations(ordered, 2)
-        ]
+        apart = [self.distance(a, b).value for a, b in combinations(ordered, 2)]
         raw = fcluster(linkage(np.array(apart), "average"), count, "maxclust")
         order: list[int] = list(dict.fromkeys(int(code) for code in raw))
         place = {name: order.index(int(code)) for name, code in zip(ordered, raw, strict=True)}

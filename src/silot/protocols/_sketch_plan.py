@@ -17,6 +17,7 @@ from ..federation.question import Answerer
 from ..federation.sketching import FINEST, CountRecords, SketchRecords, SketchTree
 from ..measure import Embedding, Measure
 from ..privacy.accounting import epsilon_of
+from ..privacy.calibrate import Calibration
 from ..privacy.cells import (
     FEWEST_CELLS,
     MOST_CELLS,
@@ -27,9 +28,9 @@ from ..privacy.cells import (
     public_law,
     public_points,
 )
-from ..privacy.compare import rate_of
+from ..privacy.compare import Rate, rate_of
 from ..privacy.quadtree import DEEPEST, Tree, tree_cells
-from ..privacy.sketch import Array, Codes, Decoded, Reading, decode, redrawn
+from ..privacy.sketch import Array, Codes, Reading, decode
 from ..results import Sketches
 from ._sketch_book import LEAST_NU, Book, Page
 
@@ -37,6 +38,9 @@ from ._sketch_book import LEAST_NU, Book, Page
 _FOR_COUNT = 0.02
 # Largest number that is believed in an answer.
 _MOST = 2**53
+# Part of the variance of public records that is much for one in a hundred: of normal records it
+# has 2 to 8 %.
+_HEAVY = 0.2
 # Sizes a sketch comes in. Few of them: a noisy count moves the size less often, and the question
 # with it, which a ledger would charge again.
 _SIZES = (8, 11, 16, 22, 32, 45, 64, 90, 128)
@@ -85,7 +89,7 @@ class SketchPlan:
             fine = replace(geometry.question, mass_limit=1.0, resolution=FINEST)
             own = replace(geometry, question=fine)
             pages[COORDINATOR] = own.page(self._own(self.own, fine), np.inf)
-        return self._result(pages, geometry.cells, mu)
+        return self._result(pages, geometry, mu)
 
     def _cells(self, records: int, mu: float) -> _CellSketch:
         size = self._count_of(records, mu)
@@ -143,17 +147,42 @@ class SketchPlan:
         wanted = min(max((records or 0) * mu / 6.0, FEWEST_CELLS), most)
         return max(size for size in _SIZES if size <= wanted)
 
-    def _prior(self, cells: Cells) -> Array | None:
-        """Public masses by class and cell, where public records have classes."""
+    def _public_rows(self) -> Codes | None:
+        """Class of every public record, where they have classes."""
         if not self.classes or self.prior_codes is None:
             return None
-        places, _ = nearest(self.sample, cells.centres)
         position = {name: k for k, name in enumerate(self.classes)}
         other = len(self.classes)
-        rows = np.array([position.get(name, other) for name in self.prior_codes.tolist()])
-        found = np.zeros((other + 1, cells.size))
+        return np.array([position.get(name, other) for name in self.prior_codes.tolist()])
+
+    def _prior(self, cells: Cells) -> Array | None:
+        """Public masses by class and cell, where public records have classes."""
+        rows = self._public_rows()
+        if rows is None:
+            return None
+        places, _ = nearest(self.sample, cells.centres)
+        found = np.zeros((len(self.classes) + 1, cells.size))
         np.add.at(found, (rows, places), 1.0)
         return found / found.sum()
+
+    def _calibration(
+        self, geometry: _CellSketch | _TreeSketch, rate: Rate, mu: float
+    ) -> Calibration | None:
+        """What estimates are corrected by: nothing, where no public record tells."""
+        rows = self._public_rows()
+        if self.drawn or isinstance(geometry, _TreeSketch) or (self.classes and rows is None):
+            return None
+        return Calibration.of(
+            self.sample,
+            rows,
+            classes=geometry.groups,
+            embedding=self.embedding,
+            cells=geometry.cells,
+            prior=geometry.prior,
+            mu=mu,
+            rate=rate,
+            seed=self.seed,
+        )
 
     def _own(self, own: Answerer, question: SketchRecords | SketchTree) -> Codes:
         """The coordinator's own records, sketched without noise."""
@@ -174,18 +203,24 @@ class SketchPlan:
         # Its own weights need no public limit: they are relative to the largest.
         return question.exact(points, weights / weights.max(), names)
 
-    def _result(self, pages: Mapping[str, Page], cells: Cells, mu: float) -> Sketches:
+    def _result(
+        self, pages: Mapping[str, Page], geometry: _CellSketch | _TreeSketch, mu: float
+    ) -> Sketches:
+        cells = geometry.cells
         decoded = {name: pages[name].decoded for name in self.holders}
         nu = mu * min(found.records for found in decoded.values())
+        rate = rate_of(self.sample, cells, self.seed)
         book = Book(
             names=self.holders,
             pages=pages,
             cells=cells,
-            rate=rate_of(self.sample, cells, self.seed),
+            rate=rate,
             classes=self.classes,
             embedding=self.embedding,
             nu=nu,
             seed=self.seed,
+            calibration=self._calibration(geometry, rate, mu),
+            tails=tails_of(self.sample),
         )
         return Sketches(
             names=self.holders,
@@ -222,12 +257,7 @@ class _CellSketch:
         reading = Reading.of(
             vector, self.cells, mu, count=self.groups, resolution=self.question.resolution
         )
-        found = decode(reading, self.cells, self.prior)
-
-        def again(rng: np.random.Generator) -> Decoded:
-            return decode(redrawn(found, reading, self.cells, rng), self.cells, self.prior)
-
-        return Page(found, again)
+        return Page(decode(reading, self.cells, self.prior), reading)
 
 
 @dataclass(frozen=True, eq=False)
@@ -245,8 +275,20 @@ class _TreeSketch:
     def page(self, vector: Codes, mu: float) -> Page:
         """Read and decode an answer."""
         tree = Tree.of(vector, self.question.depth, mu, self.question.resolution)
-        found = tree.decode(self.cells)
-        return Page(found, lambda rng: tree.redrawn(found, rng).decode(self.cells))
+        return Page(tree.decode(self.cells))
+
+
+def tails_of(sample: Array) -> str:
+    """Words about public records of which few have most of the variance."""
+    squares = ((sample - sample.mean(axis=0)) ** 2).sum(axis=1)
+    far = np.sort(squares)[-max(len(squares) // 100, 1) :]
+    share = float(far.sum() / squares.sum()) if squares.sum() > 0 else 0.0
+    if share < _HEAVY:
+        return ""
+    return (
+        f". They have heavy tails (one in a hundred has {100 * share:.0f} % of the variance): the "
+        "estimate is of records cut off at the public range (take logarithms or ranks first)"
+    )
 
 
 def public_box(

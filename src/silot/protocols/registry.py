@@ -102,7 +102,7 @@ METHODS: dict[str, Method] = {
             sends="noisy counts of records in public cells, their clipped mean offset and scatter",
             needs="public records or a public mean and scale; 200 records at least at "
             "privacy_epsilon 1, 2000 for good; one or two rounds; the extra named privacy",
-            guarantees="an estimate, with an interval for noise and sampling; no certified bound",
+            guarantees="an estimate, with public= and an interval of its error; no certified bound",
             privacy="(privacy_epsilon, privacy_delta)-differential privacy of each record, charged "
             "to the holder's ledger",
         ),

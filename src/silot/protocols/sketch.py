@@ -54,11 +54,12 @@ def sketches(
         ``Own(measure)`` with data of the coordinator, to value holders by; no noise is added.
     public
         Public records (m, d), of the law the holders' records come from, and of no holder: 400
-        or more. With ``labels`` a ``Measure`` whose classes are public.
+        or more; from 100 on distances have intervals. With ``labels`` a ``Measure`` whose classes
+        are public.
     public_mean, public_scale
         Without a sample: public mean and standard deviation of every feature, a vector at least
         one. Cells are then those of a normal law, or with two features the squares of a quadtree
-        four standard deviations each way; errors are larger.
+        four standard deviations each way; errors are larger, and distances have no interval.
     labels
         Sketch class by class, and compare OTDD vectors.
     classes
@@ -178,8 +179,9 @@ mass_limit, seed, embedding
     Returns
     -------
     Protocol[Distance]
-        ``value`` is an estimate, ``interval`` says how noise and sampling move it, and there are
-        no certified bounds: 0 and infinity.
+        ``value`` is an estimate, ``interval`` is to hold 95 % of true distances (its bias, noise
+        and sampling as measured on pairs made of ``public``; ``None`` without 100 public records,
+        or with labels that ``public`` has not), and there are no certified bounds: 0 and infinity.
 
     Raises
     ------

@@ -50,7 +50,8 @@ class Distance(Billed):
         One entry a round, for methods that iterate.
     interval
         Where ``W_p`` likely lies by a statistical argument (95 %), for methods that add noise:
-        of noise and sampling alone, and not certified. ``None`` for others.
+        bias, noise and sampling together, as estimated on public records; not certified.
+        ``None`` for others, and where nothing public tells how far estimates are off.
     transcript
         The messages of the run.
     """
