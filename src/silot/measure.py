@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
-from decimal import Decimal
 from numbers import Integral
 from typing import Any, Literal, get_args
 
@@ -151,7 +150,7 @@ def label_name(label: object) -> str:
     InputError
         ``labels-inexact``: a float so large that it may stand for several whole numbers, or a
         fraction of fewer digits than float64, which texts and float64 write in different ways.
-        ``labels-dtype``: dates and everything else.
+        ``labels-dtype``: dates, decimals (their text depends on their column) and anything else.
 
     Examples
     --------
@@ -166,9 +165,7 @@ def label_name(label: object) -> str:
         return _text_name(str(label))
     if isinstance(label, Integral | np.bool_):
         return str(int(label))
-    if isinstance(label, Decimal) and label.is_finite() and label == int(label):
-        return str(int(label))
-    if not isinstance(label, float | np.floating | Decimal):
+    if not isinstance(label, float | np.floating):
         raise InputError(
             f"a label is of type {type(label).__name__}; labels are texts, numbers or truth "
             "values. Write it as a text.",
