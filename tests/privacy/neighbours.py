@@ -85,6 +85,14 @@ class Pair:
 
 
 @dataclass(frozen=True)
+class Style:
+    """How a program writes tables: ``typed`` by columns first, in a csv too, or categories."""
+
+    quoting: int
+    typed: bool
+
+
+@dataclass(frozen=True)
 class Movement:
     """How far a release moved, in units of its sensitivity, and whether that is one record's.
 
@@ -117,8 +125,11 @@ def draw_pair(rng: np.random.Generator, folder: Path) -> Pair:
         options |= {"missing_label": "none"} if labelled and rng.random() < 0.5 else {}
     rows = list(range(n + 1))
     extra = int(rng.integers(n + 1))
-    # One program writes both, and puts what it likes in quotes.
-    style = int(rng.choice([csv.QUOTE_MINIMAL, csv.QUOTE_ALL, csv.QUOTE_NONNUMERIC]))
+    # One program writes both: it puts what it likes in quotes, and may type columns first.
+    style = Style(
+        int(rng.choice([csv.QUOTE_MINIMAL, csv.QUOTE_ALL, csv.QUOTE_NONNUMERIC])),
+        bool(rng.random() < 0.5),
+    )
     files = []
     for name, kept in (("without", [k for k in rows if k != extra]), ("with", rows),
                        ("alone", [extra])):  # fmt: skip
@@ -154,7 +165,7 @@ def _classes(rng: np.random.Generator, labels: Sequence[Any]) -> tuple[str, ...]
     return tuple(str(name) for name in rng.permutation(known)[: int(rng.integers(1, 6))])
 
 
-def _write(path: Path, columns: dict[str, list[Any]], style: int) -> Path:
+def _write(path: Path, columns: dict[str, list[Any]], style: Style) -> Path:
     if path.suffix == ".npz":
         # As numpy makes an array of a list; what is an object then cannot be loaded.
         arrays = {name: np.array(column) for name, column in columns.items()}
@@ -163,15 +174,27 @@ def _write(path: Path, columns: dict[str, list[Any]], style: int) -> Path:
         np.savez(path, **stored)
     elif path.suffix == ".parquet":
         frame = {name: _series(column) for name, column in columns.items()}
+        if style.typed and "y" in frame and frame["y"].dtype == pl.String:
+            frame["y"] = frame["y"].cast(pl.Categorical)
         pl.DataFrame(frame).write_parquet(path)
     else:
         text = io.StringIO()
-        writer = csv.writer(text, quoting=style)  # type: ignore[arg-type]
+        writer = csv.writer(text, quoting=style.quoting)  # type: ignore[arg-type]
         writer.writerow(columns)
-        writer.writerows(zip(*columns.values(), strict=True))
+        parts = [_typed(column) if style.typed else column for column in columns.values()]
+        writer.writerows(zip(*parts, strict=True))
         data = text.getvalue().encode()
         path.write_bytes(gzip.compress(data, 1) if path.suffix == ".gz" else data)
     return path
+
+
+def _typed(column: list[Any]) -> list[Any]:
+    """Values as numpy makes them of one type, where that keeps what each of them says."""
+    plain = all(
+        isinstance(value, bool | str) or (type(value) in (int, float) and abs(value) < 2**53)
+        for value in column
+    )
+    return np.array(column).tolist() if plain else column
 
 
 def _series(column: Sequence[Any]) -> pl.Series:
