@@ -24,6 +24,8 @@ from .files import DAMAGED_ARCHIVE
 _TABLES = (".csv", ".csv.gz", ".parquet")
 # Fields of a table that mean "missing".
 _MISSING = ("", "NA", "N/A", "NaN", "nan", "NULL", "null")
+# What stands for a number, in any case, beside what Python reads as one.
+_NUMBERS = {**dict.fromkeys(map(str.lower, _MISSING), float("nan")), "true": 1.0, "false": 0.0}
 _DAMAGED_TABLE = (pl.exceptions.PolarsError, OSError, EOFError, ValueError, csv.Error, zlib.error)
 _GZIP = b"\x1f\x8b"
 # Rows that are texts of Python before they are columns.
@@ -108,16 +110,15 @@ class Table:
             # What stands in brackets is left out: categories are values of the data.
             odd = not known and column.null_count() < len(column)
             return str(column.dtype).split("(")[0] if odd else None
-        wrong = _numbers(column).is_null() & ~column.is_in(_MISSING)
-        first = wrong.arg_max() or 0
-        return f"{wrong.sum()} field(s), the first in row {first}" if wrong.any() else None
+        odd = [row for row, number in enumerate(map(_number, column)) if number is None]
+        return f"{len(odd)} field(s), the first in row {odd[0]}" if odd else None
 
     def numbers(self, name: str) -> npt.NDArray[np.float64]:
         """A column of numbers; missing fields are NaN, and true and false 1 and 0."""
         column = self.columns[name]
         if self.written:
-            found = _numbers(column)
-        elif column.dtype == pl.Decimal:
+            return np.array([_number(field) for field in column], dtype=np.float64)
+        if column.dtype == pl.Decimal:
             # By their texts: dividing by the power of ten of the column may round otherwise.
             found = column.cast(pl.String).cast(pl.Float64)
         else:
@@ -148,12 +149,13 @@ class Table:
         return [text or None for text in found] if self.written else found.to_list()
 
 
-def _numbers(column: pl.Series) -> pl.Series:
-    """Numbers that fields say, null where they say none."""
-    fields = column.str.strip_chars()
-    lower = fields.str.to_lowercase()
-    flags = pl.when(lower == "true").then(1.0).when(lower == "false").then(0.0)
-    return pl.select(flags.otherwise(fields.cast(pl.Float64, strict=False))).to_series()
+def _number(text: str) -> float | None:
+    """The number a field says, NaN where it is missing, ``None`` where it says no number."""
+    try:
+        found = float(text)
+    except ValueError:
+        return _NUMBERS.get(text.strip().lower())
+    return None if "_" in text else found
 
 
 def read_table(file: Path, kind: str) -> Table:

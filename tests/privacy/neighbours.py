@@ -256,8 +256,11 @@ def told(file: Path, options: dict[str, Any], asked: Sequence[Release]) -> list[
     return found
 
 
-def movements(rng: np.random.Generator, folder: Path) -> list[Movement] | None:
-    """Movements of every release of random neighbours; ``None`` if one of them is not loaded."""
+def movements(rng: np.random.Generator, folder: Path, alone: float = 1.0) -> list[Movement] | None:
+    """Movements of every release of random neighbours; ``None`` if one of them is not loaded.
+
+    ``alone`` is the share of pairs whose record is read in a file of its own too.
+    """
     try:
         pair = draw_pair(rng, folder)
     except pl.exceptions.ComputeError:
@@ -266,7 +269,7 @@ def movements(rng: np.random.Generator, folder: Path) -> list[Movement] | None:
     sides = [told(file, pair.options, asked) for file in (pair.without, pair.with_)]
     if sides[0] is None or sides[1] is None:
         return None
-    own = told(pair.alone, pair.options, asked)
+    own = told(pair.alone, pair.options, asked) if rng.random() < alone else None
     moved: list[Movement] = []
     for place, question in enumerate(asked):
         apart = sides[1][place] - sides[0][place]
