@@ -51,8 +51,8 @@ def run(context: Context) -> Report:
             "csv (quoted in three ways), csv.gz, parquet and npz; labelled, weighted; labels such "
             "as 007, 1.0, 1e3, true, 0x1, dates, quotes, line ends, missing ones, bytes; features "
             "of all widths, with whole numbers beyond 2^53; masses of 0, tiny and huge.",
-            "Read alone: in a quarter of the pairs, the difference of the two replies has to be the "
-            "reply about a file of that record alone, where such a file can be loaded.",
+            "Read alone: in a quarter of the pairs, the difference of the two replies has to be "
+            "the reply about a file of that record alone, where such a file can be loaded.",
         ],
     )
     rows = [[name, f"{releases[name]:,}", f"{worst[name]:.6f}"] for name in sorted(worst)]
