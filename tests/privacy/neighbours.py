@@ -70,12 +70,15 @@ WRITTEN = ["1", "1.0", " 2", "+3", "1e3", ".5", "5.", "true", "FALSE", "0.1", "1
 
 
 @dataclass(frozen=True)
-class Pair:
-    """Two files, that differ in one record, and what is public about them."""
+class Drawn:
+    """A file, its neighbours that lack one of its records each, and what is public about them.
 
-    without: Path
-    with_: Path
-    alone: Path
+    ``alone`` holds the record that each neighbour lacks, where it is to be read alone too.
+    """
+
+    whole: Path
+    without: tuple[Path, ...]
+    alone: tuple[Path | None, ...]
     options: dict[str, Any]
     dimension: int
     labelled: bool
@@ -104,8 +107,11 @@ class Movement:
     additive: bool
 
 
-def draw_pair(rng: np.random.Generator, folder: Path) -> Pair:
-    """Random neighbours: in 3 of 4 pairs the record is of the ways the others are."""
+def draw(rng: np.random.Generator, folder: Path, alone: float = 1.0) -> Drawn:
+    """A random file and all its neighbours with one record less.
+
+    ``alone`` is the share of records that are put into files of their own too.
+    """
     kind = str(rng.choice(["csv", "csv.gz", "parquet", "npz"], p=[0.4, 0.1, 0.25, 0.25]))
     n, d = int(rng.integers(1, 9)), int(rng.integers(1, 4))
     labelled, weighted = bool(rng.random() < 0.75), bool(rng.random() < 0.4)
@@ -123,23 +129,26 @@ def draw_pair(rng: np.random.Generator, folder: Path) -> Pair:
         options |= {"label_column": "y"} if labelled else {}
         options |= {"weight_column": "w"} if weights else {}
         options |= {"missing_label": "none"} if labelled and rng.random() < 0.5 else {}
-    rows = list(range(n + 1))
-    extra = int(rng.integers(n + 1))
     # One program writes both: it puts what it likes in quotes, and may type columns first.
     style = Style(
         int(rng.choice([csv.QUOTE_MINIMAL, csv.QUOTE_ALL, csv.QUOTE_NONNUMERIC])),
         bool(rng.random() < 0.5),
     )
-    files = []
-    for name, kept in (("without", [k for k in rows if k != extra]), ("with", rows),
-                       ("alone", [extra])):  # fmt: skip
-        parts = [[column[k] for k in kept] for column in (*columns, weights or [], labels or [])
-                 if column]  # fmt: skip
-        heads = [*(f"x{k}" for k in range(d)), *(["w"] if weights else []),
-                 *(["y"] if labelled else [])]  # fmt: skip
-        files.append(_write(folder / f"{name}.{kind}", dict(zip(heads, parts, strict=True)), style))
-    classes = _classes(rng, labels or [])
-    return Pair(*files, options, d, labelled, classes, float(rng.choice([0.0, 1.0, 2.5])), kind)
+    parts = [*columns, *([weights] if weights else []), *([labels] if labels else [])]
+    heads = [*(f"x{k}" for k in range(d)), *(["w"] if weights else []),
+             *(["y"] if labelled else [])]  # fmt: skip
+
+    def written(name: str, kept: Sequence[int]) -> Path:
+        table = {head: [part[k] for k in kept] for head, part in zip(heads, parts, strict=True)}
+        return _write(folder / f"{name}.{kind}", table, style)
+
+    rows = range(n + 1)
+    return Drawn(
+        written("whole", rows),
+        tuple(written(f"without{extra}", [k for k in rows if k != extra]) for extra in rows),
+        tuple(written(f"alone{k}", [k]) if rng.random() < alone else None for k in rows),
+        options, d, labelled, _classes(rng, labels or []), float(rng.choice([0.0, 1.0, 2.5])), kind,
+    )  # fmt: skip
 
 
 def _column(
@@ -205,8 +214,8 @@ def _series(column: Sequence[Any]) -> pl.Series:
     return pl.Series(plain, strict=False)
 
 
-def questions(rng: np.random.Generator, pair: Pair) -> Iterator[Release]:
-    """One question of every kind, about the files of a pair."""
+def questions(rng: np.random.Generator, pair: Drawn) -> Iterator[Release]:
+    """One question of every kind, about files and their neighbours."""
     scale = float(10.0 ** rng.integers(-3, 4))
     common: dict[str, Any] = {
         "privacy_mu": MU, "mass_limit": pair.mass_limit,
@@ -256,24 +265,24 @@ def told(file: Path, options: dict[str, Any], asked: Sequence[Release]) -> list[
     return found
 
 
-def movements(rng: np.random.Generator, folder: Path, alone: float = 1.0) -> list[Movement] | None:
-    """Movements of every release of random neighbours; ``None`` if one of them is not loaded.
-
-    ``alone`` is the share of pairs whose record is read in a file of its own too.
-    """
+def movements(rng: np.random.Generator, folder: Path, alone: float = 1.0) -> list[list[Movement]]:
+    """Movements of every release, for each pair of neighbours of which both were loaded."""
     try:
-        pair = draw_pair(rng, folder)
+        drawn = draw(rng, folder, alone)
     except pl.exceptions.ComputeError:
-        return None  # polars does not write a column of such different objects
-    asked = list(questions(rng, pair))
-    sides = [told(file, pair.options, asked) for file in (pair.without, pair.with_)]
-    if sides[0] is None or sides[1] is None:
-        return None
-    own = told(pair.alone, pair.options, asked) if rng.random() < alone else None
-    moved: list[Movement] = []
-    for place, question in enumerate(asked):
-        apart = sides[1][place] - sides[0][place]
-        ratio = float(np.linalg.norm(apart.astype(float))) / question.sensitivity
-        same = own is None or bool(np.array_equal(apart, own[place]))
-        moved.append(Movement(f"{pair.kind} {question.kind}", ratio, same))
+        return []  # polars does not write a column of such different objects
+    asked = list(questions(rng, drawn))
+    whole = told(drawn.whole, drawn.options, asked)
+    moved: list[list[Movement]] = []
+    for file, single in zip(drawn.without, drawn.alone, strict=True):
+        other = None if whole is None else told(file, drawn.options, asked)
+        if whole is None or other is None:
+            continue
+        own = None if single is None else told(single, drawn.options, asked)
+        moved.append([])
+        for place, question in enumerate(asked):
+            apart = whole[place] - other[place]
+            ratio = float(np.linalg.norm(apart.astype(float))) / question.sensitivity
+            same = own is None or bool(np.array_equal(apart, own[place]))
+            moved[-1].append(Movement(f"{drawn.kind} {question.kind}", ratio, same))
     return moved
