@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections import defaultdict
 from concurrent.futures import ProcessPoolExecutor
@@ -15,7 +16,7 @@ from .common import Claim, Context, Report, Table, verdict
 
 _PAIRS, _PAIRS_FULL = 5_000, 100_000
 _ALONE = 0.25
-_BLOCK, _PROCESSES = 100, 2
+_BLOCK, _PROCESSES = 100, os.cpu_count() or 1
 
 
 def _block(block: int) -> list[list[Movement]]:
