@@ -6,6 +6,7 @@ import os
 import tempfile
 from collections import defaultdict
 from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
@@ -35,7 +36,7 @@ def run(context: Context) -> Report:
     worst: dict[str, float] = defaultdict(float)
     releases: dict[str, int] = defaultdict(int)
     pairs, files, over, not_its_own = 0, 0, 0, 0
-    with ProcessPoolExecutor(_PROCESSES) as pool:
+    with ProcessPoolExecutor(_PROCESSES, get_context("spawn")) as pool:
         while pairs < wanted:
             # As many as are likely still needed, and always the same ones first.
             blocks = max(_PROCESSES, min(20, (wanted - pairs) // (3 * _BLOCK)))
