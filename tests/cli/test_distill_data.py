@@ -11,7 +11,6 @@ import pytest
 
 from silot.cli.distill_config import Columns, FileSource
 from silot.cli.distill_data import read
-from silot.cli.distill_models import parts_of
 from silot.distillation import LabelSpace
 from silot.errors import SilotError
 
@@ -99,6 +98,9 @@ def test_images_are_rows(tmp_path: Path) -> None:
 def test_one_more_record_of_a_teacher_moves_no_other_to_another_part(
     tmp_path: Path, more: str
 ) -> None:
+    pytest.importorskip("torch")
+    from silot.cli.distill_models import parts_of
+
     space = LabelSpace.one_hot(["0", "1", "2"])
     lines = [f"{k},{k + 1},{k % 3}" for k in range(30)]
     parts: list[set[tuple[int, bytes, int]]] = []
