@@ -348,6 +348,7 @@ def _claims(
                                       strict=True)
             ),
             "matched",
-            "All records are recovered with either; with a small t a message is nearly them.",
+            "All records are recovered with either; a message with a small t nearly is the "
+            "records.",
         ),
     ]  # fmt: skip
