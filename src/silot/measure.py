@@ -136,14 +136,14 @@ def label_name(label: object) -> str:
 
     It follows from the label alone, whatever the other labels of its column make of their common
     type: a label has one name as an integer, as a float among fractions, and as the text that
-    Python or numpy write for it, which is what one text among numbers makes of all of them.
+    Python, numpy or polars write for it, which is what one text among numbers makes of all of them.
 
     Parameters
     ----------
     label
         A number that is whole is written without a point, a fraction as Python writes it, and
         truth values are 1 and 0. Bytes are UTF-8 text. A text stays as it is, except where it is
-        what Python or numpy write for a float or a truth value: then it is that number.
+        what Python, numpy or polars write for a float or a truth value: then it is that number.
 
     Raises
     ------
@@ -192,8 +192,16 @@ def _text_name(text: str) -> str:
     except ValueError:
         return text
     # Whole numbers without a point are their own names.
-    written = text in (repr(value), np.format_float_scientific(value, trim="-"))
-    return _float_name(value) if written and abs(value) < 2.0**53 else text
+    if not abs(value) < 2.0**53:
+        return text
+    ways = (
+        repr(value),
+        np.format_float_scientific(value, trim="-"),
+        # Polars: without an exponent, or with one that is not padded.
+        np.format_float_positional(value, trim="0"),
+        repr(value).replace("e-0", "e-"),
+    )
+    return _float_name(value) if text in ways else text
 
 
 def _float_name(value: float) -> str:

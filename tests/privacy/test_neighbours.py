@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 
 from silot import Measure, load_measure
@@ -110,3 +111,22 @@ def test_a_quote_that_stays_open_swallows_no_other_record(tmp_path: Path) -> Non
         path.write_text(text)
         with pytest.raises(Exception, match="closed quotes"):
             load_measure(path, label_column="y")
+
+
+@pytest.mark.parametrize(
+    "value", [1e-5, 1e-7, 1.5e-12, 0.1, -2.5e-4, 123456.5, 3.0, 4.5e15, 1e-300]
+)
+def test_polars_writes_fractions_in_a_way_of_its_own_and_means_the_same(
+    value: float, tmp_path: Path
+) -> None:
+    names = []
+    for more in ([], ["unknown"]):
+        # Other names than Python's: 0.00001 for 1e-05.
+        labels = pl.Series([value, *more], strict=False)
+        pl.DataFrame({"x": np.arange(1.0 + len(more)), "y": labels}).write_parquet(
+            tmp_path / "site.parquet"
+        )
+        found = load_measure(tmp_path / "site.parquet", label_column="y").names
+        assert found is not None
+        names.append(str(found[0]))
+    assert names[0] == names[1]
