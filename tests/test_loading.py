@@ -385,6 +385,43 @@ def test_a_fraction_after_a_thousand_integers_is_kept(tmp_path: Path) -> None:
     assert load_measure(path).points[-1].tolist() == [1.5]
 
 
+@pytest.mark.parametrize(
+    ("field", "number"),
+    [("1", 1.0), (" 2 ", 2.0), ("+3", 3.0), (".5", 0.5), ("1e-3", 0.001), ("true", 1.0),
+     ("False", 0.0), ("007", 7.0), ("9007199254740993", 2.0**53)],
+)  # fmt: skip
+def test_a_field_is_a_number_by_itself(field: str, number: float, tmp_path: Path) -> None:
+    for others in ("", "1.5\n", "1\ntrue\n", "0.25\n1e100\n"):
+        path = write(tmp_path / "site.csv", f"a\n{others}{field}\n")
+        assert load_measure(path).points[-1].tolist() == [number]
+
+
+@pytest.mark.parametrize("field", ["1_0", "1.5.2", "0x1", "x", "1 2", '"1,5"', "2020-01-01"])
+def test_a_field_that_is_no_number_is_refused_with_its_row(field: str, tmp_path: Path) -> None:
+    path = write(tmp_path / "site.csv", f"a\n1\n{field}\n")
+    assert_refused(lambda: load_measure(path), InputError, "measure-dtype", quoting="row 1")
+
+
+def test_the_missing_label_stands_for_empty_labels_of_any_column(tmp_path: Path) -> None:
+    options = {"label_column": "y", "missing_label": "none"}
+    for column in ([1, None, 2], [1.0, None, 2.0], ["1", "", "2"], [1.0, float("nan"), 2.0]):
+        if "" not in column:
+            table = pl.DataFrame({"x": [0.0, 1.0, 2.0], "y": column})
+            table.write_parquet(tmp_path / "site.parquet")
+            found = load_measure(tmp_path / "site.parquet", **options).names
+            assert found is not None and found.tolist() == ["1", "none", "2"]
+        lines = "\n".join(f"0,{'' if k is None else k}" for k in column)
+        found = load_measure(write(tmp_path / "site.csv", f"x,y\n{lines}\n"), **options).names
+        assert found is not None and found.tolist() == ["1", "none", "2"]
+
+
+def test_decimals_are_read_as_their_texts(tmp_path: Path) -> None:
+    path = tmp_path / "site.parquet"
+    pl.DataFrame({"a": pl.Series(["1.10", "12345678901234567.80"]).cast(pl.Decimal(38, 2))}
+                 ).write_parquet(path)  # fmt: skip
+    assert load_measure(path).points.ravel().tolist() == [1.1, 12345678901234567.8]
+
+
 def test_a_csv_that_was_not_compressed_is_read_whatever_its_name(tmp_path: Path) -> None:
     assert load_measure(write(tmp_path / "a.csv.gz", "a\n1\n")).points.tolist() == [[1.0]]
     assert load_measure(write(tmp_path / "b.csv", gzip.compress(b"a\n1\n"))).size == 1

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import copy
 import pickle
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from silot.errors import InputError, MismatchError, SilotError
-from silot.measure import Covariance, Measure, label_vectors
+from silot.measure import Covariance, Measure, label_name, label_vectors
 from tests.problems import SECRET, Array, assert_refused, draw_weights, seeds
 
 BLOCKS: tuple[Covariance, ...] = ("diagonal", "diagonal-of-root", "full")
@@ -145,6 +146,94 @@ def test_labels_of_any_type_tell_classes_apart(labels: Any) -> None:
     assert repr(measure) == "Measure(3 records, 1 features, 2 classes)"
     # Class a: 0 and 2, mean 1, deviation 1. Class b: 1 alone.
     assert label_vectors(measure).tolist() == [[0, 1, 1], [1, 1, 0], [2, 1, 1]]
+
+
+# Names of labels.
+
+numbers_of_any_type = st.one_of(
+    st.integers(-(2**63), 2**63 - 1).map(np.int64),
+    st.integers(0, 255).map(np.uint8),
+    st.booleans().map(np.bool_),
+    st.floats(width=16).map(np.float16),
+    st.floats(width=32).map(np.float32),
+    st.floats().map(np.float64),
+    st.integers(-(2**53), 2**53).map(np.float64),
+)
+
+
+def name_of(label: Any) -> str | None:
+    try:
+        return label_name(label)
+    except InputError:
+        return None
+
+
+@settings(max_examples=500)
+@given(number=numbers_of_any_type, other=numbers_of_any_type | st.text(max_size=3))
+def test_a_number_has_one_name_whatever_stands_in_its_column(number: Any, other: Any) -> None:
+    known = name_of(number)
+    if known is None or number != number:
+        return
+    # As numpy writes it in its own array, in one with the other, and as text.
+    both = np.array([number, other])
+    ways = [number, number.item(), str(number), str(number).encode(), both[0], both.tolist()[0]]
+    if number.dtype.kind != "f" or number.dtype == np.float64:
+        ways.append(np.array([number]).astype(str)[0])
+    assert {name_of(way) for way in ways} - {None} == {known}
+    # A name is its own name.
+    assert label_name(known) == known
+
+
+@given(st.text())
+def test_texts_that_no_number_is_written_as_stay(text: str) -> None:
+    name = label_name(text)
+    assert label_name(name) == name
+    if not any(sign in text.lower() for sign in ".e"):
+        assert name == text
+
+
+@pytest.mark.parametrize(
+    ("labels", "names"),
+    [
+        ([1, 2.0, "3", "4.0", True, b"x"], ["1", "2", "3", "4", "1", "x"]),
+        (np.array([True, False]), ["1", "0"]),
+        (np.array(["True", "false", "TRUE"]), ["1", "0", "1"]),
+        (["007", "7", "7.0", "7.00", "+7", "1e3", "1e+03"],
+         ["007", "7", "7", "7.00", "+7", "1e3", "1000"]),
+        (np.array([0.5, -0.0, 3.0]), ["0.5", "0", "3"]),
+        (np.array([1, 2], dtype=np.int8), ["1", "2"]),
+        ([2**60 + 1, "1152921504606846977"], ["1152921504606846977"] * 2),
+    ],
+)  # fmt: skip
+def test_labels_have_these_names(labels: Any, names: list[str]) -> None:
+    measure = Measure(np.zeros((len(labels), 1)), labels=labels)
+    assert measure.names is not None and measure.names.tolist() == names
+
+
+@pytest.mark.parametrize(
+    ("labels", "code"),
+    [
+        (np.array([2.0**53]), "labels-inexact"),
+        (np.array([np.inf]), "labels-inexact"),
+        (np.array([0.1], dtype=np.float32), "labels-inexact"),
+        (np.array([2**24], dtype=np.float32), "labels-inexact"),
+        ([2**53, 2.0**53], "labels-inexact"),
+        (np.array(["2020-01-01"], dtype="datetime64[D]"), "labels-dtype"),
+        ([Decimal("1.50")], "labels-dtype"),
+        ([{1}], "labels-dtype"),
+        (np.array([1j]), "labels-dtype"),
+        (np.ma.masked_array([1, 2], [0, 1]), "labels-missing"),
+    ],
+)
+def test_labels_without_a_certain_name_are_refused(labels: Any, code: str) -> None:
+    points = np.zeros((len(labels), 1))
+    assert_refused(lambda: Measure(points, labels=labels), InputError, code)
+
+
+def test_classes_of_one_name_are_one_class() -> None:
+    measure = Measure([[0.0], [2.0]], labels=np.array(["1", "1.0"]))
+    assert repr(measure) == "Measure(2 records, 1 features, 1 classes)"
+    assert label_vectors(measure)[:, 1].tolist() == [1.0, 1.0]
 
 
 # Never changing.

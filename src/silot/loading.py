@@ -8,11 +8,10 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import polars as pl
 
 from .errors import FileError, InputError, SilotError
 from .measure import Measure
-from .tables import is_number, known_file, numbers, read_arrays, read_table, type_name
+from .tables import Table, known_file, read_arrays, read_names, read_table
 
 
 def load_measure(
@@ -47,7 +46,15 @@ def load_measure(
     FileError
         A file that is missing, unreadable, of another kind, or without the named columns.
     InputError
-        Text columns among the features, empty tables, NaN: as ``Measure``.
+        Text among the features, empty tables, NaN: as ``Measure``.
+
+    Notes
+    -----
+    How one record is read depends on no other. Fields of a csv have no type: among features and
+    weights each is a number by itself (``true`` and ``false`` are 1 and 0), among labels a text,
+    and missing where it is empty or NA, N/A, NaN, nan, NULL or null. What a label is called is in
+    ``measure.label_name``. A field that cannot be read fails the whole file: a holder that cannot
+    load its data releases nothing.
 
     Examples
     --------
@@ -146,17 +153,7 @@ def column_names(path: str | Path) -> list[str]:
     ['age', 'dose']
     """
     file, kind = known_file(path)
-    if kind == ".npz":
-        return []
-    try:
-        if kind == ".parquet":
-            return list(pl.read_parquet_schema(file))
-        return pl.read_csv(file, n_rows=0, glob=False).columns
-    except (pl.exceptions.PolarsError, OSError) as error:
-        raise FileError(
-            f"{file.name} cannot be read as a table ({type(error).__name__}).",
-            code="file-unreadable",
-        ) from None
+    return [] if kind == ".npz" else read_names(file, kind)
 
 
 def _from_npz(file: Path) -> Measure:
@@ -169,13 +166,13 @@ def _from_npz(file: Path) -> Measure:
 
 def _from_table(
     file: Path,
-    table: pl.DataFrame,
+    table: Table,
     label_column: str | None,
     weight_column: str | None,
     columns: Sequence[str] | None,
     missing_label: str | None,
 ) -> Measure:
-    names = table.columns
+    names = table.names
     wanted = [*(columns or ()), *(name for name in (label_column, weight_column) if name)]
     absent = [name for name in wanted if name not in names]
     if absent:
@@ -200,40 +197,27 @@ def _from_table(
         raise InputError("no feature column is left.", code="measure-empty")
     if table.height == 0:
         raise InputError("the table has a header and no record.", code="measure-empty")
-    text = [name for name in features if not is_number(table[name])]
+    text = [name for name in features if table.not_numbers(name) is not None]
     if text:
         raise InputError(
-            f"column {text[0]!r} is not numeric ({type_name(table[text[0]])}). Encode it as "
+            f"column {text[0]!r} is not numeric ({table.not_numbers(text[0])}). Encode it as "
             "numbers, name it as the label column, or select other columns; not numeric: "
             f"{_listing(text)}.",
             code="measure-dtype",
         )
-    points = np.column_stack([numbers(table[name]) for name in features])
-    weights = None if weight_column is None else _weights(table[weight_column])
-    labels = None
-    if label_column is not None:
-        column = table[label_column]
-        if column.null_count() and missing_label is not None:
-            whole = column.dtype.is_float() and (column.drop_nulls() % 1 == 0).all()
-            column = column.cast(pl.Int64) if whole else column
-            column = column.cast(pl.String).fill_null(missing_label)
-        if column.null_count():
-            raise InputError(
-                f"{column.null_count()} label(s) are missing. Drop those records or give them a "
-                "class of their own.",
-                code="labels-missing",
-            )
-        labels = np.asarray(column.to_list())
+    points = np.column_stack([table.numbers(name) for name in features])
+    weights = None if weight_column is None else _weights(table, weight_column)
+    labels = None if label_column is None else table.values(label_column)
+    if labels is not None and missing_label is not None:
+        labels = [missing_label if label is None else label for label in labels]
     return Measure(points, weights, labels)
 
 
-def _weights(column: pl.Series) -> npt.NDArray[np.float64]:
-    if not is_number(column):
-        raise InputError(
-            f"weight column {column.name!r} is not numeric ({type_name(column)}).",
-            code="weights-dtype",
-        )
-    return numbers(column)
+def _weights(table: Table, name: str) -> npt.NDArray[np.float64]:
+    odd = table.not_numbers(name)
+    if odd is not None:
+        raise InputError(f"weight column {name!r} is not numeric ({odd}).", code="weights-dtype")
+    return table.numbers(name)
 
 
 def _listing(names: Sequence[str]) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
-from functools import cached_property
+from numbers import Integral
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -32,13 +33,14 @@ class Measure:
         Masses (n,), zero or more; normalised to sum 1. ``None`` means uniform. ``masses`` keeps
         what each record counts for before that: the weights as given, 1 where none were.
     labels
-        One label a record, of any type that can be compared. ``None`` for unlabelled data.
+        One label a record: texts, whole numbers, fractions or truth values. ``None`` for
+        unlabelled data. ``names`` are the texts by which holders agree on classes.
 
     Raises
     ------
     InputError
         Empty, NaN, infinite, non-numeric or one-dimensional points; negative or zero-sum
-        weights; missing labels.
+        weights; missing labels, or labels without a name (``label_name``).
     MismatchError
         Weights or labels of another length than the points.
 
@@ -52,6 +54,7 @@ class Measure:
     weights: Array
     labels: npt.NDArray[Any] | None
     masses: Array
+    names: npt.NDArray[np.str_] | None
 
     def __init__(
         self,
@@ -61,15 +64,16 @@ class Measure:
     ) -> None:
         cloud = as_points(points, "points").copy()
         masses = as_weights(weights, len(cloud))
-        kinds = None if labels is None else _as_labels(labels, len(cloud))
+        kinds, names = (None, None) if labels is None else _as_labels(labels, len(cloud))
         counts = _counts(weights, len(cloud))
-        for array in (cloud, masses, kinds, counts):
+        for array in (cloud, masses, kinds, counts, names):
             if array is not None:
                 array.setflags(write=False)
         object.__setattr__(self, "points", cloud)
         object.__setattr__(self, "weights", masses)
         object.__setattr__(self, "labels", kinds)
         object.__setattr__(self, "masses", counts)
+        object.__setattr__(self, "names", names)
 
     def __reduce__(self) -> tuple[type[Measure], tuple[Any, ...]]:
         # Copies are made by the constructor, which makes their arrays read-only too.
@@ -111,18 +115,10 @@ class Measure:
             return self.points, self.weights
         return label_vectors(self, covariance=embedding), self.weights
 
-    @cached_property
-    def names(self) -> npt.NDArray[np.str_] | None:
-        """Labels as texts, by which holders agree on classes: 3, 3.0 and ``"3"`` are one."""
-        if self.labels is None:
-            return None
-        kinds, codes = np.unique(self.labels, return_inverse=True)
-        return np.array([_name(kind) for kind in kinds])[codes.ravel()]
-
     def __repr__(self) -> str:
         classes = ""
-        if self.labels is not None:
-            classes = f", {len(np.unique(self.labels))} classes"
+        if self.names is not None:
+            classes = f", {len(np.unique(self.names))} classes"
         return f"Measure({self.size} records, {self.dimension} features{classes})"
 
 
@@ -135,13 +131,85 @@ def _counts(given: npt.ArrayLike | None, size: int) -> Array:
     return np.ones(size) if given is None else np.asarray(given, dtype=np.float64).copy()
 
 
-def _name(label: Any) -> str:
-    if isinstance(label, np.floating) and float(label).is_integer():
+def label_name(label: object) -> str:
+    """Name of a label: the text by which holders agree on a class.
+
+    It follows from the label alone, whatever the other labels of its column make of their common
+    type: a label has one name as an integer, as a float among fractions, and as the text that
+    Python, numpy or polars write for it, which is what one text among numbers makes of all of them.
+
+    Parameters
+    ----------
+    label
+        A number that is whole is written without a point, a fraction as Python writes it, and
+        truth values are 1 and 0. Bytes are UTF-8 text. A text stays as it is, except where it is
+        what Python, numpy or polars write for a float or a truth value: then it is that number.
+
+    Raises
+    ------
+    InputError
+        ``labels-inexact``: a float so large that it may stand for several whole numbers, or a
+        fraction of fewer digits than float64, which texts and float64 write in different ways.
+        ``labels-dtype``: dates, decimals (their text depends on their column) and anything else.
+
+    Examples
+    --------
+    >>> [label_name(label) for label in (3, 3.0, "3", "3.0", "3e+00", True, "false", 2.5, "2.5")]
+    ['3', '3', '3', '3', '3', '1', '0', '2.5', '2.5']
+    >>> [label_name(label) for label in ("007", "1e3", "250.00", "+1", " x")]
+    ['007', '1e3', '250.00', '+1', ' x']
+    """
+    if isinstance(label, bytes):
+        label = label.decode(errors="backslashreplace")
+    if isinstance(label, str):
+        return _text_name(str(label))
+    if isinstance(label, Integral | np.bool_):
         return str(int(label))
-    return str(label)
+    if not isinstance(label, float | np.floating):
+        raise InputError(
+            f"a label is of type {type(label).__name__}; labels are texts, numbers or truth "
+            "values. Write it as a text.",
+            code="labels-dtype",
+        )
+    value = float(label)
+    double = not isinstance(label, np.floating) or isinstance(label, np.float64)
+    digits = 53 if double else min(np.finfo(type(label)).nmant + 1, 53)
+    if not abs(value) < 2.0**digits or not (double or value.is_integer()):
+        raise InputError(
+            "a label is a float that has no exact text: a fraction in a type other than float64, "
+            "or beyond the whole numbers of its type. Write labels as integers or texts.",
+            code="labels-inexact",
+        )
+    return _float_name(value)
 
 
-def _as_labels(labels: npt.ArrayLike, size: int) -> npt.NDArray[Any]:
+def _text_name(text: str) -> str:
+    flag = text.lower()
+    if flag in ("true", "false"):
+        return str(int(flag == "true"))
+    try:
+        value = float(text)
+    except ValueError:
+        return text
+    # Whole numbers without a point are their own names.
+    if not abs(value) < 2.0**53:
+        return text
+    ways = (
+        repr(value),
+        np.format_float_scientific(value, trim="-"),
+        # Polars: without an exponent, or with one that is not padded.
+        np.format_float_positional(value, trim="0"),
+        repr(value).replace("e-0", "e-"),
+    )
+    return _float_name(value) if text in ways else text
+
+
+def _float_name(value: float) -> str:
+    return str(int(value)) if value.is_integer() else repr(value)
+
+
+def _as_labels(labels: npt.ArrayLike, size: int) -> tuple[npt.NDArray[Any], npt.NDArray[np.str_]]:
+    """Labels as given (texts where they are of several types), and their names."""
     try:
         # As objects first: numpy would turn the NaN of a list of texts into a text.
         raw: npt.NDArray[Any] = (
@@ -156,22 +224,47 @@ def _as_labels(labels: npt.ArrayLike, size: int) -> npt.NDArray[Any]:
             f"labels have shape {raw.shape} for {size} records; ({size},) is needed.",
             code="labels-shape",
         )
-    if raw.dtype.kind == "f":
-        missing = np.isnan(raw)
-    elif raw.dtype.kind in "mM":
-        missing = np.isnat(raw)
-    elif raw.dtype.kind == "O":
-        missing = np.array([value is None or value != value for value in raw])
-    else:
-        missing = np.zeros(size, dtype=bool)
+    missing = np.ma.getmaskarray(raw) | _missing(np.ma.getdata(raw))
     if missing.any():
         raise InputError(
             f"{int(missing.sum())} label(s) are missing, the first in row "
             f"{int(np.argmax(missing))}. Drop those records or give them a class of their own.",
             code="labels-missing",
         )
-    # Classes of mixed types have no order; their texts do.
-    return np.array([str(value) for value in raw]) if raw.dtype.kind == "O" else raw
+    raw = np.ma.getdata(raw)
+    if raw.dtype.kind in "OT":
+        names = np.array(_names(raw.tolist()))
+        return names.copy(), names
+    kinds, codes = np.unique(raw, return_inverse=True)
+    return raw, np.array(_names(kinds))[codes.ravel()]
+
+
+def _missing(raw: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    if raw.dtype.kind == "f":
+        return np.isnan(raw)
+    if raw.dtype.kind in "mM":
+        return np.isnat(raw)
+    if raw.dtype.kind == "O":
+        # Missing values of data frames have no truth value to compare by.
+        return np.array(
+            [
+                value is None or type(value).__name__ in ("NAType", "NaTType") or value != value
+                for value in raw
+            ]
+        )
+    return np.zeros(len(raw), dtype=bool)
+
+
+def _names(labels: Iterable[Any]) -> list[str]:
+    found: dict[tuple[type, Any], str] = {}
+    names: list[str] = []
+    for label in labels:
+        # With its type: a float and an integer may be equal and only one of them have a name.
+        key = (type(label), label if isinstance(label, Hashable) else repr(label))
+        if key not in found:
+            found[key] = label_name(label)
+        names.append(found[key])
+    return names
 
 
 def label_vectors(measure: Measure, *, covariance: Covariance = "diagonal") -> Array:
@@ -188,7 +281,7 @@ def label_vectors(measure: Measure, *, covariance: Covariance = "diagonal") -> A
     Parameters
     ----------
     measure
-        Labelled records. Classes are the distinct labels, whatever their values; means and
+        Labelled records. Classes are the distinct names, whatever they are; means and
         covariances use the weights (population covariance: zero for a class of one record).
     covariance
         ``"diagonal"`` (default), ``"diagonal-of-root"`` or ``"full"``.
@@ -216,7 +309,7 @@ def label_vectors(measure: Measure, *, covariance: Covariance = "diagonal") -> A
            [2., 1., 1.],
            [9., 9., 0.]])
     """
-    if measure.labels is None:
+    if measure.names is None:
         raise InputError(
             "the measure has no labels. Give labels, or leave the label option out.",
             code="labels-absent",
@@ -235,7 +328,7 @@ def label_vectors(measure: Measure, *, covariance: Covariance = "diagonal") -> A
             "'diagonal' covariance block or fewer features.",
             code="embedding-size",
         )
-    codes = np.unique(measure.labels, return_inverse=True)[1].ravel()
+    codes = np.unique(measure.names, return_inverse=True)[1].ravel()
     vectors = np.empty((n, 2 * d + width))
     vectors[:, :d] = points
     for code in range(int(codes.max()) + 1):

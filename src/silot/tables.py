@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import csv
+import gzip
+import io
 import os
-import re
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +18,18 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from .errors import FileError
+from .errors import FileError, InputError
 from .files import DAMAGED_ARCHIVE
 
 _TABLES = (".csv", ".csv.gz", ".parquet")
 # Fields of a table that mean "missing".
 _MISSING = ("", "NA", "N/A", "NaN", "nan", "NULL", "null")
+# What stands for a number, in any case, beside what Python reads as one.
+_NUMBERS = {**dict.fromkeys(map(str.lower, _MISSING), float("nan")), "true": 1.0, "false": 0.0}
+_DAMAGED_TABLE = (pl.exceptions.PolarsError, OSError, EOFError, ValueError, csv.Error, zlib.error)
+_GZIP = b"\x1f\x8b"
+# Rows that are texts of Python before they are columns.
+_ROWS = 8192
 
 
 def known_file(path: str | Path) -> tuple[Path, str]:
@@ -60,47 +73,160 @@ def read_arrays(file: Path) -> dict[str, npt.NDArray[Any]]:
     return arrays
 
 
-def read_table(file: Path, kind: str, *, as_text: bool = False) -> pl.DataFrame:
-    """A table; ``as_text``: fields of a csv as they are written, for a text may be "NA" or "7"."""
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Records by rows, fields by named columns.
+
+    What a field says follows from that field alone. A column has no type in a csv: one that is
+    guessed from all its fields would make one record decide how the others are read.
+
+    Attributes
+    ----------
+    columns
+        The columns; those of a csv are texts, as they are written.
+    written
+        Whether the table is of such texts.
+    """
+
+    columns: pl.DataFrame = field(repr=False)
+    written: bool
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the columns."""
+        return self.columns.columns
+
+    @property
+    def height(self) -> int:
+        """Number of records."""
+        return self.columns.height
+
+    def not_numbers(self, name: str) -> str | None:
+        """Why a column is not one of numbers, ``None`` if it is; without any value of it."""
+        column = self.columns[name]
+        if not self.written:
+            # A column of missing values only has no type; its NaN are reported as such.
+            known = column.dtype.is_numeric() or column.dtype == pl.Boolean
+            # What stands in brackets is left out: categories are values of the data.
+            odd = not known and column.null_count() < len(column)
+            return str(column.dtype).split("(")[0] if odd else None
+        odd = [row for row, number in enumerate(map(_number, column)) if number is None]
+        return f"{len(odd)} field(s), the first in row {odd[0]}" if odd else None
+
+    def numbers(self, name: str) -> npt.NDArray[np.float64]:
+        """A column of numbers; missing fields are NaN, and true and false 1 and 0."""
+        column = self.columns[name]
+        if self.written:
+            return np.array([_number(field) for field in column], dtype=np.float64)
+        if column.dtype == pl.Decimal:
+            # By their texts: dividing by the power of ten of the column may round otherwise.
+            found = column.cast(pl.String).cast(pl.Float64)
+        else:
+            found = column.cast(pl.Float64)
+        return found.fill_null(float("nan")).to_numpy()
+
+    def values(self, name: str) -> list[Any]:
+        """Fields of a column one by one, ``None`` where missing."""
+        column = self.columns[name]
+        found = column.to_list()
+        if self.written:
+            return [None if value in _MISSING else value for value in found]
+        if column.dtype.is_float():
+            # In the type of the column: to a float32, Python gives digits it does not have.
+            kind = np.float64 if column.dtype == pl.Float64 else np.float32
+            return [None if value is None or value != value else kind(value) for value in found]
+        return found
+
+    def texts(self, name: str) -> list[str | None]:
+        """Fields of a column as texts, ``None`` where there is nothing; "NA" is a text here."""
+        try:
+            found = self.columns[name].cast(pl.String)
+        except pl.exceptions.PolarsError:
+            kind = str(self.columns[name].dtype).split("(")[0]
+            raise InputError(
+                f"column {name!r} is no text ({kind}).", code="measure-dtype"
+            ) from None
+        return [text or None for text in found] if self.written else found.to_list()
+
+
+def _number(text: str) -> float | None:
+    """The number a field says, NaN where it is missing, ``None`` where it says no number."""
+    try:
+        found = float(text)
+    except ValueError:
+        return _NUMBERS.get(text.strip().lower())
+    return None if "_" in text else found
+
+
+def read_table(file: Path, kind: str) -> Table:
+    """A table of records."""
     try:
         if kind == ".parquet":
-            return pl.read_parquet(file, glob=False)
-        # Types are inferred from every row, not from the first hundred.
-        found = pl.read_csv(
-            file,
-            infer_schema=not as_text,
-            infer_schema_length=None,
-            null_values=None if as_text else list(_MISSING),
-            glob=False,
-        )
-    except (pl.exceptions.PolarsError, OSError) as error:
-        raise FileError(
-            f"{file.name} cannot be read as {kind} ({type(error).__name__}). It needs a header "
-            "line and no line with more fields than that.",
-            code="file-unreadable",
-        ) from None
-    doubled = [name for name in found.columns if re.search(r"_duplicated_\d+$", name)]
+            return Table(pl.read_parquet(file, glob=False), written=False)
+        with _rows(file) as rows:
+            return Table(_columns(file, rows), written=True)
+    except _DAMAGED_TABLE as error:
+        raise _unreadable(file, kind, error) from None
+
+
+def read_names(file: Path, kind: str) -> list[str]:
+    """Names of the columns of a table."""
+    try:
+        if kind == ".parquet":
+            return list(pl.read_parquet_schema(file))
+        with _rows(file) as rows:
+            return _header(file, rows)
+    except _DAMAGED_TABLE as error:
+        raise _unreadable(file, kind, error) from None
+
+
+@contextmanager
+def _rows(file: Path) -> Iterator[Iterator[list[str]]]:
+    """Rows of a csv. Strictly: a quote that is not closed must not swallow other records."""
+    with file.open("rb") as handle:
+        packed = handle.read(len(_GZIP)) == _GZIP
+        handle.seek(0)
+        with (
+            gzip.GzipFile(fileobj=handle) if packed else handle as stream,
+            io.TextIOWrapper(stream, encoding="utf-8-sig", newline="") as text,  # type: ignore[arg-type]
+        ):
+            # A blank line is no record.
+            yield (row for row in csv.reader(text, strict=True) if row)
+
+
+def _header(file: Path, rows: Iterator[list[str]]) -> list[str]:
+    names = next(rows, None)
+    if names is None:
+        raise ValueError
+    doubled = [name for name in names if names.count(name) > 1]
     if doubled:
         raise FileError(
-            f"{file.name} has more than one column {doubled[0].rsplit('_duplicated_')[0]!r}. "
-            "Rename them.",
+            f"{file.name} has more than one column {doubled[0]!r}. Rename them.",
             code="file-columns",
         )
-    return found
+    return names
 
 
-def is_number(column: pl.Series) -> bool:
-    """Whether a column is of numbers."""
-    # A column of missing values only has no type of its own; its NaN are reported as such.
-    kind = column.dtype
-    return kind.is_numeric() or kind == pl.Boolean or column.null_count() == len(column)
+def _columns(file: Path, rows: Iterator[list[str]]) -> pl.DataFrame:
+    names = _header(file, rows)
+    schema = dict.fromkeys(names, pl.String)
+    parts = [pl.DataFrame(schema=schema)]
+    while block := list(islice(rows, _ROWS)):
+        if max(map(len, block)) > len(names):
+            raise ValueError
+        full = [row if len(row) == len(names) else _filled(row, len(names)) for row in block]
+        parts.append(pl.DataFrame(list(zip(*full, strict=True)), schema=schema))
+    return pl.concat(parts)
 
 
-def type_name(column: pl.Series) -> str:
-    """Type of a column, without what stands in brackets: categories are values of the data."""
-    return str(column.dtype).split("(")[0]
+def _filled(row: Sequence[str], width: int) -> list[str]:
+    """A row with fewer fields than the header: the others are missing."""
+    return [*row, *[""] * (width - len(row))]
 
 
-def numbers(column: pl.Series) -> npt.NDArray[np.float64]:
-    """A column of numbers; missing fields are NaN."""
-    return column.cast(pl.Float64).fill_null(float("nan")).to_numpy()
+def _unreadable(file: Path, kind: str, error: Exception) -> FileError:
+    return FileError(
+        f"{file.name} cannot be read as {kind} ({type(error).__name__}). It needs a header line, "
+        "no line with more fields than that, UTF-8 text and closed quotes.",
+        code="file-unreadable",
+    )

@@ -92,3 +92,27 @@ def test_images_are_rows(tmp_path: Path) -> None:
     np.savez(tmp_path / "t.npz", X=np.arange(12.0).reshape(3, 2, 2), y=["a", "b", "a"])
     found = read(tmp_path, FileSource(file=Path("t.npz")), Columns(), SPACE)
     np.testing.assert_array_equal(found.inputs, np.arange(12.0).reshape(3, 4))
+
+
+@pytest.mark.parametrize("more", ["9,0.5,2.0", "9,1e100,2", "true,0.25,1.0"])
+def test_one_more_record_of_a_teacher_moves_no_other_to_another_part(
+    tmp_path: Path, more: str
+) -> None:
+    pytest.importorskip("torch")
+    from silot.cli.distill_models import parts_of
+
+    space = LabelSpace.one_hot(["0", "1", "2"])
+    lines = [f"{k},{k + 1},{k % 3}" for k in range(30)]
+    parts: list[set[tuple[int, bytes, int]]] = []
+    for name, rows in (("without", lines), ("with", [*lines, more])):
+        (tmp_path / f"{name}.csv").write_text("\n".join(["a,b,y", *rows]))
+        source = FileSource(file=Path(f"{name}.csv"))
+        found = parts_of(read(tmp_path, source, Columns(label_column="y"), space), 4)
+        parts.append(
+            {
+                (place, np.asarray(record).tobytes(), int(code))
+                for place, part in enumerate(found)
+                for record, code in zip(part.inputs, part.truth, strict=True)
+            }
+        )
+    assert parts[0] < parts[1] and len(parts[1]) == len(parts[0]) + 1

@@ -116,6 +116,7 @@ def test_barycenter_saves_its_labelled_atoms(folder: Path) -> None:
     ("arguments", "status", "code"),
     [
         (("value", "north.npz", "--records"), 3, "option-records"),
+        (("value", "north.npz", "south.npz", "-m", "sketch", "--between"), 3, "option-between"),
         (("value", "north.npz", "--report", "no/r.html"), 4, "file-unwritable"),
         (("value", "north.npz", "gone.npz"), 4, "file-missing"),
         (("barycenter", "north.npz", "south.npz", "--weights", "1"), 3, "option-weights"),

@@ -10,25 +10,36 @@ release must have spent, whatever it claims.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from scipy.stats import beta, norm
 
-from silot import Holder, Measure, Policy
+import silot
+from silot import Holder, Measure, Policy, load_measure
 from silot.federation import Answer
+from silot.federation.answer import decode_reply
+from silot.federation.question import encode_question
 from silot.federation.release import Release
 from silot.privacy import Ledger
 from silot.privacy.mechanism import noise_for
 
+from .neighbours import noiseless
+from .neighbours import told as told_by
+
+Asked = Sequence[Release]
+
 # One false alarm in ten thousand audits: the noise has no seed, so an audit cannot be repeated.
 RISK = 1e-4
+POLICY = Policy(level="sketch", privacy_epsilon=50.0)
 
 
 @dataclass(frozen=True)
 class Seen:
-    """Lower bounds on what a release spends, each of them valid at risk ``RISK``.
+    """Lower bounds on what a release spends, each of them valid at the risk asked for.
 
     Attributes
     ----------
@@ -43,7 +54,7 @@ class Seen:
     epsilon: float
 
 
-def seen(without: np.ndarray, with_: np.ndarray, delta: float) -> Seen:
+def seen(without: np.ndarray, with_: np.ndarray, delta: float, risk: float = RISK) -> Seen:
     """Bounds from the test statistic of answers to two neighbouring data sets."""
     half = len(without) // 2
     threshold = _threshold(without[:half], with_[:half])
@@ -51,8 +62,8 @@ def seen(without: np.ndarray, with_: np.ndarray, delta: float) -> Seen:
     hits = int((with_[half:] > threshold).sum())
     alarms = int((without[half:] > threshold).sum())
     # Both rates at once, in both directions: what is rare may be the hit or the miss.
-    least_hits, most_alarms = _least(hits, trials), 1 - _least(trials - alarms, trials)
-    least_misses, most_right = _least(trials - alarms, trials), 1 - _least(hits, trials)
+    least_hits, least_misses = _least(hits, trials, risk), _least(trials - alarms, trials, risk)
+    most_alarms, most_right = 1 - least_misses, 1 - least_hits
     epsilon = max(
         math.log(max(least_hits - delta, 1e-300) / most_alarms),
         math.log(max(least_misses - delta, 1e-300) / most_right),
@@ -69,9 +80,9 @@ def _threshold(without: np.ndarray, with_: np.ndarray) -> float:
     return float(places[int(np.argmax(gains))])
 
 
-def _least(count: int, trials: int) -> float:
+def _least(count: int, trials: int, risk: float) -> float:
     """Clopper-Pearson lower bound on a rate."""
-    return float(beta.ppf(RISK / 2, count, trials - count + 1)) if count else 0.0
+    return float(beta.ppf(risk / 2, count, trials - count + 1)) if count else 0.0
 
 
 def direction(release: Release, without: Measure, with_: Measure) -> np.ndarray:
@@ -129,3 +140,62 @@ def audit_holder(
 
     answers = [np.array([statistic(side, run) for run in range(runs)]) for side in (without, with_)]
     return seen(*answers, delta)
+
+
+def asked_by_sketches(measure: Measure, public: Measure, epsilon: float, **options: Any) -> Asked:
+    """All that one run of ``silot.sketches`` asks a holder."""
+    found = silot.sketches(
+        {"north": measure},
+        public=public,
+        labels=public.labelled,
+        privacy_epsilon=epsilon,
+        **options,
+    )
+    assert found.transcript is not None
+    entries = [entry for entry in found.transcript.entries if entry.direction == "sent"]
+    questions = [entry.open() for entry in entries]
+    return [question for question in questions if isinstance(question, Release)]
+
+
+def audit_files(
+    asked: Asked,
+    without: Path,
+    with_: Path,
+    options: dict[str, Any],
+    *,
+    runs: int,
+    delta: float = 1e-5,
+    risk: float = RISK,
+) -> Seen:
+    """Audit all that holders of two files reply, from the file to the bytes.
+
+    The statistic is the likelihood ratio of all replies together: each change in units of its
+    noise. Every run has a new ledger, for a question is answered once.
+    """
+    messages = [encode_question(question) for question in asked]
+    with noiseless():
+        exact = [told_by(file, options, asked) for file in (without, with_)]
+    assert exact[0] is not None and exact[1] is not None
+    along = [
+        (after - before) * (question.privacy_mu / question.sensitivity) ** 2
+        for question, before, after in zip(asked, *exact, strict=True)
+    ]
+
+    def statistic(measure: Measure) -> float:
+        holder = Holder(measure, POLICY, Ledger())
+        total = 0.0
+        for message, direction_ in zip(messages, along, strict=True):
+            answer = decode_reply(holder.reply(message))
+            assert isinstance(answer, Answer), answer
+            (vector,) = answer.arrays.values()
+            total += float(vector @ direction_)
+        return total
+
+    measures = [load_measure(file, **options) for file in (without, with_)]
+    answers = [np.array([statistic(side) for _ in range(runs)]) for side in measures]
+    return seen(*answers, delta, risk)
+
+
+def spent(asked: Asked) -> float:
+    """What the questions together say they spend, as mu."""
+    return math.hypot(*(question.privacy_mu for question in asked))

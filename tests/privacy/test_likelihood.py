@@ -5,22 +5,35 @@ from __future__ import annotations
 import dataclasses
 import math
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from silot import Measure
+from silot import Measure, load_measure
 from silot.federation.labelled import encode_classes
 from silot.federation.question import Codes
 from silot.federation.release import Release
 from silot.federation.sketching import CountRecords, SketchRecords
-from silot.privacy import epsilon_of, mu_of
+from silot.privacy import epsilon_of, mechanism, mu_of
 from silot.privacy.cells import Cells
 from silot.privacy.sketch import Geometry, encode, parts
 
-from .likelihood import Seen, audit, audit_holder, draw, seen
+from .likelihood import (
+    Asked,
+    Seen,
+    asked_by_sketches,
+    audit,
+    audit_files,
+    audit_holder,
+    draw,
+    seen,
+    spent,
+)  # fmt: skip
+from .test_neighbours import typed_by_the_column
 from .toys import ToyHistogram
 
 MU, EPSILON, DELTA = mu_of(1.0, 1e-5), 1.0, 1e-5
@@ -192,6 +205,74 @@ def test_two_releases_together_are_seen_to_spend_what_they_say_together() -> Non
     found = seen(*statistics, DELTA)
     assert holds(found, 1.0)
     assert found.mu >= 0.5
+
+
+# The whole path, from files to what a holder replies
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Neighbours as files: one record far off, of a class of its own, changes what a column is."""
+    place = tmp_path_factory.mktemp("files")
+    rows = [
+        f"{a!r},{b!r},{1 + k % 2}.0" for k, (a, b) in enumerate(np.tile(RECORDS, (2, 1)).tolist())
+    ]
+    for name, more in (("without", []), ("with", ["99,-99,unknown"])):
+        (place / f"{name}.csv").write_text("\n".join(["x,z,y", *rows, *more]))
+    return place
+
+
+def of_files(folder: Path, labelled: bool, epsilon: float) -> tuple[Asked, dict[str, Any]]:
+    options = {"label_column": "y"} if labelled else {"columns": ["x", "z"]}
+    public = Measure(PUBLIC, labels=[1, 2, 3] * 100 if labelled else None)
+    measure = load_measure(folder / "without.csv", **options)
+    return asked_by_sketches(measure, public, epsilon, cells=8), options
+
+
+def audited(folder: Path, labelled: bool, epsilon: float, runs: int) -> tuple[Seen, float]:
+    asked, options = of_files(folder, labelled, epsilon)
+    files = (folder / "without.csv", folder / "with.csv")
+    return audit_files(asked, *files, options, runs=runs), spent(asked)
+
+
+@pytest.mark.parametrize("labelled", [False, True])
+@pytest.mark.parametrize("epsilon", [1.0, 4.0])
+def test_replies_about_files_are_never_seen_to_spend_more_than_they_say(
+    folder: Path, labelled: bool, epsilon: float
+) -> None:
+    # Few runs: `python -m benchmarks.reproduce release-audit` has twenty thousand a side.
+    found, claimed = audited(folder, labelled, epsilon, 500)
+    assert claimed == pytest.approx(mu_of(epsilon, DELTA))
+    assert holds(found, claimed)
+
+
+def test_labels_read_by_the_column_are_caught_in_replies(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("silot.loading.Table.values", typed_by_the_column)
+    monkeypatch.setattr("silot.measure._text_name", str)
+    found, claimed = audited(folder, True, 1.0, 100)
+    assert not holds(found, claimed)
+
+
+def test_half_the_noise_is_caught_in_replies(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gaussian = mechanism._gaussian
+    monkeypatch.setattr(mechanism, "_gaussian", lambda scale: Cheaper(gaussian(scale / 2.0)))
+    found, claimed = audited(folder, False, 4.0, 1600)
+    assert not holds(found, claimed)
+
+
+@dataclass(frozen=True)
+class Cheaper:
+    """Noise that says it costs a quarter."""
+
+    noise: Any
+
+    def map(self, distance: float) -> float:
+        return self.noise.map(distance) / 4.0
+
+    def __call__(self, values: np.ndarray) -> Any:
+        return self.noise(values)
 
 
 # Planted bugs

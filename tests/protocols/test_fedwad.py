@@ -2,13 +2,15 @@ import importlib
 
 import numpy as np
 import pytest
+from scipy.spatial.distance import cdist
+from scipy.stats import kstest
 from sklearn.datasets import load_digits
 
 import silot
 from silot import LocalFederation, Measure, Policy
 from silot.errors import InputError, WireError
 from silot.federation import Answer, Failure
-from silot.federation.question import Question
+from silot.federation.question import Interpolate, Question
 from silot.protocols import fedwad
 from tests.saying import Quiet, Saying
 
@@ -58,6 +60,41 @@ def test_a_fixed_half_settles_above_the_distance_and_says_so() -> None:
     assert result.converged
     assert result.value > 1.05 * exact
     assert "perhaps above" in result.status
+
+
+def parameters(**options: object) -> list[float]:
+    result = silot.distance(*gaussians(3), method="fedwad", rounds=40, tol=0.0, **options)
+    asked = [entry.open() for entry in result.transcript.entries if entry.direction == "sent"]
+    return [question.t for question in asked if isinstance(question, Interpolate)][::2]
+
+
+def test_the_published_parameters_are_uniform_and_bounds_hold_with_them() -> None:
+    drawn = np.array([t for seed in range(6) for t in parameters(t="uniform", seed=seed)])
+    assert kstest(drawn, "uniform").pvalue > 0.01
+    # Unlike the default's, which are often near the ends.
+    default = np.array([t for seed in range(6) for t in parameters(seed=seed)])
+    assert drawn.var() < 0.1 < 0.115 < default.var()
+    assert parameters(t="uniform", seed=0) == parameters(t="uniform", seed=0)
+    x, y = gaussians(4)
+    found = silot.distance(x, y, method="fedwad", support=100, t="uniform")
+    assert found.lower <= silot.distance(x, y).value <= found.upper
+
+
+def test_an_interpolant_near_zero_is_nearly_the_records() -> None:
+    x, y = DIGITS[:60], DIGITS[60:120]
+    result = silot.distance(x, y, method="fedwad", support=60, rounds=1, t=0.001)
+    sent = next(
+        k.open() for k in result.transcript.entries if "atoms" in getattr(k.open(), "arrays", {})
+    )
+    apart = cdist(sent.arrays["atoms"], x).min(axis=1)
+    assert apart.max() < 0.01 * np.median(cdist(x, x)[np.triu_indices(60, 1)])
+
+
+@pytest.mark.parametrize("t", ["Uniform", "0.5", "", 0.0, 1.0, True, np.nan])
+def test_parameters_that_are_none_are_refused(t: object) -> None:
+    with pytest.raises(InputError) as caught:
+        silot.distance(*gaussians(0), method="fedwad", t=t)
+    assert caught.value.code == "option-t"
 
 
 def test_the_upper_bound_never_rises_and_the_lower_never_falls() -> None:

@@ -81,7 +81,8 @@ class Interpolation(StrEnum):
 MethodOption = Annotated[MethodName, typer.Option("--method", "-m", help="See `silot methods`.")]
 OrderOption = Annotated[int, typer.Option("--p", min=1, max=2, help="Order of the distance.")]
 TOption = Annotated[
-    float | None, typer.Option("--t", help="Interpolation parameter, between 0 and 1.")
+    str | None,
+    typer.Option("--t", help="Interpolation parameter, 0 to 1; for fedwad, or 'uniform'."),
 ]
 InterpolationOption = Annotated[
     Interpolation, typer.Option(help="Form of the interpolating measures.")
@@ -266,7 +267,7 @@ def pooled_command(
 def _options(
     support: int | None,
     rounds: int | None,
-    t: float | None,
+    t: str | None,
     interpolation: Interpolation,
     reference_mean: float | None,
     reference_scale: float | None,
@@ -275,12 +276,20 @@ def _options(
     given = {
         "support": support,
         "rounds": rounds,
-        "t": t,
+        "t": _number(t),
         "interpolation": None if interpolation is Interpolation.auto else interpolation.value,
         "reference_mean": reference_mean,
         "reference_scale": reference_scale,
     }
     return {name: value for name, value in given.items() if value is not None}
+
+
+def _number(text: str | None) -> float | str | None:
+    """A number where the text is one; what else it may be, the method says."""
+    try:
+        return text if text is None else float(text)
+    except ValueError:
+        return text
 
 
 def _check_dimensions(holders: dict[str, Measure]) -> None:

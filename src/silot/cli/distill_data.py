@@ -8,14 +8,13 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-import polars as pl
 
 from ..distillation import LabelSpace
 from ..distillation.labels import codes_of
 from ..distillation.text import PAIR
 from ..errors import FileError, InputError, MismatchError, SilotError
 from ..federation.predictions import Inputs, inputs_of
-from ..tables import is_number, known_file, numbers, read_arrays, read_table, type_name
+from ..tables import Table, known_file, read_arrays, read_table
 from .distill_config import Columns, FileSource
 
 Codes = npt.NDArray[np.int64]
@@ -126,7 +125,7 @@ def _from_table(
     if columns.premise_column and columns.hypothesis_column:
         texts = [columns.premise_column, columns.hypothesis_column]
     label = columns.label_column
-    table = read_table(file, kind, as_text=bool(texts))
+    table = read_table(file, kind)
     if table.height == 0:
         raise InputError("the table has a header and no record.", code="measure-empty")
     if space is not None and label is None:
@@ -141,41 +140,39 @@ def _from_table(
         inputs = _vectors(table, features)
     codes = None
     if space is not None and label is not None:
-        if table[label].null_count():
+        # Where inputs are texts, a label may be a text such as NA too.
+        labels = table.texts(label) if texts else table.values(label)
+        missing = labels.count(None)
+        if missing:
             raise InputError(
-                f"{table[label].null_count()} label(s) are missing. Drop those records.",
+                f"{missing} label(s) are missing. Drop those records.",
                 code="labels-missing",
             )
-        codes = codes_of(table[label].to_list(), space)
-    return Records(inputs, codes, features, label in table.columns)
+        codes = codes_of(labels, space)
+    return Records(inputs, codes, features, label in table.names)
 
 
-def _present(table: pl.DataFrame, wanted: Sequence[str]) -> None:
-    absent = [name for name in wanted if name not in table.columns]
+def _present(table: Table, wanted: Sequence[str]) -> None:
+    absent = [name for name in wanted if name not in table.names]
     if absent:
-        known = ", ".join(repr(name) for name in table.columns[:12])
+        known = ", ".join(repr(name) for name in table.names[:12])
         raise FileError(
             f"there is no column {absent[0]!r}; there are {known}.", code="file-columns"
         )
 
 
-def _texts(table: pl.DataFrame, names: Sequence[str]) -> Inputs:
+def _texts(table: Table, names: Sequence[str]) -> Inputs:
     parts: list[list[str]] = []
     for name in names:
-        try:
-            column = table[name].cast(pl.String, strict=False)
-        except pl.exceptions.PolarsError:
+        fields = table.texts(name)
+        missing = [row for row, text in enumerate(fields) if text is None]
+        if missing:
             raise InputError(
-                f"column {name!r} is no text ({type_name(table[name])}).", code="measure-dtype"
-            ) from None
-        if column.null_count():
-            row = int(column.is_null().arg_max() or 0)
-            raise InputError(
-                f"{column.null_count()} text(s) of column {name!r} are missing, the first in row "
-                f"{row}. Drop those records.",
+                f"{len(missing)} text(s) of column {name!r} are missing, the first in row "
+                f"{missing[0]}. Drop those records.",
                 code="text-missing",
             )
-        parts.append([_plain(text) for text in column.to_list()])
+        parts.append([_plain(str(text)) for text in fields])
     return inputs_of([PAIR.join(row) for row in zip(*parts, strict=True)])
 
 
@@ -185,13 +182,13 @@ def _plain(text: str) -> str:
 
 
 def _features(
-    table: pl.DataFrame, columns: Columns, label: str | None, like: Records | None
+    table: Table, columns: Columns, label: str | None, like: Records | None
 ) -> tuple[str, ...]:
     if columns.feature_columns:
         chosen = columns.feature_columns
         _present(table, chosen)
     else:
-        chosen = tuple(name for name in table.columns if name != label)
+        chosen = tuple(name for name in table.names if name != label)
         if like is not None and like.features:
             odd = sorted(set(chosen) ^ set(like.features))
             if odd:
@@ -203,18 +200,18 @@ def _features(
             chosen = like.features
     if not chosen:
         raise InputError("no feature column is left.", code="measure-empty")
-    text = [name for name in chosen if not is_number(table[name])]
+    text = [name for name in chosen if table.not_numbers(name) is not None]
     if text:
         raise InputError(
-            f"column {text[0]!r} is not numeric ({type_name(table[text[0]])}). Name it as the "
+            f"column {text[0]!r} is not numeric ({table.not_numbers(text[0])}). Name it as the "
             "text_column or the label_column, or choose feature_columns.",
             code="measure-dtype",
         )
     return chosen
 
 
-def _vectors(table: pl.DataFrame, names: Sequence[str]) -> Inputs:
-    return inputs_of(np.column_stack([numbers(table[name]) for name in names]))
+def _vectors(table: Table, names: Sequence[str]) -> Inputs:
+    return inputs_of(np.column_stack([table.numbers(name) for name in names]))
 
 
 def _same(inputs: Inputs, others: Inputs | None) -> None:

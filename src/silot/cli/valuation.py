@@ -70,7 +70,7 @@ class ValueMethod(StrEnum):
 
 MetricOption = Annotated[LabelMetric, typer.Option(help="How labels are compared.")]
 ReportOption = Annotated[
-    Path | None, typer.Option(help="Write an HTML report to this file (it asks for more).")
+    Path | None, typer.Option(help="Write an HTML report of what was told to this file.")
 ]
 ShapeOption = Annotated[
     str | None,
@@ -113,8 +113,15 @@ def value_command(
     quorum: Annotated[
         int | None, typer.Option(min=1, help="Fewest holders that must answer. Default: all.")
     ] = None,
+    between: Annotated[
+        bool,
+        typer.Option("--between", help="Distances between holders too: it discloses records."),
+    ] = False,
     records: Annotated[
-        bool, typer.Option("--records", help="Score every holder's records too.")
+        bool,
+        typer.Option(
+            "--records", help="Score every holder's records, with --between: it discloses records."
+        ),
     ] = False,
     report: ReportOption = None,
     image_shape: ShapeOption = None,
@@ -144,7 +151,14 @@ def value_command(
     )
     options |= given(support=support, rounds=rounds, quorum=quorum)
     if method is not ValueMethod.sketch:
-        options |= {"class_tolerance": class_tolerance, "between": report is not None}
+        # Never for a report's sake: what holders are asked does not depend on who shows it.
+        options |= {"class_tolerance": class_tolerance, "between": between or records}
+    elif between:
+        raise InputError(
+            "sketches tell the distances between holders already: silot matrix --method sketch "
+            "shows them. Leave --between out.",
+            code="option-between",
+        )
     with steps("value") as progress:
         result = value_holders(
             loaded,

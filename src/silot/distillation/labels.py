@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import InputError, MismatchError
+from ..measure import label_name
 
 Array = npt.NDArray[np.float64]
 Metric = Literal["euclidean", "cityblock"]
@@ -75,7 +76,7 @@ class LabelSpace:
                 f"{len(given)} names arrived for {len(placed)} labels. Give one name per label.",
                 code="label-names",
             )
-        if len(set(given)) != len(given):
+        if len({label_name(name) for name in given}) != len(given):
             raise InputError(
                 "two labels have the same name. Give every label its own.", code="label-duplicate"
             )
@@ -285,8 +286,8 @@ def _cost(placed: Array, metric: Metric) -> Array:
 
 def codes_of(labels: Sequence[Any], space: LabelSpace) -> npt.NDArray[np.int64]:
     """Numbers of labels that are given by name, or as such numbers where no name is one."""
-    places = {name: code for code, name in enumerate(space.names)}
-    found = [places.get(_text(label), -1) for label in labels]
+    places = {label_name(name): code for code, name in enumerate(space.names)}
+    found = [places.get(label_name(label), -1) for label in labels]
     known = ", ".join(space.names[:12])
     if not any(_number(name, np.inf) >= 0 for name in space.names):
         known += f", or 0 to {space.size - 1}"
@@ -300,12 +301,6 @@ def codes_of(labels: Sequence[Any], space: LabelSpace) -> npt.NDArray[np.int64]:
             code="labels-unknown",
         )
     return np.array(found, dtype=np.int64)
-
-
-def _text(label: Any) -> str:
-    # A table may read whole numbers as 3.0.
-    whole = isinstance(label, float) and label.is_integer()
-    return str(int(label)) if whole else str(label)
 
 
 def _number(label: Any, size: float) -> int:

@@ -12,7 +12,7 @@ from ..errors import InputError, MismatchError, WireError
 from ..privacy.quadtree import DEEPEST, tree_counts, tree_sensitivity
 from ..privacy.sketch import RESOLUTION, Geometry, encode, sensitivity
 from .answer import Answer
-from .labelled import codes_of, decode_classes
+from .labelled import decode_classes
 from .question import Array, Codes, Names, register
 from .release import Release
 
@@ -126,7 +126,7 @@ class SketchRecords(_Masses):
 
     def exact(self, points: Array, masses: Array, labels: Names | None = None) -> Codes:
         self.check(points.shape[1], labels is not None)
-        groups, count = self._groups(labels, len(points))
+        groups, count = self._groups(labels)
         return encode(
             points,
             self._counted(masses),
@@ -139,13 +139,16 @@ class SketchRecords(_Masses):
     def answer_of(self, noisy: Codes) -> Answer:
         return Answer({"sketch": noisy})
 
-    def _groups(self, labels: Names | None, size: int) -> tuple[Codes | None, int]:
+    def _groups(self, labels: Names | None) -> tuple[Codes | None, int]:
         """Class of every record, all unknown ones together, and how many classes that makes."""
         if not self.classes or labels is None:
             return None, 1
-        known = len(decode_classes(self.classes))
-        codes, _, _ = codes_of(labels, self.classes, size)
-        return np.minimum(codes, known), known + 1
+        # Record by record, and no list but the public one: which other classes there are, and
+        # how many, must not show.
+        classes = decode_classes(self.classes)
+        places = {name: code for code, name in enumerate(classes)}
+        codes = [places.get(name, len(classes)) for name in labels.tolist()]
+        return np.array(codes, dtype=np.int64), len(classes) + 1
 
 
 @dataclass(frozen=True, kw_only=True)

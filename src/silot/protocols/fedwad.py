@@ -30,13 +30,16 @@ from ._sides import (
 from ._walk import PATIENCE, Walk
 
 When = Literal["every", "last", "never"]
+Uniform = Literal["uniform"]
 
 # Random parameters follow the arcsine law: near 0 and near 1 often, where the triangle sum
-# learns most; clipped, so that no interpolant is a copy of the records or of the reference.
-# Steps of the golden ratio from a random start spread them evenly, so that a few rounds are
-# enough to see both ends.
+# learns most, because interpolants near 0 are nearly the records. Clipping protects nothing: it
+# keeps plans to a reference that is no copy of either side. Steps of the golden ratio from a
+# random start spread parameters evenly, so that a few rounds are enough to see both ends.
 _GOLDEN = 0.5 * (5.0**0.5 - 1.0)
 _T_RANGE = (0.01, 0.99)
+# Zero itself is no parameter.
+_LEAST_T = 1e-9
 # Exact interpolation adds the atoms of both sides every round; beyond this many atoms a round
 # costs more than it gains and the coordinator's step falls back on the barycentric form.
 _LARGEST_SUPPORT = 1000
@@ -52,7 +55,7 @@ def fedwad(
     tol: float = 1e-4,
     seed: int = 0,
     p: int = 2,
-    t: float | None = None,
+    t: float | Uniform | None = None,
     interpolation: Interpolation = "barycentric",
     distances: When = "every",
     reference: npt.ArrayLike | None = None,
@@ -89,8 +92,12 @@ def fedwad(
     p
         1 or 2.
     t
-        Interpolation parameter of every fit; ``None`` draws a new one for each fit. A fixed
-        ``t`` usually settles off the geodesic and overestimates.
+        Interpolation parameter. ``None`` draws a new one for each fit, often near 0 and 1;
+        ``"uniform"`` draws each from 0 to 1 alike, as published; a number between 0 and 1 is
+        that of every fit, which usually settles off the geodesic and overestimates. A holder
+        that is asked with t sends its records moved by the share t of their way to the
+        reference: near 0 it sends them nearly as they are, and that is where small errors come
+        from (docs/results/frontier.md).
     interpolation
         ``"barycentric"`` keeps the support at ``support`` atoms; ``"exact"`` lets it grow.
     distances
@@ -157,7 +164,7 @@ def fedwad(
         rounds=rounds,
         tol=float(tol),
         p=as_order(p),
-        t=None if t is None else interval(t, "t", "option-t"),
+        t=_checked(t),
         interpolation=interpolation,
         distances=distances,
         reference=reference_options(
@@ -195,7 +202,7 @@ class _Plan:
     rounds: int
     tol: float
     p: int
-    t: float | None
+    t: float | Uniform | None
     interpolation: Interpolation
     distances: When
     reference: Reference
@@ -281,11 +288,16 @@ class _Plan:
     def _parameters(self) -> Iterator[float]:
         """Interpolation parameters, one for each fit."""
         # A second stream, so that they do not depend on how the reference was made.
-        place = np.random.default_rng([self.reference.seed, 1]).random()
+        rng = np.random.default_rng([self.reference.seed, 1])
+        place = rng.random()
         while True:
-            place = (place + _GOLDEN) % 1.0
-            drawn = float(np.clip(np.sin(0.5 * np.pi * place) ** 2, *_T_RANGE))
-            yield drawn if self.t is None else self.t
+            if isinstance(self.t, float):
+                yield self.t
+            elif self.t == "uniform":
+                yield float(rng.uniform(_LEAST_T, 1.0))
+            else:
+                place = (place + _GOLDEN) % 1.0
+                yield float(np.clip(np.sin(0.5 * np.pi * place) ** 2, *_T_RANGE))
 
     def _result(self, state: Walk, settled: bool) -> Distance:
         told = np.isfinite(state.estimate)
@@ -334,6 +346,16 @@ class _Plan:
         if not state.optimal:
             text += "; a plan was not proven optimal, rescale the features"
         return text
+
+
+def _checked(t: float | Uniform | None) -> float | Uniform | None:
+    if t is None or (isinstance(t, str) and t == "uniform"):
+        return t
+    if isinstance(t, str):
+        raise InputError(
+            f"t is {t[:40]!r}; a number between 0 and 1, or 'uniform', is needed.", code="option-t"
+        )
+    return interval(t, "t", "option-t")
 
 
 def _precedes(first: Received, second: Received) -> bool:
