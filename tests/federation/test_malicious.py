@@ -14,7 +14,8 @@ import pytest
 from sklearn.datasets import load_breast_cancer
 
 from silot import Holder, LocalFederation, Measure, Own, Policy
-from silot.audit.coordinator import STRATEGIES, audit_policy
+from silot.audit import audit_policy
+from silot.audit.strategies import STRATEGIES
 from silot.federation import (
     Answer,
     DistanceTo,

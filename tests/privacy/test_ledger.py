@@ -605,7 +605,8 @@ def test_without_a_place_for_heads_nothing_is_told(
 ) -> None:
     with Ledger(path) as ledger:
         (tmp_path / "file").write_text("")
-        monkeypatch.setattr(ledger._heads, "folder", tmp_path / "file")
+        assert ledger._place is not None
+        monkeypatch.setattr(ledger._place._heads, "folder", tmp_path / "file")
         with pytest.raises(FileError, match="SILOT_STATE") as caught:
             release(ledger, 1)
     assert code(caught) == "ledger-head"

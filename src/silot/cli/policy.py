@@ -10,7 +10,7 @@ import typer
 from rich.table import Table
 
 from ..audit import audit_policy
-from ..federation.policy import Limits, Policy
+from ..federation import Holder, Policy
 from ..loading import load_measure
 from ..measure import Measure
 from .console import OUT, progress_bar, show_rows
@@ -55,7 +55,7 @@ def explain_command(
     limits = None
     if data is not None:
         measure = measure_of(data, label_column, weight_column, columns)
-        limits = Limits.of(*measure.arrays())
+        limits = Holder(measure, rules).limits
     text = rules.explain(limits)
     if json:
         body = {

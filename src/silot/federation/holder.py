@@ -108,7 +108,7 @@ class Holder:
         if question.accounted(dimension) is Account.FREE:
             return encode_reply(self._compute(question))
         coarse = question.coarser(self.policy.behind)
-        counting = Counting(self._ledger, self.policy, self._limits, self._version)
+        counting = Counting(self._ledger, self.policy, self.limits, self._version)
         return counting.reply(coarse, asker, lambda: self._compute(coarse))
 
     def _everything(self, question: Question, asker: str) -> bytes:
@@ -131,7 +131,8 @@ class Holder:
         return reply
 
     @cached_property
-    def _limits(self) -> Limits:
+    def limits(self) -> Limits:
+        """What rules need to know of the data; for the owner's eyes."""
         return Limits.of(*self._measure.arrays())
 
     @cached_property

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import sqlite3
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import FileError
+from . import _ledger_table as table
+from ._ledger_rows import Row
 
 STATE = "SILOT_STATE"
 """Environment variable that names the folder of heads."""
@@ -115,6 +118,109 @@ class Heads:
                 f"name another with {STATE}.",
                 code="ledger-head",
             ) from None
+
+
+class Place:
+    """Where one ledger lies: that its path still leads to it, and that no row of it is missing.
+
+    Parameters
+    ----------
+    path
+        The ledger's file.
+    folder
+        Where heads are kept; ``None`` for what ``SILOT_STATE`` names.
+    """
+
+    def __init__(self, path: Path, folder: str | Path | None) -> None:
+        self._path = path
+        self._heads = Heads(folder)
+        self._file: tuple[int, int] | None = None
+        self._name = ""
+
+    def check_free(self) -> None:
+        """Raise if a ledger was here that is gone."""
+        known = self._heads.at(self._path) is not None
+        # Another process may have made it just now.
+        if known and not self._path.exists():
+            raise _gone(self._path)
+
+    def settle(self) -> None:
+        """Remember which file the path leads to now."""
+        self._file = self._identity()
+
+    def check(self, connection: sqlite3.Connection) -> int:
+        """Number of the row that was noted last, -1 for none; raise if it is not in the file."""
+        self._check_file()
+        if not self._name:
+            self._name = table.name(connection)
+        there, head = self._heads.at(self._path), self._heads.of(self._name)
+        if there is not None and there != self._name:
+            raise _replaced(self._path)
+        if head is None:
+            if table.last(connection).sequence > 0:
+                raise _unknown(self._path, self._heads.folder)
+            return -1
+        row = table.numbered(connection, head.sequence)
+        if row is None or row.hash != head.hash:
+            raise _older(self._path, head.sequence)
+        return head.sequence if there is not None else -1
+
+    def note(self, last: Row) -> None:
+        """Note the last row, and see that the file is still there."""
+        self._heads.advance(self._name, self._path, Head(last.sequence, last.hash))
+        self._check_file()
+
+    def trust(self, connection: sqlite3.Connection) -> None:
+        """Take the file for what it is, whatever was noted before."""
+        last = table.last(connection)
+        self._heads.trust(table.name(connection), self._path, Head(last.sequence, last.hash))
+
+    def _identity(self) -> tuple[int, int]:
+        try:
+            found = self._path.stat()
+        except FileNotFoundError:
+            raise _gone(self._path) from None
+        return found.st_dev, found.st_ino
+
+    def _check_file(self) -> None:
+        """Raise if the path no longer leads to the file that was opened."""
+        if self._identity() != self._file:
+            raise _replaced(self._path)
+
+
+def _gone(path: Path) -> FileError:
+    return FileError(
+        f"the ledger {path} was here and is gone; a new one would forget what was told and "
+        f"charged. Put it back, with {path.name}-wal if there is one. For records of other people "
+        f"only: `silot ledger forget {path}`.",
+        code="ledger-gone",
+    )
+
+
+def _replaced(path: Path) -> FileError:
+    return FileError(
+        f"{path} is another file than the ledger that was used here. Put that one back. If this is "
+        f"the right one: `silot ledger trust {path}`.",
+        code="ledger-replaced",
+    )
+
+
+def _older(path: Path, sequence: int) -> FileError:
+    return FileError(
+        f"{path} has not the row {sequence} that it is known to have had: it is an older copy, or "
+        f"rows were cut off, or it was used as a copy elsewhere. Put the newest one back, with "
+        f"{path.name}-wal if there is one. What is missing was told and charged.",
+        code="ledger-older",
+    )
+
+
+def _unknown(path: Path, folder: Path) -> FileError:
+    return FileError(
+        f"{path} was used before, and its last row is not noted in {folder}: it comes from another "
+        f"machine, or {STATE} names another folder now. Compare `silot ledger verify {path} --head "
+        f"HASH` with a head noted elsewhere, then `silot ledger trust {path}`.",
+        code="ledger-unknown",
+    )
 
 
 def _read(path: Path, most: int) -> bytes:

@@ -19,7 +19,7 @@ from ..errors import FileError, InputError, RefusedError
 from ..transport._check import real
 from . import _ledger_file as file
 from . import _ledger_table as table
-from ._ledger_head import STATE, Head, Heads
+from ._ledger_head import Heads, Place
 from ._ledger_rows import Row, broken, check_chain, digest_of
 from ._ledger_table import Tally
 from .accounting import ROUNDING, compose
@@ -137,22 +137,19 @@ class Ledger:
         self.path = None if path is None else Path(path)
         self._lock = threading.RLock()
         self._process = os.getpid()
-        self._heads = Heads(state)
-        self._name = ""
+        self._place = None if self.path is None else Place(self.path, state)
         with file.translated(self.path):
-            if self.path is not None and not self.path.exists():
+            if self._place is not None and self.path is not None and not self.path.exists():
                 if not create or readonly:
                     raise FileError(f"there is no ledger {self.path}.", code="file-missing")
-                known = self._heads.at(self.path) is not None
-                # Another process may have made it just now.
-                if known and not self.path.exists():
-                    raise _gone(self.path)
+                self._place.check_free()
                 with file.made(self.path, timeout) as connection:
                     table.add_first(connection)
             self._connection = file.connect(self.path, timeout=timeout, readonly=readonly)
-            if self.path is None:
+            if self._place is None:
                 table.add_first(self._connection)
-            self._place = None if self.path is None else _identity(self.path)
+            else:
+                self._place.settle()
         self._closing = weakref.finalize(self, _close, self._connection, self._process)
         try:
             self.verify()
@@ -236,7 +233,8 @@ class Ledger:
             The file is gone, another one, an older copy, or was never used here.
         """
         with self._using() as connection:
-            self._check_place(connection)
+            if self._place is not None:
+                self._place.check(connection)
 
     def find(self, key: str) -> bytes | None:
         """Return the stored answer to a question, ready to be handed over, if there is one.
@@ -454,8 +452,8 @@ class Ledger:
         with cls(path, create=False, readonly=True, state=state) as ledger:
             head = ledger.verify()
             with ledger._using() as connection:
-                name, last = table.name(connection), table.last(connection)
-            ledger._heads.trust(name, Path(path), Head(last.sequence, last.hash))
+                assert ledger._place is not None
+                ledger._place.trust(connection)
         return head
 
     @staticmethod
@@ -495,7 +493,7 @@ class Ledger:
         with self._using() as connection:
             connection.execute("BEGIN IMMEDIATE")
             try:
-                noted = self._check_place(connection)
+                noted = -1 if self._place is None else self._place.check(connection)
                 yield connection
                 last = table.last(connection)
             except BaseException:
@@ -508,83 +506,13 @@ class Ledger:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
                 raise
-            if self.path is not None and noted != last.sequence:
+            if self._place is not None and noted != last.sequence:
                 # Before an answer leaves. Killed in between, the file is ahead of its head.
-                self._heads.advance(self._name, self.path, Head(last.sequence, last.hash))
-                self._check_file()
-
-    def _check_file(self) -> None:
-        """Raise if the path no longer leads to the file that was opened."""
-        assert self.path is not None
-        try:
-            same = _identity(self.path) == self._place
-        except FileNotFoundError:
-            raise _gone(self.path) from None
-        if not same:
-            raise _replaced(self.path)
-
-    def _check_place(self, connection: sqlite3.Connection) -> int:
-        """Number of the row that was noted last, -1 for none; raise if it is not in the file."""
-        if self.path is None:
-            return -1
-        self._check_file()
-        if not self._name:
-            self._name = table.name(connection)
-        there, head = self._heads.at(self.path), self._heads.of(self._name)
-        if there is not None and there != self._name:
-            raise _replaced(self.path)
-        if head is None:
-            if table.last(connection).sequence > 0:
-                raise _unknown(self.path, self._heads.folder)
-            return -1
-        row = table.numbered(connection, head.sequence)
-        if row is None or row.hash != head.hash:
-            raise _older(self.path, head.sequence)
-        return head.sequence if there is not None else -1
+                self._place.note(last)
 
 
 def _json(value: object) -> str:
     return dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
-
-
-def _identity(path: Path) -> tuple[int, int]:
-    found = path.stat()
-    return found.st_dev, found.st_ino
-
-
-def _gone(path: Path) -> FileError:
-    return FileError(
-        f"the ledger {path} was here and is gone; a new one would forget what was told and "
-        f"charged. Put it back, with {path.name}-wal if there is one. For records of other people "
-        f"only: `silot ledger forget {path}`.",
-        code="ledger-gone",
-    )
-
-
-def _replaced(path: Path) -> FileError:
-    return FileError(
-        f"{path} is another file than the ledger that was used here. Put that one back. If this is "
-        f"the right one: `silot ledger trust {path}`.",
-        code="ledger-replaced",
-    )
-
-
-def _older(path: Path, sequence: int) -> FileError:
-    return FileError(
-        f"{path} has not the row {sequence} that it is known to have had: it is an older copy, or "
-        f"rows were cut off, or it was used as a copy elsewhere. Put the newest one back, with "
-        f"{path.name}-wal if there is one. What is missing was told and charged.",
-        code="ledger-older",
-    )
-
-
-def _unknown(path: Path, folder: Path) -> FileError:
-    return FileError(
-        f"{path} was used before, and its last row is not noted in {folder}: it comes from another "
-        f"machine, or {STATE} names another folder now. Compare `silot ledger verify {path} --head "
-        f"HASH` with a head noted elsewhere, then `silot ledger trust {path}`.",
-        code="ledger-unknown",
-    )
 
 
 def _over(spent: float, asked: float, budget: float) -> BudgetError:
