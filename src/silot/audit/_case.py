@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
-from ..federation.labelled import InterpolateRecords, ScoreRecords
+from ..federation.labelled import InterpolateRecords
 from ..federation.protocol import COORDINATOR
 from ..federation.question import InterpolantCosts, Interpolate
 from ..transport import Frame
 from ._evidence import Array, Evidence, Guess
 from ._frame import records_of_bounded
+from ._likelihood import Candidates
 from ._parameter import by_mean, common_mean, plain
 from ._trilateration import located
 from .view import Seen, View, form_of, read_interpolants
@@ -33,20 +34,20 @@ class Case:
         Leave the interpolation parameter out of what it saw.
     seed
         Of everything random.
-    effort
-        Most time an attack should take, as a multiple of the usual.
+    candidates
+        Records that were in the data and records that were not, where both were given.
     """
 
     view: View
     target: str
     hide_t: bool = False
     seed: int = 0
-    effort: float = 1.0
+    candidates: Candidates | None = None
 
     @property
     def outside(self) -> bool:
         """Whether the messages are the target's own answers."""
-        return self.view.viewpoint == COORDINATOR
+        return self.view.central
 
     @cached_property
     def embedding(self) -> str:
@@ -107,8 +108,6 @@ class Case:
         return [one for one in solved if one.t is not None] or found
 
 
-Attack = Callable[[Case], Guess | str]
-"""Returns what it found, or why it does not apply."""
 
 
 def _difficulty(one: Evidence) -> tuple[bool, float, int]:
@@ -196,13 +195,3 @@ def _shown_by_coordinator(seen: Sequence[Seen]) -> list[Evidence]:
     for one in found:
         distinct.setdefault(one.atoms.tobytes() + one.reference.tobytes(), one)
     return list(distinct.values())
-
-
-def scored_only(seen: Sequence[Seen]) -> bool:
-    """Whether numbers about single records were told, and no points."""
-    return any(isinstance(item.question, ScoreRecords) for item in seen)
-
-
-def stacked(groups: Sequence[Array]) -> Array:
-    """Rows of several classes as one array."""
-    return np.vstack(list(groups)) if groups else np.zeros((0, 0))
