@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import combinations
 from math import comb
 
 import numpy as np
 import numpy.typing as npt
 from scipy.optimize import linprog
+from scipy.special import ndtr, ndtri
 
 from ._evidence import Array
 from ._threads import Cells, Index
@@ -21,6 +23,10 @@ _POINTS = 96
 _STEPS = 14
 _WIDTH = 24
 _TOLERANCE = 1e-8
+_FIT = 1e-8
+_PASSES = 6
+# Precision of a law that is flat, nearly: it only has to end.
+_FLAT = 0.1
 
 
 @dataclass(frozen=True)
@@ -52,9 +58,14 @@ class Region:
         return np.asarray(found.x[:d]) if found.status == 0 else None
 
     def sampled(
-        self, start: Array, rng: np.random.Generator, steps: int = _STEPS
+        self,
+        start: Array,
+        rng: np.random.Generator,
+        mean: Array,
+        precision: float,
+        steps: int = _STEPS,
     ) -> tuple[Array, Region]:
-        """Points spread over it (hit and run), and the half-spaces that any of them met.
+        """Points of a normal law cut to it (hit and run), and the half-spaces any of them met.
 
         Leaving half-spaces out makes the region larger: nothing right is ever cut off.
         """
@@ -69,8 +80,17 @@ class Region:
             ahead = np.where(along > 1e-14, reach, np.inf)
             behind = np.where(along < -1e-14, reach, -np.inf)
             met[ahead.argmin(axis=1)] = met[behind.argmax(axis=1)] = True
-            low, high = np.maximum(behind.max(axis=1), -1e6), np.minimum(ahead.min(axis=1), 1e6)
-            points = points + (low + (high - low) * rng.random(_POINTS))[:, None] * way
+            # Along a line the law is normal again, cut to an interval.
+            length = np.einsum("ij,ij->i", way, way)
+            middle = np.einsum("ij,ij->i", way, mean - points) / length
+            wide = 1.0 / np.sqrt(precision * length)
+            low, high = (
+                ndtr(np.clip((end - middle) / wide, -8.0, 8.0))
+                for end in (behind.max(axis=1), ahead.min(axis=1))
+            )
+            drawn = ndtri(np.clip(low + (high - low) * rng.random(_POINTS), 1e-15, 1.0 - 1e-15))
+            move = np.clip(middle + wide * drawn, behind.max(axis=1), ahead.min(axis=1))
+            points = points + np.where(np.isfinite(move), move, 0.0)[:, None] * way
         return points, Region(self.normals[met], self.limits[met])
 
 
@@ -107,7 +127,7 @@ def places(cells: Cells, references: Sequence[Array], rng: np.random.Generator) 
     for mean, way, limit in zip(means, normals, limits, strict=True):
         whole = Region(np.vstack(way), np.concatenate(limit) + _TOLERANCE * size)
         # The mean itself is inside: no start has to be looked for.
-        _, thin = whole.sampled(mean, rng, steps=60)
+        _, thin = whole.sampled(mean, rng, mean, _FLAT, steps=20)
         found.append(thin)
     return found
 
@@ -166,6 +186,23 @@ class Ring:
 
 
 @dataclass(frozen=True)
+class _Stays:
+    """Every round of every record: the round, its atom there, and which record it is."""
+
+    rounds: Index
+    atoms: Array
+    record: Index
+
+    def and_(self, rounds: Index, atoms: Array, record: int) -> _Stays:
+        """With those of one more record."""
+        return _Stays(
+            np.concatenate([self.rounds, rounds]),
+            np.vstack([self.atoms, atoms]),
+            np.concatenate([self.record, np.full(len(rounds), record, dtype=np.intp)]),
+        )
+
+
+@dataclass(frozen=True)
 class _Chain:
     """A ring begun: what is known of its records, and where its first one can be."""
 
@@ -178,17 +215,22 @@ class _Chain:
     left: frozenset[int]
     right: frozenset[int]
     weight: float
+    stays: _Stays
+    pull: Array
+    pairs: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Rings:
     r"""Search for how records go round a group of cells of two rounds.
 
     The cells of two rounds form rings: a record of a cell before lies in a cell after, whose
     other record lies in the next cell before, and so on. With the first record at z all others
     are :math:`\pm z + p_i`, p known, so every next cell is a convex condition on z, and of any
-    two records an exchange must not pay. Few ways are left after few steps; the search keeps the
-    likeliest by the share of z they leave.
+    two records an exchange must not pay. Half the difference of the two records of a cell has
+    covariance one in the coordinates used here (that of all records less that of the means):
+    by that z has a normal law, cut to where it can be. The search keeps the ways whose mass
+    under it is largest; few are left after some steps.
     """
 
     cells: Cells
@@ -202,10 +244,15 @@ class Rings:
         d = means.shape[1]
         # From the cell that has the least room.
         start = min(before, key=lambda cell: self._spread(cell, means))
-        points, region = self.regions[start].sampled(means[start], self.rng, steps=60)
+        points, region = self.regions[start].sampled(
+            means[start], self.rng, means[start], 1.0, steps=60
+        )
+        none = np.zeros(0, dtype=np.intp)
+        nobody = _Stays(none, np.zeros((0, d)), none)
         chains = [
             _Chain((), np.zeros((0, d)), np.zeros(0), start, region, points,
-                   frozenset(before) - {start}, frozenset(after), 0.0)
+                   frozenset(before) - {start}, frozenset(after), 0.0, nobody,
+                   means[start], 1)
         ]  # fmt: skip
         for step in range(2 * len(before)):
             longer: list[_Chain] = []
@@ -220,15 +267,14 @@ class Rings:
         ]
 
     def _spread(self, cell: int, means: Array) -> float:
-        points, _ = self.regions[cell].sampled(means[cell], self.rng)
+        points, _ = self.regions[cell].sampled(means[cell], self.rng, means[cell], 1.0)
         return float(points.std(axis=0).sum())
 
     def _spread_out(self, chain: _Chain) -> _Chain:
-        points, region = chain.region.sampled(chain.points[0], self.rng)
-        return _Chain(
-            chain.cells, chain.offsets, chain.signs, chain.cell, region, points, chain.left,
-            chain.right, chain.weight,
-        )  # fmt: skip
+        points, region = chain.region.sampled(
+            chain.points[0], self.rng, chain.pull / chain.pairs, float(chain.pairs)
+        )
+        return replace(chain, region=region, points=points)
 
     def _longer(
         self, chain: _Chain, start: int, step: int, last: int, means: Array
@@ -245,6 +291,9 @@ class Rings:
             return []
         base = chain.region.and_(*own)
         kept = chain.points[base.inside(chain.points)]
+        low, high = chain.points.min(axis=0), chain.points.max(axis=0)
+        room = high - low + _TOLERANCE
+        low, high = low - room, high + room
         found: list[_Chain] = []
         for cell in options:
             theirs = self._exchanges(chain, cell, offset, sign)
@@ -255,15 +304,26 @@ class Rings:
             limits = np.concatenate([place.limits - place.normals @ offset, theirs[1]])
             inside = (kept @ normals.T <= limits).all(axis=1)
             region = base.and_(normals, limits)
+            new = step < last - 1
+            # How likely half the difference of the new cell's records is.
+            apart = sign * kept + offset - means[cell]
+            likely = np.exp(-0.5 * np.einsum("ij,ij->i", apart, apart)) if new else np.ones(len(kept))
             if inside.any():
-                at = kept[int(np.argmax(inside))]
+                at = kept[int(np.argmax(np.where(inside, likely, -1.0)))]
+                share = float(likely[inside].sum()) / _POINTS
             else:
-                point = region.point()
+                # One half-space rules most cells out: no programme is needed for those.
+                least = np.where(normals > 0, normals * low, normals * high).sum(axis=1)
+                point = region.point() if (least <= limits).all() else None
                 if point is None:
                     continue
                 at = point
+                far = sign * at + offset - means[cell]
+                share = 0.2 / _POINTS * (float(np.exp(-0.5 * far @ far)) if new else 1.0)
             pair = (chain.cell, cell) if forward else (cell, chain.cell)
-            share = (float(inside.sum()) + 0.2) / _POINTS
+            stays = chain.stays
+            for one in pair:
+                stays = stays.and_(*self._atoms[one], len(chain.cells))
             found.append(
                 _Chain(
                     (*chain.cells, pair),
@@ -274,88 +334,182 @@ class Rings:
                     at[None],
                     chain.left - {cell},
                     chain.right - {cell},
-                    chain.weight + float(np.log(share)),
+                    chain.weight + float(np.log(max(share, 1e-300))),
+                    stays,
+                    chain.pull + sign * (means[cell] - offset) if new else chain.pull,
+                    chain.pairs + new,
                 )
             )
+        return found
+
+    @cached_property
+    def _atoms(self) -> list[tuple[Index, Array]]:
+        """Rounds of every cell, and its atom in each."""
+        where = self.cells.where
+        found: list[tuple[Index, Array]] = []
+        for own in where:
+            rounds = np.flatnonzero(own >= 0)
+            atoms = [self.references[t][own[t]] for t in rounds]
+            shape = (len(rounds), self.references[0].shape[1])
+            found.append((rounds, np.array(atoms).reshape(shape)))
         return found
 
     def _exchanges(
         self, chain: _Chain, cell: int, offset: Array, sign: float
     ) -> tuple[Array, Array] | None:
         """What no exchange with an earlier record asks of z; ``None`` where one pays anyway."""
-        d = len(offset)
-        ways: list[Array] = []
-        rooms: list[Array] = []
-        for side in (0, 1):
-            others = np.array([pair[side] for pair in chain.cells], dtype=np.intp)
-            for t, reference in enumerate(self.references):
-                atom = self.cells.where[cell, t]
-                if atom < 0 or len(others) == 0:
-                    continue
-                there = self.cells.where[others, t]
-                both = np.flatnonzero((there >= 0) & (others != cell))
-                if len(both) == 0:
-                    continue
-                way = reference[atom] - reference[there[both]]
-                room = np.einsum("ij,ij->i", way, offset - chain.offsets[both])
-                same = chain.signs[both] == sign
-                if (room[same] < -_TOLERANCE).any():
-                    return None
-                ways.append(-2.0 * sign * way[~same])
-                rooms.append(room[~same] + _TOLERANCE)
-        if not ways:
-            return np.zeros((0, d)), np.zeros(0)
-        return np.vstack(ways), np.concatenate(rooms)
+        rounds, atoms = self._atoms[cell]
+        own = np.full((len(self.references), atoms.shape[1]), np.nan)
+        own[rounds] = atoms
+        stays = chain.stays
+        way = own[stays.rounds] - stays.atoms
+        # In the same cell there is nothing to exchange.
+        both = np.abs(way).max(axis=1, initial=0.0) > 0
+        way, record = way[both], stays.record[both]
+        room = np.einsum("ij,ij->i", way, offset - chain.offsets[record])
+        same = chain.signs[record] == sign
+        if (room[same] < -_TOLERANCE).any():
+            return None
+        return -2.0 * sign * way[~same], room[~same] + _TOLERANCE
 
 
-def followed(cells: Cells, references: Sequence[Array], seed: int) -> Index | None:
-    """The cell of every record in every round (n, K), ``None`` where nothing was found."""
+def followed(
+    cells: Cells, references: Sequence[Array], covariance: Array, seed: int
+) -> Index | None:
+    """The cell of every record in every round (n, K), ``None`` where nothing was found.
+
+    ``covariance`` is that of the records (d, d).
+    """
     rng = np.random.default_rng([seed, 14])
     rounds = cells.inside.shape[1]
-    if (cells.room != 2).any() or rounds < 2:
+    if (cells.room != 2).any() or rounds < 2 or (cells.where < 0).all(axis=1).any():
         return None
+    cells, references = _whitened(cells, references, covariance)
     rings = Rings(cells, references, places(cells, references, rng), rng)
-    first = np.flatnonzero(cells.inside[:, 0])
-    paths = np.full((2 * len(first), rounds), -1, dtype=np.intp)
-    paths[:, 0] = np.repeat(first, 2)
-    position = np.full((len(paths), cells.sums.shape[1]), np.nan)
-    doubt = np.full(len(paths), np.inf)
+    groups: list[tuple[int, list[Ring]]] = []
     for k in range(1, rounds):
         here, there = cells.inside[:, k - 1], cells.inside[:, k]
-        stay = there[paths[:, k - 1]]
-        paths[stay, k] = paths[stay, k - 1]
         before, after = np.flatnonzero(here & ~there), np.flatnonzero(there & ~here)
         for left, right in balanced(cells.sums[before], cells.sums[after]):
             found = rings.solve(before[left].tolist(), after[right].tolist())
-            if not found:
-                return None
+            groups.append((k, found or [_unknown(before[left], after[right], cells)]))
+    records = int(cells.room[cells.inside[:, 0]].sum())
+    position = np.zeros((records, cells.sums.shape[1]))
+    doubt = np.full(records, np.inf)
+    paths = np.empty((0, rounds), dtype=np.intp)
+    for _ in range(_PASSES):
+        again = _through(cells, groups, position, doubt)
+        if np.array_equal(again, paths):
+            break
+        paths = again
+        _settle(cells, paths, position, doubt)
+    return paths
+
+
+def _whitened(
+    cells: Cells, references: Sequence[Array], covariance: Array
+) -> tuple[Cells, list[Array]]:
+    """Coordinates in which half the difference of a cell's records has covariance one."""
+    first = cells.inside[:, 0]
+    means = cells.sums[first] / cells.room[first][:, None]
+    values, vectors = np.linalg.eigh(covariance - means.T @ means / len(means))
+    values = np.maximum(values, 1e-3 * float(values[-1]))
+    root = vectors * np.sqrt(values)
+    moved = Cells(cells.sums @ (vectors / np.sqrt(values)), cells.inside, cells.room, cells.where)
+    return moved, [reference @ root for reference in references]
+
+
+def _unknown(before: Index, after: Index, cells: Cells) -> Ring:
+    """Any way round, with nothing known of where."""
+    d = cells.sums.shape[1]
+    pairs = np.column_stack([np.repeat(before, 2), np.repeat(after, 2)])
+    far = np.full((2, d), 0.5) * np.array([[1e6], [-1e6]])
+    return Ring(pairs, np.zeros((len(pairs), d)), np.ones(len(pairs)), far)
+
+
+def _through(
+    cells: Cells, groups: Sequence[tuple[int, Sequence[Ring]]], position: Array, doubt: Array
+) -> Index:
+    """Send all records through all rounds; where each is gets surer on the way."""
+    first = np.flatnonzero(cells.inside[:, 0])
+    paths = np.full((len(position), cells.inside.shape[1]), -1, dtype=np.intp)
+    paths[:, 0] = np.repeat(first, 2)
+    for k in range(1, paths.shape[1]):
+        stay = cells.inside[paths[:, k - 1], k]
+        paths[stay, k] = paths[stay, k - 1]
+        for _, found in (group for group in groups if group[0] == k):
             _follow(found, paths, k, position, doubt)
     return paths
 
 
-def _follow(found: Sequence[Ring], paths: Index, k: int, position: Array, doubt: Array) -> None:
-    """Send the records of a group of cells on by the ring that fits best where they are."""
-    best: tuple[float, list[tuple[int, int, Array]], float] | None = None
+def _follow(
+    found: Sequence[Ring], paths: Index, k: int, position: Array, doubt: Array
+) -> None:
+    """Send the records of a group of cells on by the ring that fits best where they are.
+
+    ``doubt`` is the variance of a coordinate of ``position``.
+    """
+    best: tuple[float, Ring, list[tuple[int, int]]] | None = None
     for ring in found:
-        where = ring.records
-        cost, moves = 0.0, list[tuple[int, int, Array]]()
+        where, wide = ring.records, float(ring.points.var(axis=0).mean())
+        cost, moves = 0.0, list[tuple[int, int]]()
         for cell in np.unique(ring.cells[:, 0]):
             ids = np.flatnonzero(paths[:, k - 1] == cell)
             entries = np.flatnonzero(ring.cells[:, 0] == cell)
             far = [
-                float(np.nansum((position[ids] - where[order]) ** 2))
+                float((((position[ids] - where[order]) ** 2).sum(axis=1) / (doubt[ids] + wide + 1e-12)).sum())
                 for order in (entries, entries[::-1])
             ]
             entries = entries if far[0] <= far[1] else entries[::-1]
             cost += min(far)
-            moves += [
-                (int(i), int(ring.cells[e, 1]), where[e]) for i, e in zip(ids, entries, strict=True)
-            ]
-        scored = cost / (1e-12 + float(np.mean(ring.points.var(axis=0)))) * 1e-3 - ring.weight
+            moves += list(zip(ids.tolist(), entries.tolist(), strict=True))
+        scored = 0.5 * cost - ring.weight
         if best is None or scored < best[0]:
-            best = scored, moves, ring.spread
+            best = scored, ring, moves
     assert best is not None
-    for i, cell, at in best[1]:
-        paths[i, k] = cell
-        if best[2] < doubt[i]:
-            position[i], doubt[i] = at, best[2]
+    _, ring, moves = best
+    where, wide = ring.records, float(ring.points.var(axis=0).mean())
+    for i, entry in moves:
+        paths[i, k] = ring.cells[entry, 1]
+        if wide < doubt[i]:
+            position[i], doubt[i] = where[entry], wide
+
+
+def _settle(cells: Cells, paths: Index, position: Array, doubt: Array) -> None:
+    """Exact places of the records that the sums of cells that agree tie down."""
+    matrix = np.zeros((len(cells.room), len(paths)))
+    for cell in paths.T:
+        matrix[cell, np.arange(len(paths))] = 1.0
+    size = float(np.abs(cells.sums).max()) or 1.0
+    good = np.flatnonzero(agreeing(matrix, cells.sums, size))
+    _, values, right = np.linalg.svd(matrix[good], full_matrices=True)
+    rank = int((values > 1e-9 * values[0]).sum())
+    tied = np.abs(right[rank:]).max(axis=0, initial=0.0) <= 1e-8
+    rows = np.asarray(np.linalg.lstsq(matrix[good], cells.sums[good], rcond=1e-10)[0])
+    position[tied], doubt[tied] = rows[tied], 1e-12
+
+
+def agreeing(matrix: Array, sums: Array, size: float) -> npt.NDArray[np.bool_]:
+    """Cells left when as few as possible are taken out for the others to agree."""
+    kept = np.ones(len(matrix), dtype=bool)
+    for _ in range(20):
+        inside = np.flatnonzero(kept)
+        if len(inside) == 0:
+            break
+        left, values, _ = np.linalg.svd(matrix[inside], full_matrices=True)
+        rank = int((values > 1e-9 * values[0]).sum())
+        relations = left[:, rank:]
+        broken = relations.T @ sums[inside]
+        if relations.shape[1] == 0 or np.abs(broken).max() <= _FIT * size:
+            break
+        # Sparse errors that would explain the broken relations, by reweighting.
+        weight = np.ones(len(inside))
+        error = np.zeros_like(sums[inside])
+        for _ in range(30):
+            normal = (relations.T * weight) @ relations
+            normal[np.diag_indices(len(normal))] += 1e-12 * np.trace(normal)
+            error = weight[:, None] * (relations @ np.linalg.solve(normal, broken))
+            weight = np.linalg.norm(error, axis=1) + 1e-9 * size
+        apart = np.linalg.norm(error, axis=1)
+        kept[inside[apart > min(1e-6 * size, 0.5 * float(apart.max()))]] = False
+    return kept

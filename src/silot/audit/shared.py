@@ -16,6 +16,7 @@ from ._cover import distinct_rows
 from ._evidence import Array, Guess
 from ._joint import Round, misfit
 from ._moments import completed_by_moments
+from ._rings import agreeing, followed
 from ._threads import Cells, Index, Threads, overlaps
 from .attacks import means_of
 
@@ -24,6 +25,8 @@ _SURE = 0.9
 _PASSES = 6
 _LIGHT = 1e-3
 _SECONDS = 10.0
+# Share of the records from which on the overlap of cells is believed to have said what it can.
+_ENOUGH = 0.5
 
 
 def shared_cells(case: Case) -> Guess | str:
@@ -51,7 +54,9 @@ def shared_cells(case: Case) -> Guess | str:
     if cells.inside.shape[1] < 2:
         return "no record changed its cell"
     references = [(one.reference - mean) * scale for one in case.cells]
-    rows, sure = _found(cells, covariance / np.outer(scale, scale), records, references)
+    rows, sure = _found(
+        cells, covariance / np.outer(scale, scale), records, records // atoms, references
+    )
     if not sure:
         return "no record is proven by cells that fit together"
     rows = rows * scale + mean
@@ -86,7 +91,7 @@ def cells_of(rounds: Sequence[Array], units: int) -> Cells:
 
 
 def _found(
-    cells: Cells, covariance: Array, records: int, references: Sequence[Array]
+    cells: Cells, covariance: Array, records: int, units: int, references: Sequence[Array]
 ) -> tuple[Array, int]:
     """As many rows as records, the proven ones first, and how many these are."""
     d = cells.sums.shape[1]
@@ -94,12 +99,33 @@ def _found(
     second[:d, :d], second[d, d] = records * covariance, records
     none = np.empty((0, len(references)), dtype=np.intp)
     known = Known(references, second, np.empty((0, d)), none)
+    by_overlap = _taken_out(cells, known)
+    if len(by_overlap[0].rows) < _ENOUGH * records and units == 2:
+        # Few features say little of overlaps, and much of where a record can lie.
+        paths = followed(cells, references, covariance, 0)
+        if paths is not None:
+            by_place = _taken_out(cells, known, paths)
+            if len(by_place[0].rows) > len(by_overlap[0].rows):
+                by_overlap = by_place
+    known, left = by_overlap
+    found = known.rows
+    rest = left.inside[:, 0]
+    means = left.sums[rest] / np.maximum(left.room[rest], 1)[:, None]
+    return np.vstack([found, np.repeat(means, left.room[rest], axis=0)]), len(found)
+
+
+def _taken_out(cells: Cells, known: Known, paths: Index | None = None) -> tuple[Known, Cells]:
+    """Take out proven records, by given paths first, until no more are; what is left of cells."""
     left = cells
     for _ in range(_PASSES):
-        overlap, rank = overlaps(left, known.second)
-        threads = Threads(left, overlap, rank)
-        paths, counts = chosen_paths(left, threads.paths, threads.mass)
-        exact = rank >= left.room[left.inside[:, 0]].sum()
+        if paths is None:
+            overlap, rank = overlaps(left, known.second)
+            threads = Threads(left, overlap, rank)
+            paths, counts = chosen_paths(left, threads.paths, threads.mass)
+            exact = rank >= left.room[left.inside[:, 0]].sum()
+        else:
+            paths, counts = np.unique(paths, axis=0, return_counts=True)
+            exact = False
         paths, rows, sure = proven_rows(left, paths, counts, known, exact=bool(exact))
         if not sure.any():
             break
@@ -107,7 +133,7 @@ def _found(
         atoms = left.where[paths].max(axis=1)
         lifted = np.column_stack([rows, np.ones(len(rows))])
         known = Known(
-            references,
+            known.references,
             known.second - lifted.T @ lifted,
             np.vstack([known.rows, rows]),
             np.vstack([known.atoms, atoms]),
@@ -115,10 +141,8 @@ def _found(
         left = _without(left, paths, rows)
         if not left.room.any():
             break
-    found = known.rows
-    rest = left.inside[:, 0]
-    means = left.sums[rest] / np.maximum(left.room[rest], 1)[:, None]
-    return np.vstack([found, np.repeat(means, left.room[rest], axis=0)]), len(found)
+        paths = None
+    return known, left
 
 
 def chosen_paths(cells: Cells, paths: Index, mass: Array) -> tuple[Index, Index]:
@@ -192,7 +216,7 @@ def proven_rows(
     matrix = incidence(cells, paths) * counts
     size = float(np.abs(cells.sums).max()) or 1.0
     good = np.flatnonzero((matrix.sum(axis=1) == cells.room) & (cells.room > 0))
-    good = good[_fitting(matrix[good], cells.sums[good], size)]
+    good = good[agreeing(matrix[good], cells.sums[good], size)]
     relations = np.empty((0, 0))
     while len(good):
         left, values, _ = np.linalg.svd(matrix[good], full_matrices=True)
@@ -301,32 +325,6 @@ def _exchanges(cells: Cells, paths: Index, place: Array) -> list[tuple[int, int,
                     if differ[k:j].any() and (differ[:k].any() or differ[j:].any()):
                         found.append((int(a), int(b), k, j))
     return found
-
-
-def _fitting(matrix: Array, sums: Array, size: float) -> npt.NDArray[np.bool_]:
-    """Cells left when as few as possible are taken out for the others to agree."""
-    kept = np.ones(len(matrix), dtype=bool)
-    for _ in range(20):
-        inside = np.flatnonzero(kept)
-        if len(inside) == 0:
-            break
-        left, values, _ = np.linalg.svd(matrix[inside], full_matrices=True)
-        rank = int((values > 1e-9 * values[0]).sum())
-        relations = left[:, rank:]
-        broken = relations.T @ sums[inside]
-        if relations.shape[1] == 0 or np.abs(broken).max() <= _FIT * size:
-            break
-        # Sparse errors that would explain the broken relations, by reweighting.
-        weight = np.ones(len(inside))
-        error = np.zeros_like(sums[inside])
-        for _ in range(30):
-            normal = (relations.T * weight) @ relations
-            normal[np.diag_indices(len(normal))] += 1e-12 * np.trace(normal)
-            error = weight[:, None] * (relations @ np.linalg.solve(normal, broken))
-            weight = np.linalg.norm(error, axis=1) + 1e-9 * size
-        apart = np.linalg.norm(error, axis=1)
-        kept[inside[apart > min(1e-6 * size, 0.5 * float(apart.max()))]] = False
-    return kept
 
 
 def _without(cells: Cells, paths: Index, rows: Array) -> Cells:
