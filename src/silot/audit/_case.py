@@ -6,13 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-import numpy as np
-
 from ..federation.labelled import InterpolateRecords
 from ..federation.protocol import COORDINATOR
 from ..federation.question import InterpolantCosts, Interpolate
 from ..transport import Frame
-from ._evidence import Array, Evidence, Guess
+from ._evidence import Array, Evidence
 from ._frame import records_of_bounded
 from ._likelihood import Candidates
 from ._parameter import by_mean, common_mean, plain
@@ -106,8 +104,6 @@ class Case:
             solved.append(one if guess is None else replace(one, t=plain(guess.t)))
         # A round whose parameter stays unknown says nothing.
         return [one for one in solved if one.t is not None] or found
-
-
 
 
 def _difficulty(one: Evidence) -> tuple[bool, float, int]:

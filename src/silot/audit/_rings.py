@@ -25,6 +25,7 @@ _WIDTH = 24
 _TOLERANCE = 1e-8
 _FIT = 1e-8
 _PASSES = 6
+_MENDS = 6
 # Precision of a law that is flat, nearly: it only has to end.
 _FLAT = 0.1
 
@@ -307,7 +308,9 @@ class Rings:
             new = step < last - 1
             # How likely half the difference of the new cell's records is.
             apart = sign * kept + offset - means[cell]
-            likely = np.exp(-0.5 * np.einsum("ij,ij->i", apart, apart)) if new else np.ones(len(kept))
+            likely = (
+                np.exp(-0.5 * np.einsum("ij,ij->i", apart, apart)) if new else np.ones(len(kept))
+            )
             if inside.any():
                 at = kept[int(np.argmax(np.where(inside, likely, -1.0)))]
                 share = float(likely[inside].sum()) / _POINTS
@@ -403,7 +406,39 @@ def followed(
             break
         paths = again
         _settle(cells, paths, position, doubt)
+    return _mended(cells, paths)
+
+
+def _mended(cells: Cells, paths: Index) -> Index:
+    """Let two records of a cell exchange the rest of their ways where more sums agree for it."""
+    size = float(np.abs(cells.sums).max()) or 1.0
+    matrix = _incidence(cells, paths)
+    good = agreeing(matrix, cells.sums, size)
+    for _ in range(_MENDS):
+        wrong = np.flatnonzero(~good)
+        best = int(good.sum()), paths, good
+        near = np.isin(paths, wrong).any(axis=1)
+        for k in range(1, paths.shape[1]):
+            for cell in np.unique(paths[near, k - 1]):
+                pair = np.flatnonzero(paths[:, k - 1] == cell)
+                if len(pair) != 2 or paths[pair[0], k] == paths[pair[1], k]:
+                    continue
+                other = paths.copy()
+                other[pair, k:] = paths[pair[::-1], k:]
+                fits = agreeing(_incidence(cells, other), cells.sums, size)
+                if int(fits.sum()) > best[0]:
+                    best = int(fits.sum()), other, fits
+        if best[0] == int(good.sum()):
+            break
+        _, paths, good = best
     return paths
+
+
+def _incidence(cells: Cells, paths: Index) -> Array:
+    matrix = np.zeros((len(cells.room), len(paths)))
+    for cell in paths.T:
+        matrix[cell, np.arange(len(paths))] = 1.0
+    return matrix
 
 
 def _whitened(
@@ -442,9 +477,7 @@ def _through(
     return paths
 
 
-def _follow(
-    found: Sequence[Ring], paths: Index, k: int, position: Array, doubt: Array
-) -> None:
+def _follow(found: Sequence[Ring], paths: Index, k: int, position: Array, doubt: Array) -> None:
     """Send the records of a group of cells on by the ring that fits best where they are.
 
     ``doubt`` is the variance of a coordinate of ``position``.
@@ -457,7 +490,12 @@ def _follow(
             ids = np.flatnonzero(paths[:, k - 1] == cell)
             entries = np.flatnonzero(ring.cells[:, 0] == cell)
             far = [
-                float((((position[ids] - where[order]) ** 2).sum(axis=1) / (doubt[ids] + wide + 1e-12)).sum())
+                float(
+                    (
+                        ((position[ids] - where[order]) ** 2).sum(axis=1)
+                        / (doubt[ids] + wide + 1e-12)
+                    ).sum()
+                )
                 for order in (entries, entries[::-1])
             ]
             entries = entries if far[0] <= far[1] else entries[::-1]
@@ -477,16 +515,24 @@ def _follow(
 
 def _settle(cells: Cells, paths: Index, position: Array, doubt: Array) -> None:
     """Exact places of the records that the sums of cells that agree tie down."""
-    matrix = np.zeros((len(cells.room), len(paths)))
-    for cell in paths.T:
-        matrix[cell, np.arange(len(paths))] = 1.0
+    rows, tied = _tied(cells, paths)
+    position[tied], doubt[tied] = rows[tied], 1e-12
+
+
+def tied_rows(cells: Cells, paths: Index) -> Array:
+    """Records that follow from sums that agree, by their ways through the rounds (k, d)."""
+    rows, tied = _tied(cells, paths)
+    return rows[tied]
+
+
+def _tied(cells: Cells, paths: Index) -> tuple[Array, npt.NDArray[np.bool_]]:
+    matrix = _incidence(cells, paths)
     size = float(np.abs(cells.sums).max()) or 1.0
     good = np.flatnonzero(agreeing(matrix, cells.sums, size))
     _, values, right = np.linalg.svd(matrix[good], full_matrices=True)
     rank = int((values > 1e-9 * values[0]).sum())
     tied = np.abs(right[rank:]).max(axis=0, initial=0.0) <= 1e-8
-    rows = np.asarray(np.linalg.lstsq(matrix[good], cells.sums[good], rcond=1e-10)[0])
-    position[tied], doubt[tied] = rows[tied], 1e-12
+    return np.asarray(np.linalg.lstsq(matrix[good], cells.sums[good], rcond=1e-10)[0]), tied
 
 
 def agreeing(matrix: Array, sums: Array, size: float) -> npt.NDArray[np.bool_]:

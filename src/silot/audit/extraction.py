@@ -47,7 +47,9 @@ def model_extraction(case: Case) -> Copy | str:
         inputs = np.asarray(hashed.todense())
     order = np.random.default_rng([case.seed, 22]).permutation(len(inputs))
     learnt, tested = np.array_split(order, 2)
-    copy = ExtraTreesRegressor(_TREES, random_state=case.seed).fit(inputs[learnt], seen.told[learnt])
+    copy = ExtraTreesRegressor(_TREES, random_state=case.seed).fit(
+        inputs[learnt], seen.told[learnt]
+    )
     truth = seen.told[tested].argmax(axis=1)
     same = float(np.mean(copy.predict(inputs[tested]).argmax(axis=1) == truth))
     commonest = np.bincount(seen.told[learnt].argmax(axis=1)).argmax()
@@ -83,7 +85,9 @@ def parameter_inversion(case: Case) -> Guess | str:
             after, before = answer.array("parameters", ndim=2), question.parameters
             low, wide = question.centre, question.scale
         for one, other in zip(after, before, strict=True):
-            weights, bias = (a - b for a, b in zip(spec.split(one)[0], spec.split(other)[0], strict=True))
+            weights, bias = (
+                a - b for a, b in zip(spec.split(one)[0], spec.split(other)[0], strict=True)
+            )
             moved = np.abs(bias) > _STILL * max(float(np.abs(bias).max()), 1e-300)
             if moved.any():
                 rows.append((weights[:, moved] / bias[moved]).T * wide + low)
@@ -125,8 +129,10 @@ def class_means(case: Case) -> Guess | str:
             alone = counts is not None and len(counts) == law.classes and counts[code] == 1
             sure.append(bool(alone))
     if not rows:
-        return "means were seen on fewer dimensions than records have" if cut else (
-            "no means of classes were seen"
+        return (
+            "means were seen on fewer dimensions than records have"
+            if cut
+            else ("no means of classes were seen")
         )
     proven = np.array(sure)
     return Guess(

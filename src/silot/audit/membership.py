@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -46,9 +47,7 @@ def _prediction_scores(case: Case, seen: Queried, given: Candidates) -> Scores |
     labels = codes_of_candidates(given.labels, seen.labels, seen.told.shape[1])
     codes = None if labels is None else np.split(labels, [len(given.inside)])
     parts: list[Array] = []
-    for k, (places, points) in enumerate(
-        ((inside, given.inside), (outside, given.outside))
-    ):
+    for k, (places, points) in enumerate(((inside, given.inside), (outside, given.outside))):
         there = places >= 0
         own = None if codes is None else codes[k][there]
         parts.append(_columns(seen, places[there], own, points[there]))
@@ -104,10 +103,13 @@ def _shadows(
         makes: tuple[Any, ...] = (
             RandomForestClassifier(100, random_state=number),
             LogisticRegression(max_iter=500),
-            MLPClassifier((64,), max_iter=500, alpha=0.0, random_state=number),
+            MLPClassifier((64,), max_iter=300, alpha=0.0, random_state=number),
         )
         rows = rng.permutation(len(public))[:size]
-        model = makes[kind].fit((public[rows] - centre) / scale, codes[rows])
+        with warnings.catch_warnings():
+            # A shadow model need not have settled.
+            warnings.simplefilter("ignore")
+            model = makes[kind].fit((public[rows] - centre) / scale, codes[rows])
 
         def said(points: Array) -> Array:
             full = np.zeros((len(points), told.shape[1]))
@@ -268,4 +270,3 @@ def _split(columns: Array, given: Candidates, note: str) -> Scores:
 def _log_odds(share: Array) -> Array:
     share = np.clip(share, _LEAST, 1.0 - _LEAST)
     return np.log(share) - np.log(1.0 - share)
-

@@ -30,8 +30,10 @@ from . import (
 )
 from ._case import Case
 from ._evidence import Guess
+from ._joint import Round, shares_determined
 from ._likelihood import Candidates, Scores, measured
 from ._metrics import score
+from .attacks import means_of
 from .extraction import Copy
 from .traffic import Facts, traffic
 from .view import View, record_width
@@ -66,6 +68,10 @@ ATTACKS: dict[str, Function] = {
     "traffic": traffic,
 }
 """The attacks by name."""
+
+_OF_MEANS = ("joint-rounds", "shared-cells")
+# The rank of all plans takes the cube of it.
+_MOST_RECORDS = 1000
 
 
 @dataclass(frozen=True)
@@ -266,7 +272,22 @@ def _attacked(case: Case, name: str, attack: Function, known: _Known) -> Attack:
         ordered=outcome.ordered,
         recovered=rows,
     )
-    return found if truth is None else _measured(found, rows, truth, outcome.ordered, known)
+    if truth is None:
+        return found
+    found = _measured(found, rows, truth, outcome.ordered, known)
+    return _with_shares(found, case, truth) if name in _OF_MEANS else found
+
+
+def _with_shares(found: Attack, case: Case, truth: Array) -> Attack:
+    """How much an attack on means over cells could find at all."""
+    usable = case.outside and all(one.group == 0 and one.p == 2 for one in case.cells)
+    if not usable or len(truth) > _MOST_RECORDS or not case.view.uniform(case.target):
+        return found
+    if any(one.t is None or one.atoms.shape[1] != truth.shape[1] for one in case.cells):
+        return found
+    seen = [Round(means_of(one), one.reference, one.reference_weights) for one in case.cells]
+    tied, loose = shares_determined(truth, seen, moments=case.moments is not None)
+    return replace(found, determined=tied, undetermined=loose)
 
 
 def _without_rows(found: Attack, outcome: Scores | Copy | Facts, seed: int) -> Attack:

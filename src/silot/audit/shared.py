@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +16,7 @@ from ._cover import distinct_rows
 from ._evidence import Array, Guess
 from ._joint import Round, misfit
 from ._moments import completed_by_moments
-from ._rings import agreeing, followed
+from ._rings import agreeing, followed, tied_rows
 from ._threads import Cells, Index, Threads, overlaps
 from .attacks import means_of
 
@@ -30,7 +30,10 @@ _ENOUGH = 0.5
 
 
 def shared_cells(case: Case) -> Guess | str:
-    """Which cells share records shows in their overlap; sums then give the records."""
+    """Which cells share records shows in their overlap, or in where a record can lie.
+
+    Sums of cells then give the records.
+    """
     if not case.cells:
         return "no means over cells were seen"
     records, moments = case.records, case.moments
@@ -57,8 +60,6 @@ def shared_cells(case: Case) -> Guess | str:
     rows, sure = _found(
         cells, covariance / np.outer(scale, scale), records, records // atoms, references
     )
-    if not sure:
-        return "no record is proven by cells that fit together"
     rows = rows * scale + mean
     proven = np.arange(records) < sure
     whole = sure == records
@@ -68,7 +69,7 @@ def shared_cells(case: Case) -> Guess | str:
             rounds = [Round(means_of(k), k.reference, k.weights) for k in case.cells]
             whole = misfit(last, np.full(records, 1.0 / records), rounds) <= 1e-7
             rows, proven = last, proven | whole
-    note = "" if whole else f"{sure} rows proven, the others means of few records"
+    note = "" if whole else f"{sure} rows proven, the others likely, or means of few records"
     return Guess(first.decoded(rows), certified=whole, note=note, sure=proven)
 
 
@@ -99,19 +100,27 @@ def _found(
     second[:d, :d], second[d, d] = records * covariance, records
     none = np.empty((0, len(references)), dtype=np.intp)
     known = Known(references, second, np.empty((0, d)), none)
-    by_overlap = _taken_out(cells, known)
-    if len(by_overlap[0].rows) < _ENOUGH * records and units == 2:
+    taken = _taken_out(cells, known)
+    likely = np.empty((0, d))
+    if len(taken[0].rows) < _ENOUGH * records and units == 2:
         # Few features say little of overlaps, and much of where a record can lie.
         paths = followed(cells, references, covariance, 0)
         if paths is not None:
             by_place = _taken_out(cells, known, paths)
-            if len(by_place[0].rows) > len(by_overlap[0].rows):
-                by_overlap = by_place
-    known, left = by_overlap
-    found = known.rows
+            if len(by_place[0].rows) > len(taken[0].rows):
+                taken = by_place
+            likely = tied_rows(cells, paths)
+    known, left = taken
     rest = left.inside[:, 0]
-    means = left.sums[rest] / np.maximum(left.room[rest], 1)[:, None]
-    return np.vstack([found, np.repeat(means, left.room[rest], axis=0)]), len(found)
+    means = np.repeat(
+        left.sums[rest] / np.maximum(left.room[rest], 1)[:, None], left.room[rest], axis=0
+    )
+    for row in likely:
+        # What is not proven, but follows from the likeliest ways, stands for a mean near by.
+        if len(means) and np.abs(known.rows - row).max(axis=1).min(initial=np.inf) > 1e-7:
+            means = np.delete(means, np.abs(means - row).max(axis=1).argmin(), axis=0)
+            known = replace(known, rows=np.vstack([known.rows, row]))
+    return np.vstack([known.rows, means]), len(taken[0].rows)
 
 
 def _taken_out(cells: Cells, known: Known, paths: Index | None = None) -> tuple[Known, Cells]:

@@ -35,9 +35,7 @@ def traffic(case: Case) -> Facts | str:
         replies = list(answered.values())
         facts.append(f"{len(replies)} answers of {_range([one.size for one in replies])} bytes")
     facts += _shapes(own)
-    waits = [
-        answered[one.round].seconds - one.seconds for one in asked if one.round in answered
-    ]
+    waits = [answered[one.round].seconds - one.seconds for one in asked if one.round in answered]
     if waits:
         facts.append(
             f"answers took {min(waits):.2g} to {max(waits):.2g} s, which grows with the number of "
@@ -77,7 +75,11 @@ def _shapes(own: Sequence[Size]) -> list[str]:
             found.append(f"references have {atoms} atoms")
     if Records.kind in kinds:
         reply = next(
-            (received[one.round] for one in own if one.kind == Records.kind and one.round in received),
+            (
+                received[one.round]
+                for one in own
+                if one.kind == Records.kind and one.round in received
+            ),
             None,
         )
         if reply is not None:
@@ -106,12 +108,9 @@ def _moments_size(d: int) -> int:
 
 
 def _interpolate_size(count: int, d: int) -> int:
-    question = Interpolate(
-        reference=np.zeros((count, d)), reference_weights=np.zeros(count), t=0.5
-    )
+    question = Interpolate(reference=np.zeros((count, d)), reference_weights=np.zeros(count), t=0.5)
     return len(encode_question(question))
 
 
 def _records_size(count: int) -> int:
     return len(encode_reply(Answer({"points": np.zeros((count, 1)), "weights": np.zeros(count)})))
-

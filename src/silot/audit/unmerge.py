@@ -44,7 +44,8 @@ def undone_merges(case: Case) -> Guess | str:
             after = [
                 one.question
                 for one in seen
-                if one.round == item.round + 1 and isinstance(one.question, DistanceTo | Interpolate)
+                if one.round == item.round + 1
+                and isinstance(one.question, DistanceTo | Interpolate)
             ]
             if after:
                 merged, weights = after[0].reference, after[0].reference_weights
@@ -83,9 +84,7 @@ def merge_parameter(ts: Sequence[float], k: int) -> float:
     return float(np.clip(np.sin(0.5 * np.pi * place) ** 2, *_T_RANGE))
 
 
-def _other_side(
-    item: Seen, merged: Array, weights: Array, t: float, s: float
-) -> list[Evidence]:
+def _other_side(item: Seen, merged: Array, weights: Array, t: float, s: float) -> list[Evidence]:
     """The other side's interpolant of one round, whichever side was named first."""
     question, answer = item.question, item.answer
     assert isinstance(question, Interpolate) and answer is not None

@@ -99,9 +99,7 @@ class View:
                 code="audit-viewpoint",
             )
         if parties == (EAVESDROPPER,):
-            return cls(
-                viewpoint, transcript.protocol, {}, (), holders, sizes=_sizes(transcript)
-            )
+            return cls(viewpoint, transcript.protocol, {}, (), holders, sizes=_sizes(transcript))
         if COORDINATOR in parties:
             entries = transcript.entries
         else:

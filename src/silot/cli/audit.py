@@ -14,6 +14,7 @@ from ..federation.transcript import Transcript
 from ..loading import load_measure
 from ..measure import Measure
 from ..results import Attack, Audit
+from ..results.audit import SILENCE
 from .console import OUT, progress_bar, show_rows
 from .options import (
     ColumnsOption,
@@ -33,14 +34,24 @@ def register(app: typer.Typer) -> None:
 def audit_command(
     transcript: Annotated[Path, typer.Argument(help="Messages of a run, saved by --transcript.")],
     viewpoint: Annotated[
-        str, typer.Option("--as", help="Who looks: coordinator, or a holder of the run.")
+        str,
+        typer.Option(
+            "--as",
+            help="Who looks: coordinator, a holder, several with commas between who put together "
+            "what they saw, or eavesdropper (sizes and times only).",
+        ),
     ] = "coordinator",
     truth: Annotated[
         list[str] | None,
         typer.Option(help="True records: FILE, named as the holder, or HOLDER=FILE. Repeatable."),
     ] = None,
     outsiders: Annotated[
-        Path | None, typer.Option(help="Records that were not in the data, for membership.")
+        Path | None,
+        typer.Option(help="Records that were not in the data (labelled, for predictions)."),
+    ] = None,
+    public: Annotated[
+        Path | None,
+        typer.Option(help="Labelled records of neither kind, to train shadow models on."),
     ] = None,
     vocabulary: Annotated[
         Path | None, typer.Option(help="Word vectors: .npz with words and vectors.")
@@ -74,6 +85,8 @@ def audit_command(
     options: dict[str, Any] = {}
     if outsiders is not None:
         options["outsiders"] = load(outsiders)
+    if public is not None:
+        options["public"] = load(public)
     if vocabulary is not None:
         options["vocabulary"] = load_vocabulary(vocabulary)
     with progress_bar("audit") as bar:
@@ -145,22 +158,31 @@ def _show(result: Audit) -> None:
     table = Table(box=None, pad_edge=False)
     for title in ("target", "attack"):
         table.add_column(title, no_wrap=True)
-    for title in ("exact", "re-id", "chance", "error"):
+    for title in ("exact", "re-id", "chance", "error", "AUC"):
         table.add_column(title, justify="right")
     for attack in result.attacks:
         if attack.applicable:
             table.add_row(attack.target, attack.name, *_rates(attack))
     if table.row_count:
         OUT.print(table, highlight=False, markup=False)
-    skipped = sorted({one.name for one in result.attacks if not one.applicable})
-    rows = {"seen by": result.viewpoint, "method": result.protocol, "verdict": result.verdict}
-    if skipped:
-        rows["not applied"] = ", ".join(skipped)
-    show_rows(rows)
+    show_rows(
+        {
+            "seen by": result.viewpoint,
+            "method": result.protocol,
+            "found": result.findings,
+            "tried": ", ".join(result.tried) or "nothing",
+            "not tried": "; ".join(result.not_tried),
+            "beware": SILENCE,
+        }
+    )
 
 
 def _rates(attack: Attack) -> tuple[str, ...]:
     rates = (attack.exact_rate, attack.reidentification_rate, attack.chance)
     shown = ["–" if rate is None else f"{100 * rate:.1f} %" for rate in rates]
-    error = attack.relative_rmse
-    return (*shown, "–" if error is None else f"{error:.2g}")
+    error, area = attack.relative_rmse, attack.membership_auc
+    return (
+        *shown,
+        "–" if error is None else f"{error:.2g}",
+        "–" if area is None else f"{area:.2f}",
+    )

@@ -261,11 +261,16 @@ class Audit:
     @property
     def verdict(self) -> str:
         """All verdicts as one text, what was tried and what was not, and what silence is worth."""
-        found = [f"{target}: {text}" for target, text in self.verdicts.items()]
+        tried = f"tried: {', '.join(self.tried) or 'nothing'}"
+        not_tried = f"not tried: {'; '.join(self.not_tried)}"
+        return ". ".join([self.findings, tried, not_tried, SILENCE])
+
+    @property
+    def findings(self) -> str:
+        """What was found of every party, as one text: never to be shown without ``SILENCE``."""
         if not self.targets:
-            found = ["nobody's records were attacked: the run holds no message of another party"]
-        parts = [*found, f"tried: {', '.join(self.tried) or 'nothing'}"]
-        return ". ".join([*parts, f"not tried: {'; '.join(self.not_tried)}", SILENCE])
+            return "nobody's records were attacked: the run holds no message of another party"
+        return "; ".join(f"{target}: {text}" for target, text in self.verdicts.items())
 
     @property
     def tried(self) -> tuple[str, ...]:
@@ -324,11 +329,12 @@ class Audit:
                 return f"{best.rows} rows guessed, {proven} of them proven by the messages{by}"
             return f"{_UNDECIDED} for certain; {best.rows} rows guessed{by}"
         if best.exact_rate > 0:
-            return f"{_percent(best.exact_rate)} of the records recovered exactly{by}"
+            of = "" if best.exact_rate == 1.0 else _determined(best)
+            return f"{_percent(best.exact_rate)} of the records recovered exactly{by}{of}"
         near, chance = best.reidentification_rate or 0.0, best.chance or 0.0
         return (
             f"{_UNDECIDED}; the best guess is nearest to its own record for {_percent(near)} of "
-            f"them, chance gives {_percent(chance)}{by}"
+            f"them, chance gives {_percent(chance)}{by}{_determined(best)}"
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -371,6 +377,16 @@ def _strength(attack: Attack) -> tuple[float, float, float, float]:
         attack.reidentification_rate or 0.0,
         -(attack.relative_rmse if attack.relative_rmse is not None else np.inf),
     )
+
+
+def _determined(attack: Attack) -> str:
+    """What the messages determine, where they are means of several records."""
+    if attack.determined is None:
+        return ""
+    text = f"; whoever finds the plans is told {_percent(attack.determined)} of the records"
+    if attack.undetermined:
+        text += f", and {_percent(attack.undetermined)} are not determined by the messages"
+    return text
 
 
 def _percent(share: float) -> str:
