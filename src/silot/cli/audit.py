@@ -169,7 +169,7 @@ def _show(result: Audit) -> None:
         {
             "seen by": result.viewpoint,
             "method": result.protocol,
-            "found": result.findings,
+            "verdict": result.findings,
             "tried": ", ".join(result.tried) or "nothing",
             "not tried": "; ".join(result.not_tried),
             "beware": SILENCE,

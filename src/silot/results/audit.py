@@ -269,7 +269,7 @@ class Audit:
     def findings(self) -> str:
         """What was found of every party, as one text: never to be shown without ``SILENCE``."""
         if not self.targets:
-            return "nobody's records were attacked: the run holds no message of another party"
+            return "nobody's records were attacked: there is no message of another party"
         return "; ".join(f"{target}: {text}" for target, text in self.verdicts.items())
 
     @property
