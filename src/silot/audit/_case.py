@@ -74,7 +74,9 @@ class Case:
                 for one in read_interpolants(item, mean)
             ]
         elif self.target == COORDINATOR:
-            found = _shown_by_coordinator(self.view.seen)
+            # Public options say whether the coordinator's own parameter is the one it asks for.
+            shared = self.view.parameters.get("hidden") is False
+            found = _shown_by_coordinator(self.view.seen, shared=shared)
         else:
             found = []
         return [_hidden(one) for one in found] if self.hide_t else found
@@ -146,7 +148,7 @@ def located_interpolants(seen: Sequence[Seen]) -> list[Evidence]:
     return found
 
 
-def _shown_by_coordinator(seen: Sequence[Seen]) -> list[Evidence]:
+def _shown_by_coordinator(seen: Sequence[Seen], *, shared: bool) -> list[Evidence]:
     """Interpolants of the coordinator's own records that its questions bring along."""
     found: list[Evidence] = []
     for item in seen:
@@ -180,7 +182,7 @@ def _shown_by_coordinator(seen: Sequence[Seen]) -> list[Evidence]:
                     weights / weights.sum(),
                     question.reference[used],
                     reference_weights / reference_weights.sum(),
-                    None,
+                    question.t if shared else None,
                     form_of(question),
                     p=question.p,
                     round=item.round,

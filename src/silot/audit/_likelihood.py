@@ -11,8 +11,8 @@ import numpy.typing as npt
 from ._evidence import Array
 
 _FOLDS = 5
-# Fewer of a kind than this cannot be split for a fit.
-_FEWEST = 20
+# Fewer of a kind than this for every column say less than the first column alone.
+_FEWEST = 10
 _FALSE_POSITIVES = 0.01
 
 
@@ -73,10 +73,11 @@ def measured(scores: Scores, seed: int = 0) -> Membership:
     """Area, its interval, and the rate of members found at 1 % of outsiders.
 
     The score of a candidate is the log of the likelihood ratio of its columns, by a logistic
-    fit to the *other* folds: no candidate is scored by a fit that saw it.
+    fit to the *other* folds: no candidate is scored by a fit that saw it. Where there are too
+    few candidates for a fit, the first column is the score.
     """
     inside, outside = scores.inside, scores.outside
-    if min(len(inside), len(outside)) < _FEWEST or inside.shape[1] == 1:
+    if min(len(inside), len(outside)) < _FEWEST * inside.shape[1] or inside.shape[1] == 1:
         one, two = inside[:, 0], outside[:, 0]
     else:
         ratio = _log_ratios(np.vstack([inside, outside]), len(inside), seed)

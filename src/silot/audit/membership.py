@@ -162,15 +162,16 @@ def parameter_membership(case: Case) -> Scores | str:
             if labels is None:
                 return f"{NEEDS}labels with the truth and the outsiders"
             told = probabilities(spec, parameters, given.points)
-            columns += [_log_odds(_of_labels(told, labels)), _hardness(given.points, told, labels)]
+            own = _log_odds(_of_labels(told, labels))
+            columns.append(np.column_stack([own, own - _hardness(given.points, told, labels)]))
         else:
             moved = (given.points - question.centre) / question.scale
             for row, side in zip(parameters, question.sides.tolist(), strict=True):
                 told = probabilities(spec, row, moved)
-                columns.append(_log_odds(_of_labels(told, np.full(len(moved), side))))
+                columns.append(_log_odds(_of_labels(told, np.full(len(moved), side)))[:, None])
     if not columns:
         return "no model of the records themselves was seen"
-    return _split(np.column_stack(columns), given, f"by {len(models)} models")
+    return _split(_averaged(columns), given, f"by {len(models)} models")
 
 
 def _of_labels(told: Array, labels: Codes) -> Array:
@@ -206,14 +207,15 @@ def feature_membership(case: Case) -> Scores | str:
             points, features=question.features, bandwidth=question.bandwidth, seed=question.seed
         )
         usual = _usual(lifted @ lifted[members:].T, members)
-        columns += [lifted @ answer.array("mean", ndim=1), usual]
+        found = [lifted @ answer.array("mean", ndim=1) - usual, usual]
         if isinstance(question, ClassFeatures):
             names = decode_classes(question.classes)
             labels = codes_of_candidates(given.labels, names, len(names))
             if labels is not None:
                 means = answer.array("means", ndim=2)[labels]
-                columns.append(np.einsum("ij,ij->i", lifted, means))
-    return _split(np.column_stack(columns), given, f"by {len(told)} answers")
+                found.insert(0, found[0] + np.einsum("ij,ij->i", lifted, means) - usual)
+        columns.append(np.column_stack(found))
+    return _split(_averaged(columns), given, f"by {len(told)} answers")
 
 
 def mean_membership(case: Case) -> Scores | str:
@@ -260,6 +262,12 @@ def _usual(kernel: Array, members: int) -> Array:
     total[own] -= kernel[own, own - members]
     count[own] -= 1.0
     return total / np.maximum(count, 1.0)
+
+
+def _averaged(columns: list[Array]) -> Array:
+    """Columns of several answers as those of one, as many as all of them have."""
+    width = min(one.shape[1] for one in columns)
+    return np.mean([one[:, :width] for one in columns], axis=0)
 
 
 def _split(columns: Array, given: Candidates, note: str) -> Scores:
