@@ -159,7 +159,9 @@ def _held_out(context: Context) -> dict[str, tuple[Array, Array]]:
     for d in (3, 5):
         rng = stream(d, 73)
         turn = np.linalg.qr(rng.normal(size=(d, d)))[0]
-        tables[f"Gaussian, d = {d}"] = rng.normal(size=(400, d)) @ (turn * np.geomspace(1, 0.1, d)).T
+        tables[f"Gaussian, d = {d}"] = (
+            rng.normal(size=(400, d)) @ (turn * np.geomspace(1, 0.1, d)).T
+        )
     for name in ("banknote_authentication", "pima-indians-diabetes"):
         path = context.data / "uci_small" / f"{name}.csv.gz"
         if not path.is_file():

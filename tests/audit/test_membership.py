@@ -60,7 +60,9 @@ def test_predictions_give_members_away_as_shadow_models_say(table, run) -> None:
         chosen = rng.permutation(4 * N)[: 2 * N]
         shadows[k] = odds(forest(x[chosen], y[chosen], k + 1).predict_proba(x[: 2 * N]))
         inside[k] = np.isin(rows, chosen)
-    means = [np.nanmean(np.where(inside == side, shadows, np.nan), axis=0) for side in (True, False)]
+    means = [
+        np.nanmean(np.where(inside == side, shadows, np.nan), axis=0) for side in (True, False)
+    ]
     wide = [
         np.nanstd(np.where(inside == side, shadows - mean, np.nan))
         for side, mean in zip((True, False), means, strict=True)
@@ -88,7 +90,9 @@ def test_without_labels_or_truth_the_audit_says_what_it_needs(table, run) -> Non
         run.transcript, truth={"a": table[0][2 * N : 3 * N]}, outsiders=table[0][3 * N :]
     )
     assert "needs inputs that were asked about" in elsewhere.verdict
-    unlabelled = silot.audit(run.transcript, truth={"a": table[0][:N]}, outsiders=table[0][N : 2 * N])
+    unlabelled = silot.audit(
+        run.transcript, truth={"a": table[0][:N]}, outsiders=table[0][N : 2 * N]
+    )
     one = attack(unlabelled, "prediction-membership", "a")
     assert one.membership_auc > 0.7 and "without labels" in one.note
 

@@ -107,7 +107,9 @@ def test_every_text_says_what_was_not_tried_and_reassures_nobody(name: str) -> N
 
 
 def test_level_record_without_a_hit_is_told_as_known() -> None:
-    run = silot.distance(*np.split(RNG.normal(size=(120, 4)), 2), method="fedwad", support=6, rounds=2)
+    run = silot.distance(
+        *np.split(RNG.normal(size=(120, 4)), 2), method="fedwad", support=6, rounds=2
+    )
     found = silot.audit(run.transcript, truth={})
     assert "take the records as known" in found.verdict
 
