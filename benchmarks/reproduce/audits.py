@@ -172,7 +172,7 @@ def _held_out(context: Context) -> dict[str, tuple[Array, Array]]:
         tables[name.replace("_", "-").split("-")[0]] = np.array(
             [[float(value) for value in line[:-1]] for line in lines]
         )
-    size = 80 if context.full else 50
+    size = 80 if context.full else 40
     found = {}
     for k, (name, table) in enumerate(tables.items()):
         scaled = (table - table.mean(axis=0)) / table.std(axis=0)

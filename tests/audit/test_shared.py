@@ -49,9 +49,10 @@ def test_what_is_proven_is_right_and_shares_are_told() -> None:
     assert not isinstance(found, str) and found.sure is not None and not found.certified
     right = np.abs(found.rows[:, None] - x).max(axis=2).min(axis=1) < 1e-6 * np.abs(x).max()
     assert right[found.sure].all() and found.sure.mean() > 0.5
-    told = attack(silot.audit(run.transcript, truth={"x": x}), "shared-cells")
+    audited = silot.audit(run.transcript, truth={"x": x})
+    told = attack(audited, "shared-cells")
     assert 0.5 < told.exact_rate <= told.determined < 1.0
-    assert "whoever finds the plans is told" in silot.audit(run.transcript, truth={"x": x}).verdict
+    assert "whoever finds the plans is told" in audited.verdict
 
 
 def test_groups_of_cells_with_one_total_are_found() -> None:

@@ -37,7 +37,7 @@ def transcripts() -> dict[str, Transcript]:
     found = {
         name: silot.distance(X, Y, method=name, **options).transcript
         for name, options in (
-            ("direct", {}), ("fedwad", {"support": 12, "rounds": 3}),
+            ("direct", {}), ("fedwad", {"support": 12, "rounds": 2}),
             ("trianglewad", {}), ("trianglewad", {"moments": False}),
         )
     }  # fmt: skip

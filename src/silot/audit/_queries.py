@@ -116,10 +116,9 @@ def codes_of_candidates(
     if labels is None:
         return None
     if names is None:
-        if all(name.isdecimal() and int(name) < count for name in np.unique(labels).tolist()):
+        names = np.unique(labels).tolist()
+        if all(name.isdecimal() and int(name) < count for name in names):
             names = [str(code) for code in range(count)]
-        else:
-            names = np.unique(labels).tolist()
     known = {name: code for code, name in enumerate(names)}
     if len(known) > count or not all(name in known for name in labels.tolist()):
         return None

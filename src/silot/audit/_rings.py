@@ -21,7 +21,7 @@ _MOST_SUBSETS = 400_000
 _LARGEST_PART = 6
 _POINTS = 96
 _STEPS = 14
-_WIDTH = 16
+_WIDTH, _NARROW, _WORK = 16, 4, 4000
 _TOLERANCE = 1e-8
 _FIT = 1e-8
 _PASSES = 6
@@ -43,7 +43,7 @@ class Region:
 
     def inside(self, points: Array) -> npt.NDArray[np.bool_]:
         """Which points are in all of them."""
-        return (points @ self.normals.T <= self.limits).all(axis=1)
+        return np.asarray((points @ self.normals.T <= self.limits).all(axis=1), dtype=np.bool_)
 
     def point(self) -> Array | None:
         """A point well inside, ``None`` where there is none."""
@@ -239,7 +239,7 @@ class Rings:
     regions: Sequence[Region]
     rng: np.random.Generator
 
-    def solve(self, before: Sequence[int], after: Sequence[int], width: int = _WIDTH) -> list[Ring]:
+    def solve(self, before: Sequence[int], after: Sequence[int]) -> list[Ring]:
         """The likeliest rings through these cells, the best first."""
         means = self.cells.sums / self.cells.room[:, None]
         d = means.shape[1]
@@ -250,6 +250,8 @@ class Rings:
         )
         none = np.zeros(0, dtype=np.intp)
         nobody = _Stays(none, np.zeros((0, d)), none)
+        # Long ways in many features take long: the covariance says more there.
+        width = int(np.clip(_WORK // (len(before) * d), _NARROW, _WIDTH))
         chains = [
             _Chain((), np.zeros((0, d)), np.zeros(0), start, region, points,
                    frozenset(before) - {start}, frozenset(after), 0.0, nobody,
@@ -352,7 +354,7 @@ class Rings:
         found: list[tuple[Index, Array]] = []
         for own in where:
             rounds = np.flatnonzero(own >= 0)
-            atoms = [self.references[t][own[t]] for t in rounds]
+            atoms = [self.references[t][own[t]] for t in rounds.tolist()]
             shape = (len(rounds), self.references[0].shape[1])
             found.append((rounds, np.array(atoms).reshape(shape)))
         return found
@@ -532,7 +534,8 @@ def _tied(cells: Cells, paths: Index) -> tuple[Array, npt.NDArray[np.bool_]]:
     _, values, right = np.linalg.svd(matrix[good], full_matrices=True)
     rank = int((values > 1e-9 * values[0]).sum())
     tied = np.abs(right[rank:]).max(axis=0, initial=0.0) <= 1e-8
-    return np.asarray(np.linalg.lstsq(matrix[good], cells.sums[good], rcond=1e-10)[0]), tied
+    solved = np.linalg.lstsq(matrix[good], cells.sums[good], rcond=1e-10)[0]
+    return np.asarray(solved, dtype=np.float64), np.asarray(tied, dtype=np.bool_)
 
 
 def agreeing(matrix: Array, sums: Array, size: float) -> npt.NDArray[np.bool_]:

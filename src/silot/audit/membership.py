@@ -60,7 +60,7 @@ def _prediction_scores(case: Case, seen: Queried, given: Candidates) -> Scores |
             offline = (parts[k][:, 0] - usual[:, 0]) / usual[:, 1]
             parts[k] = np.column_stack([offline, parts[k], usual[:, 0]])
         note = "with shadow models trained on the public records"
-    return Scores(*parts, note)
+    return Scores(parts[0], parts[1], note)
 
 
 def _columns(seen: Queried, places: Codes, codes: Codes | None, points: Array) -> Array:
