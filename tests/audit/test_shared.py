@@ -6,7 +6,7 @@ import pytest
 import silot
 from silot.audit._case import Case
 from silot.audit._joint import Round, averages, shares_determined
-from silot.audit._rings import balanced, places
+from silot.audit._places import balanced, places
 from silot.audit._threads import Cells, Threads, overlaps
 from silot.audit.attacks import means_of
 from silot.audit.shared import cells_of, shared_cells

@@ -31,7 +31,7 @@ class Candidates:
     public_labels: npt.NDArray[np.str_] | None = field(default=None, repr=False)
 
     @property
-    def points(self) -> Array:
+    def rows(self) -> Array:
         """All candidates, those inside first."""
         return np.vstack([self.inside, self.outside])
 

@@ -154,18 +154,18 @@ def parameter_membership(case: Case) -> Scores | str:
     columns: list[Array] = []
     for question, parameters in models:
         spec = ModelSpec.from_text(question.model)
-        if spec.inputs != given.points.shape[1]:
+        if spec.inputs != given.rows.shape[1]:
             continue
         if isinstance(question, TrainModel):
             names = decode_classes(question.classes)
             labels = codes_of_candidates(given.labels, names, len(names))
             if labels is None:
                 return f"{NEEDS}labels with the truth and the outsiders"
-            told = probabilities(spec, parameters, given.points)
+            told = probabilities(spec, parameters, given.rows)
             own = _log_odds(_of_labels(told, labels))
-            columns.append(np.column_stack([own, own - _hardness(given.points, told, labels)]))
+            columns.append(np.column_stack([own, own - _hardness(given.rows, told, labels)]))
         else:
-            moved = (given.points - question.centre) / question.scale
+            moved = (given.rows - question.centre) / question.scale
             for row, side in zip(parameters, question.sides.tolist(), strict=True):
                 told = probabilities(spec, row, moved)
                 columns.append(_log_odds(_of_labels(told, np.full(len(moved), side)))[:, None])
@@ -200,7 +200,7 @@ def feature_membership(case: Case) -> Scores | str:
     given = case.candidates
     if given is None:
         return _MISSING
-    points, members = given.points, len(given.inside)
+    points, members = given.rows, len(given.inside)
     columns: list[Array] = []
     for question, answer in told:
         lifted = random_features(
@@ -227,7 +227,7 @@ def mean_membership(case: Case) -> Scores | str:
     given = case.candidates
     if given is None:
         return _MISSING
-    points, members = given.points, len(given.inside)
+    points, members = given.rows, len(given.inside)
     scale = points.std(axis=0)
     scale = np.where(scale > 0, scale, 1.0)
     columns: list[Array] = []

@@ -16,7 +16,8 @@ from ._cover import distinct_rows
 from ._evidence import Array, Guess
 from ._joint import Round, misfit
 from ._moments import completed_by_moments
-from ._rings import agreeing, followed, tied_rows
+from ._places import agreeing
+from ._rings import followed, tied_rows
 from ._threads import Cells, Index, Threads, overlaps
 from .attacks import means_of
 
