@@ -26,13 +26,15 @@ def test_every_attack_is_reported_for_every_target() -> None:
     assert [one.name for one in found.of("y")] == list(ATTACKS)
     for one in found.attacks:
         assert one.applicable == (one.reason == "")
-        assert one.applicable == (one.recovered is not None)
 
 
 def test_results_are_plain_json_without_records() -> None:
     found = audit_of(X, Y, method="fedwad", support=30, rounds=2)
     told = json.loads(found.to_json())
-    assert set(told) == {"viewpoint", "protocol", "targets", "exact_rates", "verdict", "attacks"}
+    assert set(told) == {
+        "viewpoint", "protocol", "targets", "level", "refused", "exact_rates", "verdict", "tried",
+        "not_tried", "warning", "attacks",
+    }  # fmt: skip
     assert "recovered" not in told["attacks"][0]
 
 
@@ -46,7 +48,8 @@ def test_a_holder_of_one_round_sees_nothing_of_the_other() -> None:
     found = audit_of(X, Y, "x", method="trianglewad")
     assert found.targets == ("y",)
     assert found.best("y") is None
-    assert found.exact_rates == {"y": 0.0}
+    # 0 would read as a result: nothing was measured.
+    assert found.exact_rates == {"y": None}
     assert "not recovered by these attacks" in found.verdict
 
 
@@ -128,7 +131,8 @@ def test_no_verdict_calls_anything_private_or_safe() -> None:
     found = audit_of(X, Y, method="fedwad", support=10, rounds=2)
     nothing = Audit(viewpoint="coordinator", protocol="secure", targets=("x",), attacks=())
     for text in (found.verdict, nothing.verdict, *(one.verdict for one in found.attacks)):
-        assert not any(word in text for word in (" private", "safe", "secure"))
+        told = text.replace("silence is not safety", "")
+        assert not any(word in told for word in (" private", "safe", "secure"))
     assert "not recovered by these attacks" in nothing.verdict
 
 

@@ -72,3 +72,29 @@ def test_rules_that_are_none_are_said(tmp_path: Path, rules: str, code: str) -> 
     path.write_text(rules)
     done = silot("policy", "explain", path)
     assert done.returncode in (3, 4) and f"[{code}]" in done.stderr and done.stdout == ""
+
+
+def test_an_active_audit_prints_what_each_strategy_got_and_the_bound(
+    tmp_path: Path, data: Path
+) -> None:
+    policy = tmp_path / "policy.yml"
+    policy.write_text("level: aggregate")
+    done = silot("audit", "--policy", policy, "--data", data, "--questions", "12")
+    assert done.returncode == 0, done.stderr
+    text = " ".join(done.stdout.split())
+    for words in ("two far clusters", "policy-level", "found no record, others may", "Not tried",
+                  "what the policy can tell at most", "2 numbers in all"):  # fmt: skip
+        assert words in text
+    assert all(len(line) <= 80 for line in done.stdout.splitlines())
+    policy.write_text("level: record")
+    body = json.loads(
+        silot("audit", "--policy", policy, "--data", data, "--questions", "3", "--json").stdout
+    )
+    assert body["recovered"] == body["records"] == 400
+    assert "400 of 400 records were found" in body["status"]
+
+
+def test_an_audit_wants_a_run_or_a_holder(tmp_path: Path, data: Path) -> None:
+    for arguments in ((), ("--policy", data), ("run.transcript", "--data", data)):
+        done = silot("audit", *arguments)
+        assert done.returncode == 3 and "[audit-what]" in done.stderr

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-import numpy as np
-
-from ..federation.labelled import InterpolateRecords, ScoreRecords
+from ..federation.labelled import InterpolateRecords
 from ..federation.protocol import COORDINATOR
 from ..federation.question import InterpolantCosts, Interpolate
 from ..transport import Frame
-from ._evidence import Array, Evidence, Guess
+from ._evidence import Array, Evidence
 from ._frame import records_of_bounded
+from ._likelihood import Candidates
 from ._parameter import by_mean, common_mean, plain
 from ._trilateration import located
 from .view import Seen, View, form_of, read_interpolants
@@ -33,20 +32,20 @@ class Case:
         Leave the interpolation parameter out of what it saw.
     seed
         Of everything random.
-    effort
-        Most time an attack should take, as a multiple of the usual.
+    candidates
+        Records that were in the data and records that were not, where both were given.
     """
 
     view: View
     target: str
     hide_t: bool = False
     seed: int = 0
-    effort: float = 1.0
+    candidates: Candidates | None = None
 
     @property
     def outside(self) -> bool:
         """Whether the messages are the target's own answers."""
-        return self.view.viewpoint == COORDINATOR
+        return self.view.central
 
     @cached_property
     def embedding(self) -> str:
@@ -75,7 +74,9 @@ class Case:
                 for one in read_interpolants(item, mean)
             ]
         elif self.target == COORDINATOR:
-            found = _shown_by_coordinator(self.view.seen)
+            # Public options say whether the coordinator's own parameter is the one it asks for.
+            shared = self.view.parameters.get("hidden") is False
+            found = _shown_by_coordinator(self.view.seen, shared=shared)
         else:
             found = []
         return [_hidden(one) for one in found] if self.hide_t else found
@@ -105,10 +106,6 @@ class Case:
             solved.append(one if guess is None else replace(one, t=plain(guess.t)))
         # A round whose parameter stays unknown says nothing.
         return [one for one in solved if one.t is not None] or found
-
-
-Attack = Callable[[Case], Guess | str]
-"""Returns what it found, or why it does not apply."""
 
 
 def _difficulty(one: Evidence) -> tuple[bool, float, int]:
@@ -151,7 +148,7 @@ def located_interpolants(seen: Sequence[Seen]) -> list[Evidence]:
     return found
 
 
-def _shown_by_coordinator(seen: Sequence[Seen]) -> list[Evidence]:
+def _shown_by_coordinator(seen: Sequence[Seen], *, shared: bool) -> list[Evidence]:
     """Interpolants of the coordinator's own records that its questions bring along."""
     found: list[Evidence] = []
     for item in seen:
@@ -185,7 +182,7 @@ def _shown_by_coordinator(seen: Sequence[Seen]) -> list[Evidence]:
                     weights / weights.sum(),
                     question.reference[used],
                     reference_weights / reference_weights.sum(),
-                    None,
+                    question.t if shared else None,
                     form_of(question),
                     p=question.p,
                     round=item.round,
@@ -196,13 +193,3 @@ def _shown_by_coordinator(seen: Sequence[Seen]) -> list[Evidence]:
     for one in found:
         distinct.setdefault(one.atoms.tobytes() + one.reference.tobytes(), one)
     return list(distinct.values())
-
-
-def scored_only(seen: Sequence[Seen]) -> bool:
-    """Whether numbers about single records were told, and no points."""
-    return any(isinstance(item.question, ScoreRecords) for item in seen)
-
-
-def stacked(groups: Sequence[Array]) -> Array:
-    """Rows of several classes as one array."""
-    return np.vstack(list(groups)) if groups else np.zeros((0, 0))

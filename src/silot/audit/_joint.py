@@ -137,6 +137,25 @@ def determined(rows: Array, rounds: Sequence[Round]) -> np.ndarray:
     return np.abs(free).max(axis=0, initial=0.0) <= 1e-8
 
 
+def shares_determined(
+    rows: Array, rounds: Sequence[Round], *, moments: bool
+) -> tuple[float, float]:
+    """Share of records that the means tie down given the plans, and share that nothing does.
+
+    The second is 0 where the mean and covariance that were told may tie down what is left: they
+    are d (d + 1) / 2 equations for d numbers a direction that is left open. Where these are
+    more, other records near by give the same messages: plans do not change at once.
+    """
+    masses = np.full(len(rows), 1.0 / len(rows))
+    matrix = np.vstack([averages(rows, masses, one) for one in rounds])
+    _, values, vectors = np.linalg.svd(matrix, full_matrices=True)
+    free = vectors[int((values > 1e-9 * values[0]).sum()) :]
+    tied = float(np.mean(np.abs(free).max(axis=0, initial=0.0) <= 1e-8))
+    d = rows.shape[1]
+    enough = moments and 2 * len(free) <= d + 1
+    return tied, 0.0 if enough else 1.0 - tied
+
+
 def sorted_rows(one: Round, records: int) -> Array | None:
     """One feature: plans sort, so the means are linear in the sorted records."""
     order = np.argsort(one.reference[:, 0], kind="stable")

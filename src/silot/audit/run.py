@@ -17,15 +17,33 @@ from ..federation.transcript import Transcript
 from ..measure import Measure
 from ..results import Attack, Audit
 from ..transport._check import as_points, flag
-from . import attacks, ball, rounds, shared, sketches, unmerge, words
-from ._case import Attack as Function
+from . import (
+    attacks,
+    ball,
+    extraction,
+    membership,
+    rounds,
+    shared,
+    sketches,
+    unmerge,
+    words,
+)
 from ._case import Case
 from ._evidence import Guess
+from ._joint import Round, shares_determined
+from ._likelihood import Candidates, Scores, measured
 from ._metrics import score
+from .attacks import means_of
+from .extraction import Copy
+from .traffic import Facts, traffic
 from .view import View, record_width
 
 Data = Measure | npt.ArrayLike
+Names = npt.NDArray[np.str_]
 Vocabulary = tuple[Sequence[str], npt.ArrayLike]
+
+Function = Callable[[Case], Guess | Scores | Copy | Facts | str]
+"""What an attack finds, or why it does not apply."""
 
 ATTACKS: dict[str, Function] = {
     "reading": attacks.reading,
@@ -40,8 +58,20 @@ ATTACKS: dict[str, Function] = {
     "undone-merges": unmerge.undone_merges,
     "distance-balls": ball.distance_balls,
     "sketch-reading": sketches.sketch_reading,
+    "class-means": extraction.class_means,
+    "parameter-inversion": extraction.parameter_inversion,
+    "model-extraction": extraction.model_extraction,
+    "prediction-membership": membership.prediction_membership,
+    "parameter-membership": membership.parameter_membership,
+    "feature-membership": membership.feature_membership,
+    "mean-membership": membership.mean_membership,
+    "traffic": traffic,
 }
 """The attacks by name."""
+
+_OF_MEANS = ("joint-rounds", "shared-cells")
+# The rank of all plans takes the cube of it.
+_MOST_RECORDS = 1000
 
 
 @dataclass(frozen=True)
@@ -49,9 +79,27 @@ class _Known:
     """What results are compared with."""
 
     truth: Mapping[str, Array]
+    labels: Mapping[str, Names | None]
     outsiders: Array | None
+    outsider_labels: Names | None
+    public: Array | None
+    public_labels: Names | None
     vectors: Array | None
     seed: int
+
+    def candidates(self, target: str) -> Candidates | None:
+        """Records of a party and others, where both were given."""
+        inside = self.truth.get(target)
+        if inside is None or self.outsiders is None:
+            return None
+        return Candidates(
+            inside,
+            as_points(self.outsiders, "outsiders"),
+            self.labels[target],
+            self.outsider_labels,
+            self.public,
+            self.public_labels,
+        )
 
 
 def audit(
@@ -62,6 +110,7 @@ def audit(
     image_shape: Sequence[int] | None = None,
     vocabulary: Vocabulary | None = None,
     outsiders: Data | None = None,
+    public: Data | None = None,
     hide_t: bool = False,
     seed: int = 0,
     progress: Callable[[int, int], None] | None = None,
@@ -81,7 +130,9 @@ def audit(
     transcript
         Messages of the run.
     viewpoint
-        ``"coordinator"``, who saw all of them, or a holder, who saw its own.
+        ``"coordinator"``, who saw all of them, or a holder, who saw its own; several of them with
+        commas between, who put together what they saw; or ``"eavesdropper"``, who cannot open
+        messages and sees how long they are and when they travel.
     truth
         True records by party, measures or arrays (n, d). ``silot.distance`` names its holders
         ``"x"`` and ``"y"``; the coordinator's own records go by ``"coordinator"``. Without it
@@ -92,7 +143,11 @@ def audit(
         Words and their vectors (m, d), where records are word vectors: ``matching_rate`` is the
         share of records whose word is found.
     outsiders
-        Records of the same kind that were not in the data, for ``membership_auc``.
+        Records of the same kind that were not in the data, for ``membership_auc``; with labels
+        where membership shows in them.
+    public
+        Labelled records that are neither: models trained on them say what a model that has not
+        seen a record says of it.
     hide_t
         Attack as if the interpolation parameter had not been seen.
     seed
@@ -133,9 +188,16 @@ def audit(
     vectors = None
     if vocabulary is not None:
         vectors = words.check_vocabulary(*vocabulary)[1]
+    given = {name: _records(data) for name, data in _of_parties(truth, view).items()}
+    others, other_labels = (None, None) if outsiders is None else _records(outsiders)
+    free, free_labels = (None, None) if public is None else _records(public)
     known = _Known(
-        {name: _records(data) for name, data in _of_parties(truth, view).items()},
-        None if outsiders is None else _records(outsiders),
+        {name: points for name, (points, _) in given.items()},
+        {name: labels for name, (_, labels) in given.items()},
+        others,
+        other_labels,
+        free,
+        free_labels,
         vectors,
         seed,
     )
@@ -143,7 +205,7 @@ def audit(
     hidden = flag(hide_t, "hide_t", "option-hide-t")
     found: list[Attack] = []
     for target in view.targets:
-        case = Case(view, target, hide_t=hidden, seed=seed)
+        case = Case(view, target, hide_t=hidden, seed=seed, candidates=known.candidates(target))
         for name, attack in ATTACKS.items():
             found.append(_attacked(case, name, attack, known))
             if progress is not None:
@@ -155,6 +217,8 @@ def audit(
         attacks=tuple(found),
         image_shape=shape,
         truth=dict(known.truth),
+        level="" if view.level is None else str(view.level),
+        refused=view.refused,
     )
 
 
@@ -169,12 +233,15 @@ def _of_parties(truth: Mapping[str, Data] | None, view: View) -> Mapping[str, Da
     return truth or {}
 
 
-def _records(data: Data) -> Array:
-    """Records of positive weight, in their order: what their owner would send of them."""
+def _records(data: Data) -> tuple[Array, Names | None]:
+    """Records of positive weight, in their order, as their owner would send them; their labels."""
     answer = Own(data).answer(Records())
     if isinstance(answer, Failure):
         raise InputError("the truth has no records.", code=answer.code)
-    return answer.array("points", ndim=2)
+    measure = Measure.of(data)
+    names = measure.names
+    labels = None if names is None else names[measure.weights > 0]
+    return answer.array("points", ndim=2), labels
 
 
 def _shape(shape: Sequence[int]) -> tuple[int, ...]:
@@ -191,6 +258,8 @@ def _attacked(case: Case, name: str, attack: Function, known: _Known) -> Attack:
     outcome = attack(case)
     if isinstance(outcome, str):
         return Attack(name=name, target=case.target, applicable=False, reason=outcome)
+    if not isinstance(outcome, Guess):
+        return _without_rows(Attack(name=name, target=case.target), outcome, known.seed)
     truth = known.truth.get(case.target)
     rows = _plain_rows(case, outcome, truth)
     found = Attack(
@@ -203,7 +272,43 @@ def _attacked(case: Case, name: str, attack: Function, known: _Known) -> Attack:
         ordered=outcome.ordered,
         recovered=rows,
     )
-    return found if truth is None else _measured(found, rows, truth, outcome.ordered, known)
+    if truth is None:
+        return found
+    found = _measured(found, rows, truth, outcome.ordered, known)
+    return _with_shares(found, case, truth) if name in _OF_MEANS else found
+
+
+def _with_shares(found: Attack, case: Case, truth: Array) -> Attack:
+    """How much an attack on means over cells could find at all."""
+    usable = case.outside and all(one.group == 0 and one.p == 2 for one in case.cells)
+    if not usable or len(truth) > _MOST_RECORDS or not case.view.uniform(case.target):
+        return found
+    if any(one.t is None or one.atoms.shape[1] != truth.shape[1] for one in case.cells):
+        return found
+    seen = [Round(means_of(one), one.reference, one.reference_weights) for one in case.cells]
+    tied, loose = shares_determined(truth, seen, moments=case.moments is not None)
+    return replace(found, determined=tied, undetermined=loose)
+
+
+def _without_rows(found: Attack, outcome: Scores | Copy | Facts, seed: int) -> Attack:
+    """What an attack found that guesses no records."""
+    if isinstance(outcome, Facts):
+        return replace(found, facts=True, note=outcome.text)
+    if isinstance(outcome, Copy):
+        return replace(
+            found,
+            agreement=outcome.agreement,
+            agreement_chance=outcome.chance,
+            note=outcome.note,
+        )
+    members = measured(outcome, seed)
+    return replace(
+        found,
+        membership_auc=members.auc,
+        membership_interval=members.interval,
+        membership_tpr=members.tpr,
+        note=outcome.note,
+    )
 
 
 def _measured(found: Attack, rows: Array, truth: Array, ordered: bool, known: _Known) -> Attack:

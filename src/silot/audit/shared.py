@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,8 @@ from ._cover import distinct_rows
 from ._evidence import Array, Guess
 from ._joint import Round, misfit
 from ._moments import completed_by_moments
+from ._places import agreeing
+from ._rings import followed, tied_rows
 from ._threads import Cells, Index, Threads, overlaps
 from .attacks import means_of
 
@@ -24,10 +26,15 @@ _SURE = 0.9
 _PASSES = 6
 _LIGHT = 1e-3
 _SECONDS = 10.0
+# Share of the records from which on the overlap of cells is believed to have said what it can.
+_ENOUGH = 0.5
 
 
 def shared_cells(case: Case) -> Guess | str:
-    """Which cells share records shows in their overlap; sums then give the records."""
+    """Which cells share records shows in their overlap, or in where a record can lie.
+
+    Sums of cells then give the records.
+    """
     if not case.cells:
         return "no means over cells were seen"
     records, moments = case.records, case.moments
@@ -51,9 +58,9 @@ def shared_cells(case: Case) -> Guess | str:
     if cells.inside.shape[1] < 2:
         return "no record changed its cell"
     references = [(one.reference - mean) * scale for one in case.cells]
-    rows, sure = _found(cells, covariance / np.outer(scale, scale), records, references)
-    if not sure:
-        return "no record is proven by cells that fit together"
+    rows, sure = _found(
+        cells, covariance / np.outer(scale, scale), records, records // atoms, references
+    )
     rows = rows * scale + mean
     proven = np.arange(records) < sure
     whole = sure == records
@@ -63,7 +70,7 @@ def shared_cells(case: Case) -> Guess | str:
             rounds = [Round(means_of(k), k.reference, k.weights) for k in case.cells]
             whole = misfit(last, np.full(records, 1.0 / records), rounds) <= 1e-7
             rows, proven = last, proven | whole
-    note = "" if whole else f"{sure} rows proven, the others means of few records"
+    note = "" if whole else f"{sure} rows proven, the others likely, or means of few records"
     return Guess(first.decoded(rows), certified=whole, note=note, sure=proven)
 
 
@@ -86,7 +93,7 @@ def cells_of(rounds: Sequence[Array], units: int) -> Cells:
 
 
 def _found(
-    cells: Cells, covariance: Array, records: int, references: Sequence[Array]
+    cells: Cells, covariance: Array, records: int, units: int, references: Sequence[Array]
 ) -> tuple[Array, int]:
     """As many rows as records, the proven ones first, and how many these are."""
     d = cells.sums.shape[1]
@@ -94,12 +101,41 @@ def _found(
     second[:d, :d], second[d, d] = records * covariance, records
     none = np.empty((0, len(references)), dtype=np.intp)
     known = Known(references, second, np.empty((0, d)), none)
+    taken = _taken_out(cells, known)
+    likely = np.empty((0, d))
+    if len(taken[0].rows) < _ENOUGH * records and units == 2:
+        # Few features say little of overlaps, and much of where a record can lie.
+        paths = followed(cells, references, covariance, 0)
+        if paths is not None:
+            by_place = _taken_out(cells, known, paths)
+            if len(by_place[0].rows) > len(taken[0].rows):
+                taken = by_place
+            likely = tied_rows(cells, paths)
+    known, left = taken
+    rest = left.inside[:, 0]
+    means = np.repeat(
+        left.sums[rest] / np.maximum(left.room[rest], 1)[:, None], left.room[rest], axis=0
+    )
+    for row in likely:
+        # What is not proven, but follows from the likeliest ways, stands for a mean near by.
+        if len(means) and np.abs(known.rows - row).max(axis=1).min(initial=np.inf) > 1e-7:
+            means = np.delete(means, np.abs(means - row).max(axis=1).argmin(), axis=0)
+            known = replace(known, rows=np.vstack([known.rows, row]))
+    return np.vstack([known.rows, means]), len(taken[0].rows)
+
+
+def _taken_out(cells: Cells, known: Known, paths: Index | None = None) -> tuple[Known, Cells]:
+    """Take out proven records, by given paths first, until no more are; what is left of cells."""
     left = cells
     for _ in range(_PASSES):
-        overlap, rank = overlaps(left, known.second)
-        threads = Threads(left, overlap, rank)
-        paths, counts = chosen_paths(left, threads.paths, threads.mass)
-        exact = rank >= left.room[left.inside[:, 0]].sum()
+        if paths is None:
+            overlap, rank = overlaps(left, known.second)
+            threads = Threads(left, overlap, rank)
+            paths, counts = chosen_paths(left, threads.paths, threads.mass)
+            exact = rank >= left.room[left.inside[:, 0]].sum()
+        else:
+            paths, counts = np.unique(paths, axis=0, return_counts=True)
+            exact = False
         paths, rows, sure = proven_rows(left, paths, counts, known, exact=bool(exact))
         if not sure.any():
             break
@@ -107,7 +143,7 @@ def _found(
         atoms = left.where[paths].max(axis=1)
         lifted = np.column_stack([rows, np.ones(len(rows))])
         known = Known(
-            references,
+            known.references,
             known.second - lifted.T @ lifted,
             np.vstack([known.rows, rows]),
             np.vstack([known.atoms, atoms]),
@@ -115,10 +151,8 @@ def _found(
         left = _without(left, paths, rows)
         if not left.room.any():
             break
-    found = known.rows
-    rest = left.inside[:, 0]
-    means = left.sums[rest] / np.maximum(left.room[rest], 1)[:, None]
-    return np.vstack([found, np.repeat(means, left.room[rest], axis=0)]), len(found)
+        paths = None
+    return known, left
 
 
 def chosen_paths(cells: Cells, paths: Index, mass: Array) -> tuple[Index, Index]:
@@ -192,7 +226,7 @@ def proven_rows(
     matrix = incidence(cells, paths) * counts
     size = float(np.abs(cells.sums).max()) or 1.0
     good = np.flatnonzero((matrix.sum(axis=1) == cells.room) & (cells.room > 0))
-    good = good[_fitting(matrix[good], cells.sums[good], size)]
+    good = good[agreeing(matrix[good], cells.sums[good], size)]
     relations = np.empty((0, 0))
     while len(good):
         left, values, _ = np.linalg.svd(matrix[good], full_matrices=True)
@@ -301,32 +335,6 @@ def _exchanges(cells: Cells, paths: Index, place: Array) -> list[tuple[int, int,
                     if differ[k:j].any() and (differ[:k].any() or differ[j:].any()):
                         found.append((int(a), int(b), k, j))
     return found
-
-
-def _fitting(matrix: Array, sums: Array, size: float) -> npt.NDArray[np.bool_]:
-    """Cells left when as few as possible are taken out for the others to agree."""
-    kept = np.ones(len(matrix), dtype=bool)
-    for _ in range(20):
-        inside = np.flatnonzero(kept)
-        if len(inside) == 0:
-            break
-        left, values, _ = np.linalg.svd(matrix[inside], full_matrices=True)
-        rank = int((values > 1e-9 * values[0]).sum())
-        relations = left[:, rank:]
-        broken = relations.T @ sums[inside]
-        if relations.shape[1] == 0 or np.abs(broken).max() <= _FIT * size:
-            break
-        # Sparse errors that would explain the broken relations, by reweighting.
-        weight = np.ones(len(inside))
-        error = np.zeros_like(sums[inside])
-        for _ in range(30):
-            normal = (relations.T * weight) @ relations
-            normal[np.diag_indices(len(normal))] += 1e-12 * np.trace(normal)
-            error = weight[:, None] * (relations @ np.linalg.solve(normal, broken))
-            weight = np.linalg.norm(error, axis=1) + 1e-9 * size
-        apart = np.linalg.norm(error, axis=1)
-        kept[inside[apart > min(1e-6 * size, 0.5 * float(apart.max()))]] = False
-    return kept
 
 
 def _without(cells: Cells, paths: Index, rows: Array) -> Cells:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -12,8 +13,9 @@ from ._case import Case
 from ._cover import distinct_rows
 from ._evidence import Array, Evidence, Guess
 from ._inversion import direct_inversion
+from ._parameter import by_mean, common_mean, plain
 from .attacks import means_of
-from .view import Seen, form_of
+from .view import Seen, form_of, read_interpolants
 
 _GOLDEN = 0.5 * (5.0**0.5 - 1.0)
 _T_RANGE = (0.01, 0.99)
@@ -26,32 +28,50 @@ def undone_merges(case: Case) -> Guess | str:
     """
     if case.outside or case.view.protocol != "fedwad":
         return "no merge of an own interpolant with another party's was seen"
-    if case.hide_t:
-        return "the interpolation parameter was not seen"
     if len(case.view.holders) > 1 and case.target not in case.view.holders:
         return "the coordinator took no part with records of its own"
-    seen = case.view.about(case.view.viewpoint)
-    mine = [item for item in seen if type(item.question) is Interpolate and item.answer is not None]
-    questions = [item.question for item in mine]
     found: list[Evidence] = []
-    for k, item in enumerate(mine):
-        # The last iterate comes with the question for the distance to it.
-        after = [
-            one.question
-            for one in seen
-            if one.round == item.round + 1 and isinstance(one.question, DistanceTo | Interpolate)
+    for party in case.view.parties:
+        seen = case.view.about(party)
+        mine = [
+            item for item in seen if type(item.question) is Interpolate and item.answer is not None
         ]
-        if after:
-            merged, weights = after[0].reference, after[0].reference_weights
-            found += _other_side(item, merged, weights, merge_parameter(questions, k))
+        ts = _parameters(case, party, mine)
+        if ts is None:
+            return "the interpolation parameter was not seen, and own answers do not tell it"
+        for k, item in enumerate(mine):
+            # The last iterate comes with the question for the distance to it.
+            after = [
+                one.question
+                for one in seen
+                if one.round == item.round + 1
+                and isinstance(one.question, DistanceTo | Interpolate)
+            ]
+            if after:
+                merged, weights = after[0].reference, after[0].reference_weights
+                found += _other_side(item, merged, weights, ts[k], merge_parameter(ts, k))
     if not found:
         return "no merge could be undone"
     return _lasting(found)
 
 
-def merge_parameter(questions: Sequence[object], k: int) -> float:
+def _parameters(case: Case, party: str, mine: Sequence[Seen]) -> list[float] | None:
+    """Parameters of the own answers; found from them where they count as not seen."""
+    ts = [item.question.t for item in mine if isinstance(item.question, Interpolate)]
+    if not case.hide_t:
+        return ts
+    moments = case.view.moments(party)
+    mean = None if moments is None else moments[0]
+    sent = [replace(one, t=None) for item in mine for one in read_interpolants(item, mean)]
+    mean = common_mean(sent)
+    if mean is None or len(sent) != len(mine):
+        return None
+    told = [by_mean(replace(one, mean=mean)) for one in sent]
+    return None if any(one is None for one in told) else [plain(one.t) for one in told if one]
+
+
+def merge_parameter(ts: Sequence[float], k: int) -> float:
     """Parameter with which the coordinator merged the answers of round k."""
-    ts = [question.t for question in questions if isinstance(question, Interpolate)]
     if len(ts) > 1 and max(ts) - min(ts) < 1e-12:
         return ts[k]
     free = [j for j, t in enumerate(ts) if _T_RANGE[0] + 1e-6 < t < _T_RANGE[1] - 1e-6]
@@ -64,7 +84,7 @@ def merge_parameter(questions: Sequence[object], k: int) -> float:
     return float(np.clip(np.sin(0.5 * np.pi * place) ** 2, *_T_RANGE))
 
 
-def _other_side(item: Seen, merged: Array, weights: Array, s: float) -> list[Evidence]:
+def _other_side(item: Seen, merged: Array, weights: Array, t: float, s: float) -> list[Evidence]:
     """The other side's interpolant of one round, whichever side was named first."""
     question, answer = item.question, item.answer
     assert isinstance(question, Interpolate) and answer is not None
@@ -107,7 +127,7 @@ def _other_side(item: Seen, merged: Array, weights: Array, s: float) -> list[Evi
                 mass,
                 towards,
                 towards_masses,
-                question.t,
+                t,
                 form,
                 p=question.p,
                 round=item.round,

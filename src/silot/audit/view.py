@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from ..errors import InputError
-from ..federation.answer import Answer
+from ..federation.answer import Answer, Failure
+from ..federation.disclosure import Disclosure
 from ..federation.labelled import InterpolateByClass, InterpolateRecords
 from ..federation.message import Scalar
 from ..federation.protocol import COORDINATOR
@@ -33,19 +34,45 @@ class Seen:
 
 
 @dataclass(frozen=True)
+class Size:
+    """Length of one message, and when it travelled.
+
+    ``kind`` is what the public code of the method sends there; the content stays unread.
+    """
+
+    round: int
+    holder: str
+    direction: str
+    seconds: float
+    size: int
+    kind: str
+
+
+EAVESDROPPER = "eavesdropper"
+"""Whoever sees that messages travel and how long they are, and cannot open them."""
+
+
+@dataclass(frozen=True)
 class View:
     """What one party saw of a run.
 
     Attributes
     ----------
     viewpoint
-        ``"coordinator"``, or the name of a holder.
+        ``"coordinator"``, the name of a holder, several of them with commas between, who put
+        together what they saw, or ``"eavesdropper"``.
     protocol, parameters
         Public options of the run.
     seen
         Exchanges it took part in.
     holders
         All holders of the run.
+    refused
+        How many of the questions it saw were refused or failed.
+    level
+        Level of the finest answer it saw, ``None`` where it saw none.
+    sizes
+        Lengths and times of all messages, for an eavesdropper only.
     """
 
     viewpoint: str
@@ -53,41 +80,71 @@ class View:
     parameters: Mapping[str, Scalar]
     seen: tuple[Seen, ...] = field(repr=False)
     holders: tuple[str, ...]
+    refused: int = 0
+    level: Disclosure | None = None
+    sizes: tuple[Size, ...] = field(default=(), repr=False)
 
     @classmethod
     def of(cls, transcript: Transcript, viewpoint: str) -> View:
         """Take from a transcript what ``viewpoint`` saw; an unknown one is an ``InputError``."""
         names = dict.fromkeys(entry.holder for entry in transcript.entries)
         holders = tuple(name for name in names if name != COORDINATOR)
-        if viewpoint != COORDINATOR and viewpoint not in holders:
+        parties = parties_of(viewpoint)
+        known = (COORDINATOR, EAVESDROPPER, *holders)
+        unknown = [name for name in parties if name not in known]
+        if unknown or not parties or (EAVESDROPPER in parties and len(parties) > 1):
             raise InputError(
-                f"viewpoint is {viewpoint!r}; give {COORDINATOR!r} or a holder of the run: "
-                f"{', '.join(holders) or 'it has none'}.",
+                f"viewpoint is {viewpoint!r}; give {COORDINATOR!r}, {EAVESDROPPER!r} or holders "
+                f"of the run, several with commas between: {', '.join(holders) or 'it has none'}.",
                 code="audit-viewpoint",
             )
-        entries = transcript.entries if viewpoint == COORDINATOR else transcript.seen_by(viewpoint)
+        if parties == (EAVESDROPPER,):
+            return cls(viewpoint, transcript.protocol, {}, (), holders, sizes=_sizes(transcript))
+        if COORDINATOR in parties:
+            entries = transcript.entries
+        else:
+            entries = tuple(one for one in transcript.entries if one.holder in parties)
         replies = {
             (entry.round, entry.holder): entry.open()
             for entry in entries
             if entry.direction == "received"
         }
         seen: list[Seen] = []
+        refused = 0
+        level: Disclosure | None = None
         for entry in entries:
             question = entry.open() if entry.direction == "sent" else None
             if isinstance(question, Question):
                 reply = replies.get((entry.round, entry.holder))
                 answer = reply if isinstance(reply, Answer) else None
+                refused += isinstance(reply, Failure)
+                if answer is not None:
+                    level = question.level if level is None else max(level, question.level)
                 seen.append(Seen(entry.round, entry.holder, question, answer))
-        return cls(viewpoint, transcript.protocol, transcript.parameters, tuple(seen), holders)
+        return cls(
+            viewpoint, transcript.protocol, transcript.parameters, tuple(seen), holders, refused,
+            level,
+        )  # fmt: skip
+
+    @property
+    def parties(self) -> tuple[str, ...]:
+        """Who looks."""
+        return parties_of(self.viewpoint)
+
+    @property
+    def central(self) -> bool:
+        """Whether the coordinator is among them, who saw every message."""
+        return COORDINATOR in self.parties
 
     @property
     def targets(self) -> tuple[str, ...]:
         """Parties whose records are attacked."""
-        if self.viewpoint == COORDINATOR:
-            return self.holders
-        others = tuple(name for name in self.holders if name != self.viewpoint)
+        others = tuple(name for name in self.holders if name not in self.parties)
+        if self.central or self.parties == (EAVESDROPPER,):
+            return others
         # The coordinator has records of its own where a holder alone makes no pair of sides.
-        buyer = self.protocol in _WITH_OWN or not others
+        alone = len(self.holders) == len(self.parties) == 1
+        buyer = self.protocol in _WITH_OWN or alone
         return (*others, COORDINATOR) if buyer else others
 
     def about(self, holder: str) -> tuple[Seen, ...]:
@@ -119,17 +176,20 @@ class View:
         return None
 
 
-def evidence_about(view: View, holder: str, *, hide_t: bool = False) -> list[Evidence]:
-    """Interpolants a holder sent, as the coordinator saw them."""
-    moments = view.moments(holder)
-    found: list[Evidence] = []
-    for item in view.about(holder):
-        if item.answer is None:
-            continue
-        found += read_interpolants(item, None if moments is None else moments[0])
-    if hide_t:
-        found = [replace(one, t=None) for one in found]
-    return found
+def parties_of(viewpoint: str) -> tuple[str, ...]:
+    """Names of those who look together."""
+    return tuple(dict.fromkeys(name for part in viewpoint.split(",") if (name := part.strip())))
+
+
+def _sizes(transcript: Transcript) -> tuple[Size, ...]:
+    found: list[Size] = []
+    for one in transcript.entries:
+        question = one.open() if one.direction == "sent" else None
+        kind = question.kind if isinstance(question, Question) else ""
+        found.append(
+            Size(one.round, one.holder, one.direction, one.seconds, len(one.payload), kind)
+        )
+    return tuple(found)
 
 
 def read_interpolants(item: Seen, mean: Array | None) -> list[Evidence]:

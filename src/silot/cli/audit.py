@@ -11,9 +11,9 @@ from rich.table import Table
 from ..audit import audit
 from ..errors import InputError
 from ..federation.transcript import Transcript
-from ..loading import load_measure
 from ..measure import Measure
 from ..results import Attack, Audit
+from ..results.audit import SILENCE
 from .console import OUT, progress_bar, show_rows
 from .options import (
     ColumnsOption,
@@ -23,6 +23,7 @@ from .options import (
     WeightColumnOption,
     check_outputs,
 )
+from .policy import measure_of, show_policy_audit
 
 
 def register(app: typer.Typer) -> None:
@@ -31,16 +32,28 @@ def register(app: typer.Typer) -> None:
 
 
 def audit_command(
-    transcript: Annotated[Path, typer.Argument(help="Messages of a run, saved by --transcript.")],
+    transcript: Annotated[
+        Path | None, typer.Argument(help="Messages of a run, saved by --transcript.")
+    ] = None,
     viewpoint: Annotated[
-        str, typer.Option("--as", help="Who looks: coordinator, or a holder of the run.")
+        str,
+        typer.Option(
+            "--as",
+            help="Who looks: coordinator, a holder, several with commas between who put together "
+            "what they saw, or eavesdropper (sizes and times only).",
+        ),
     ] = "coordinator",
     truth: Annotated[
         list[str] | None,
         typer.Option(help="True records: FILE, named as the holder, or HOLDER=FILE. Repeatable."),
     ] = None,
     outsiders: Annotated[
-        Path | None, typer.Option(help="Records that were not in the data, for membership.")
+        Path | None,
+        typer.Option(help="Records that were not in the data (labelled, for predictions)."),
+    ] = None,
+    public: Annotated[
+        Path | None,
+        typer.Option(help="Labelled records of neither kind, to train shadow models on."),
     ] = None,
     vocabulary: Annotated[
         Path | None, typer.Option(help="Word vectors: .npz with words and vectors.")
@@ -51,6 +64,20 @@ def audit_command(
     hide_t: Annotated[
         bool, typer.Option("--hide-t", help="Attack as if the parameter t had not been seen.")
     ] = False,
+    policy: Annotated[
+        Path | None,
+        typer.Option(
+            help="Instead of a run: a holder's rules, against which a malicious coordinator is "
+            "played. Needs --data."
+        ),
+    ] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(help="The holder's records, for --policy; without it the default rules."),
+    ] = None,
+    questions: Annotated[
+        int, typer.Option(min=1, help="Most questions of a strategy, for --policy.")
+    ] = 100,
     report: Annotated[Path | None, typer.Option(help="Write an HTML report here.")] = None,
     label_column: LabelColumnOption = None,
     weight_column: WeightColumnOption = None,
@@ -58,22 +85,33 @@ def audit_command(
     seed: SeedOption = 0,
     json: JsonOption = False,
 ) -> None:
-    """What a party of a run could compute from the messages it saw."""
+    """What a party of a run could compute from its messages, or get under a holder's policy."""
     check_outputs(report)
-    messages = Transcript.load(transcript)
 
     def load(path: Path) -> Measure:
-        table = not path.name.lower().endswith(".npz")
-        return load_measure(
-            path,
-            label_column=label_column if table else None,
-            weight_column=weight_column if table else None,
-            columns=[name.strip() for name in columns.split(",")] if table and columns else None,
+        return measure_of(path, label_column, weight_column, columns)
+
+    if (transcript is None) == (data is None):
+        raise InputError(
+            "give a transcript of a run, or --data (and --policy) of a holder.", code="audit-what"
         )
+    if transcript is None:
+        assert data is not None
+        if report is not None:
+            raise InputError(
+                "the audit of a policy has no report yet. Use --json.", code="audit-report"
+            )
+        show_policy_audit(policy, load(data), questions=questions, seed=seed, json=json)
+        return
+    if policy is not None:
+        raise InputError("--policy goes with --data, not with a run.", code="audit-what")
+    messages = Transcript.load(transcript)
 
     options: dict[str, Any] = {}
     if outsiders is not None:
         options["outsiders"] = load(outsiders)
+    if public is not None:
+        options["public"] = load(public)
     if vocabulary is not None:
         options["vocabulary"] = load_vocabulary(vocabulary)
     with progress_bar("audit") as bar:
@@ -145,22 +183,31 @@ def _show(result: Audit) -> None:
     table = Table(box=None, pad_edge=False)
     for title in ("target", "attack"):
         table.add_column(title, no_wrap=True)
-    for title in ("exact", "re-id", "chance", "error"):
+    for title in ("exact", "re-id", "chance", "error", "AUC"):
         table.add_column(title, justify="right")
     for attack in result.attacks:
         if attack.applicable:
             table.add_row(attack.target, attack.name, *_rates(attack))
     if table.row_count:
         OUT.print(table, highlight=False, markup=False)
-    skipped = sorted({one.name for one in result.attacks if not one.applicable})
-    rows = {"seen by": result.viewpoint, "method": result.protocol, "verdict": result.verdict}
-    if skipped:
-        rows["not applied"] = ", ".join(skipped)
-    show_rows(rows)
+    show_rows(
+        {
+            "seen by": result.viewpoint,
+            "method": result.protocol,
+            "verdict": result.findings,
+            "tried": ", ".join(result.tried) or "nothing",
+            "not tried": "; ".join(result.not_tried),
+            "beware": SILENCE,
+        }
+    )
 
 
 def _rates(attack: Attack) -> tuple[str, ...]:
     rates = (attack.exact_rate, attack.reidentification_rate, attack.chance)
     shown = ["–" if rate is None else f"{100 * rate:.1f} %" for rate in rates]
-    error = attack.relative_rmse
-    return (*shown, "–" if error is None else f"{error:.2g}")
+    error, area = attack.relative_rmse, attack.membership_auc
+    return (
+        *shown,
+        "–" if error is None else f"{error:.2g}",
+        "–" if area is None else f"{area:.2f}",
+    )

@@ -13,6 +13,7 @@ from ..errors import MismatchError
 from ..files import write_whole
 from ..results import Attack, Audit
 from ..results._run import Array
+from ..results.audit import SILENCE
 from ._curves import thumbnails
 from ._sections import Cell, Column, Table
 from ._templates import template
@@ -82,12 +83,15 @@ def render_audit(audit: Audit, *, title: str = "What the messages give away") ->
     True
     """
     parts = [_part(audit, target) for target in audit.targets]
-    verdicts = [(printable(name), printable(text, 400)) for name, text in audit.verdicts.items()]
+    verdicts = [(printable(name), printable(text, 2000)) for name, text in audit.verdicts.items()]
     return template("audit").render(
         title=printable(title.strip() or "Audit", 200),
         protocol=printable(audit.protocol),
         viewpoint=printable(audit.viewpoint),
         verdicts=verdicts,
+        tried=printable(", ".join(audit.tried) or "nothing", 2000),
+        not_tried=[printable(text, 2000) for text in audit.not_tried],
+        silence=SILENCE,
         parts=parts,
         pictured=any(part.pairs for part in parts),
     )
@@ -126,7 +130,7 @@ def write_audit(path: str | Path, audit: Audit, *, title: str = "") -> None:
 
 def _part(audit: Audit, target: str) -> Part:
     applied = [attack for attack in audit.of(target) if attack.applicable]
-    titles = ("exact", "re-identified", "chance", "error", "proven")
+    titles = ("exact", "re-identified", "chance", "error", "proven", "membership")
     columns = (Column("attack", numeric=False), *map(Column, titles), Column("finding", False))
     best = audit.best(target)
     truth = audit.truth.get(target)
@@ -151,7 +155,8 @@ def _row(attack: Attack) -> tuple[Cell, ...]:
         Cell(_rate(attack.chance)),
         Cell(MISSING_NUMBER if error is None else number(error)),
         Cell(proven),
-        Cell(printable(attack.verdict, 300)),
+        Cell(MISSING_NUMBER if attack.membership_auc is None else f"{attack.membership_auc:.3f}"),
+        Cell(printable(attack.verdict, 1000)),
     )
 
 

@@ -1,0 +1,397 @@
+"""Which cells share records, from where each can lie: for cells of two records."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from ._evidence import Array
+from ._places import Region, agreeing, balanced, places
+from ._threads import Cells, Index
+
+_POINTS = 96
+_WIDTH, _NARROW, _WORK = 16, 4, 4000
+_TOLERANCE = 1e-8
+_PASSES = 6
+_MENDS = 6
+
+
+@dataclass(frozen=True)
+class Ring:
+    """Records that go round a group of cells, all known but for one point.
+
+    ``cells`` has the cell before and after of each (2m, 2); record i lies at
+    ``offsets[i] + signs[i] * z`` for z near ``places``.
+    """
+
+    cells: Index = field(repr=False)
+    offsets: Array = field(repr=False)
+    signs: Array = field(repr=False)
+    places: Array = field(repr=False)
+    weight: float = 0.0
+
+    @property
+    def records(self) -> Array:
+        """About where they are (2m, d)."""
+        return self.offsets + self.signs[:, None] * self.places.mean(axis=0)
+
+    @property
+    def spread(self) -> float:
+        """How far z may be off."""
+        return float(self.places.std(axis=0).max())
+
+
+@dataclass(frozen=True)
+class _Stays:
+    """Every round of every record: the round, its atom there, and which record it is."""
+
+    rounds: Index
+    atoms: Array
+    record: Index
+
+    def and_(self, rounds: Index, atoms: Array, record: int) -> _Stays:
+        """With those of one more record."""
+        return _Stays(
+            np.concatenate([self.rounds, rounds]),
+            np.vstack([self.atoms, atoms]),
+            np.concatenate([self.record, np.full(len(rounds), record, dtype=np.intp)]),
+        )
+
+
+@dataclass(frozen=True)
+class _Chain:
+    """A ring begun: what is known of its records, and where its first one can be."""
+
+    cells: tuple[tuple[int, int], ...]
+    offsets: Array
+    signs: Array
+    cell: int
+    region: Region
+    places: Array
+    left: frozenset[int]
+    right: frozenset[int]
+    weight: float
+    stays: _Stays
+    pull: Array
+    pairs: int
+
+
+@dataclass(frozen=True, eq=False)
+class Rings:
+    r"""Search for how records go round a group of cells of two rounds.
+
+    The cells of two rounds form rings: a record of a cell before lies in a cell after, whose
+    other record lies in the next cell before, and so on. With the first record at z all others
+    are :math:`\pm z + p_i`, p known, so every next cell is a convex condition on z, and of any
+    two records an exchange must not pay. Half the difference of the two records of a cell has
+    covariance one in the coordinates used here (that of all records less that of the means):
+    by that z has a normal law, cut to where it can be. The search keeps the ways whose mass
+    under it is largest; few are left after some steps.
+    """
+
+    cells: Cells
+    references: Sequence[Array]
+    regions: Sequence[Region]
+    rng: np.random.Generator
+
+    def solve(self, before: Sequence[int], after: Sequence[int]) -> list[Ring]:
+        """The likeliest rings through these cells, the best first."""
+        means = self.cells.sums / self.cells.room[:, None]
+        d = means.shape[1]
+        # From the cell that has the least room.
+        start = min(before, key=lambda cell: self._spread(cell, means))
+        points, region = self.regions[start].sampled(
+            means[start], self.rng, means[start], 1.0, steps=60
+        )
+        none = np.zeros(0, dtype=np.intp)
+        nobody = _Stays(none, np.zeros((0, d)), none)
+        # Long ways in many features take long: the covariance says more there.
+        width = int(np.clip(_WORK // (len(before) * d), _NARROW, _WIDTH))
+        chains = [
+            _Chain((), np.zeros((0, d)), np.zeros(0), start, region, points,
+                   frozenset(before) - {start}, frozenset(after), 0.0, nobody,
+                   means[start], 1)
+        ]  # fmt: skip
+        for step in range(2 * len(before)):
+            longer: list[_Chain] = []
+            for chain in chains:
+                longer += self._longer(chain, start, step, 2 * len(before), means)
+            longer.sort(key=lambda chain: -chain.weight)
+            chains = [self._spread_out(chain) for chain in longer[:width]]
+            if not chains:
+                return []
+        return [
+            Ring(np.array(c.cells, np.intp), c.offsets, c.signs, c.places, c.weight) for c in chains
+        ]
+
+    def _spread(self, cell: int, means: Array) -> float:
+        points, _ = self.regions[cell].sampled(means[cell], self.rng, means[cell], 1.0)
+        return float(points.std(axis=0).sum())
+
+    def _spread_out(self, chain: _Chain) -> _Chain:
+        points, region = chain.region.sampled(
+            chain.places[0], self.rng, chain.pull / chain.pairs, float(chain.pairs)
+        )
+        return replace(chain, region=region, places=points)
+
+    def _longer(
+        self, chain: _Chain, start: int, step: int, last: int, means: Array
+    ) -> list[_Chain]:
+        """The chain with one more record, in every cell it can go to."""
+        forward = step % 2 == 0
+        sign = 1.0 if forward else -1.0
+        offset = 2.0 * means[chain.cell] - chain.offsets[-1] if step else np.zeros(means.shape[1])
+        options = chain.right if forward else chain.left
+        if step == last - 1:
+            options = frozenset({start})
+        own = self._exchanges(chain, chain.cell, offset, sign)
+        if own is None:
+            return []
+        base = chain.region.and_(*own)
+        kept = chain.places[base.inside(chain.places)]
+        low, high = chain.places.min(axis=0), chain.places.max(axis=0)
+        room = high - low + _TOLERANCE
+        low, high = low - room, high + room
+        found: list[_Chain] = []
+        for cell in options:
+            theirs = self._exchanges(chain, cell, offset, sign)
+            if theirs is None:
+                continue
+            place = self.regions[cell]
+            normals = np.vstack([sign * place.normals, theirs[0]])
+            limits = np.concatenate([place.limits - place.normals @ offset, theirs[1]])
+            inside = (kept @ normals.T <= limits).all(axis=1)
+            region = base.and_(normals, limits)
+            new = step < last - 1
+            # How likely half the difference of the new cell's records is.
+            apart = sign * kept + offset - means[cell]
+            likely = (
+                np.exp(-0.5 * np.einsum("ij,ij->i", apart, apart)) if new else np.ones(len(kept))
+            )
+            if inside.any():
+                at = kept[int(np.argmax(np.where(inside, likely, -1.0)))]
+                share = float(likely[inside].sum()) / _POINTS
+            else:
+                # One half-space rules most cells out: no programme is needed for those.
+                least = np.where(normals > 0, normals * low, normals * high).sum(axis=1)
+                point = region.point() if (least <= limits).all() else None
+                if point is None:
+                    continue
+                at = point
+                far = sign * at + offset - means[cell]
+                share = 0.2 / _POINTS * (float(np.exp(-0.5 * far @ far)) if new else 1.0)
+            pair = (chain.cell, cell) if forward else (cell, chain.cell)
+            stays = chain.stays
+            for one in pair:
+                stays = stays.and_(*self._atoms[one], len(chain.cells))
+            found.append(
+                _Chain(
+                    (*chain.cells, pair),
+                    np.vstack([chain.offsets, offset]),
+                    np.append(chain.signs, sign),
+                    cell,
+                    region,
+                    at[None],
+                    chain.left - {cell},
+                    chain.right - {cell},
+                    chain.weight + float(np.log(max(share, 1e-300))),
+                    stays,
+                    chain.pull + sign * (means[cell] - offset) if new else chain.pull,
+                    chain.pairs + new,
+                )
+            )
+        return found
+
+    @cached_property
+    def _atoms(self) -> list[tuple[Index, Array]]:
+        """Rounds of every cell, and its atom in each."""
+        where = self.cells.where
+        found: list[tuple[Index, Array]] = []
+        for own in where:
+            rounds = np.flatnonzero(own >= 0)
+            atoms = [self.references[t][own[t]] for t in rounds.tolist()]
+            shape = (len(rounds), self.references[0].shape[1])
+            found.append((rounds, np.array(atoms).reshape(shape)))
+        return found
+
+    def _exchanges(
+        self, chain: _Chain, cell: int, offset: Array, sign: float
+    ) -> tuple[Array, Array] | None:
+        """What no exchange with an earlier record asks of z; ``None`` where one pays anyway."""
+        rounds, atoms = self._atoms[cell]
+        own = np.full((len(self.references), atoms.shape[1]), np.nan)
+        own[rounds] = atoms
+        stays = chain.stays
+        way = own[stays.rounds] - stays.atoms
+        # In the same cell there is nothing to exchange.
+        both = np.abs(way).max(axis=1, initial=0.0) > 0
+        way, record = way[both], stays.record[both]
+        room = np.einsum("ij,ij->i", way, offset - chain.offsets[record])
+        same = chain.signs[record] == sign
+        if (room[same] < -_TOLERANCE).any():
+            return None
+        return -2.0 * sign * way[~same], room[~same] + _TOLERANCE
+
+
+def followed(
+    cells: Cells, references: Sequence[Array], covariance: Array, seed: int
+) -> Index | None:
+    """The cell of every record in every round (n, K), ``None`` where nothing was found.
+
+    ``covariance`` is that of the records (d, d).
+    """
+    rng = np.random.default_rng([seed, 14])
+    rounds = cells.inside.shape[1]
+    if (cells.room != 2).any() or rounds < 2 or (cells.where < 0).all(axis=1).any():
+        return None
+    cells, references = _whitened(cells, references, covariance)
+    rings = Rings(cells, references, places(cells, references, rng), rng)
+    groups: list[tuple[int, list[Ring]]] = []
+    for k in range(1, rounds):
+        here, there = cells.inside[:, k - 1], cells.inside[:, k]
+        before, after = np.flatnonzero(here & ~there), np.flatnonzero(there & ~here)
+        for left, right in balanced(cells.sums[before], cells.sums[after]):
+            found = rings.solve(before[left].tolist(), after[right].tolist())
+            groups.append((k, found or [_unknown(before[left], after[right], cells)]))
+    records = int(cells.room[cells.inside[:, 0]].sum())
+    position = np.zeros((records, cells.sums.shape[1]))
+    doubt = np.full(records, np.inf)
+    paths = np.empty((0, rounds), dtype=np.intp)
+    for _ in range(_PASSES):
+        again = _through(cells, groups, position, doubt)
+        if np.array_equal(again, paths):
+            break
+        paths = again
+        _settle(cells, paths, position, doubt)
+    return _mended(cells, paths)
+
+
+def _mended(cells: Cells, paths: Index) -> Index:
+    """Let two records of a cell exchange the rest of their ways where more sums agree for it."""
+    size = float(np.abs(cells.sums).max()) or 1.0
+    matrix = _incidence(cells, paths)
+    good = agreeing(matrix, cells.sums, size)
+    for _ in range(_MENDS):
+        wrong = np.flatnonzero(~good)
+        best = int(good.sum()), paths, good
+        near = np.isin(paths, wrong).any(axis=1)
+        for k in range(1, paths.shape[1]):
+            for cell in np.unique(paths[near, k - 1]):
+                pair = np.flatnonzero(paths[:, k - 1] == cell)
+                if len(pair) != 2 or paths[pair[0], k] == paths[pair[1], k]:
+                    continue
+                other = paths.copy()
+                other[pair, k:] = paths[pair[::-1], k:]
+                fits = agreeing(_incidence(cells, other), cells.sums, size)
+                if int(fits.sum()) > best[0]:
+                    best = int(fits.sum()), other, fits
+        if best[0] == int(good.sum()):
+            break
+        _, paths, good = best
+    return paths
+
+
+def _incidence(cells: Cells, paths: Index) -> Array:
+    matrix = np.zeros((len(cells.room), len(paths)))
+    for cell in paths.T:
+        matrix[cell, np.arange(len(paths))] = 1.0
+    return matrix
+
+
+def _whitened(
+    cells: Cells, references: Sequence[Array], covariance: Array
+) -> tuple[Cells, list[Array]]:
+    """Coordinates in which half the difference of a cell's records has covariance one."""
+    first = cells.inside[:, 0]
+    means = cells.sums[first] / cells.room[first][:, None]
+    values, vectors = np.linalg.eigh(covariance - means.T @ means / len(means))
+    values = np.maximum(values, 1e-3 * float(values[-1]))
+    root = vectors * np.sqrt(values)
+    moved = Cells(cells.sums @ (vectors / np.sqrt(values)), cells.inside, cells.room, cells.where)
+    return moved, [reference @ root for reference in references]
+
+
+def _unknown(before: Index, after: Index, cells: Cells) -> Ring:
+    """Any way round, with nothing known of where."""
+    d = cells.sums.shape[1]
+    pairs = np.column_stack([np.repeat(before, 2), np.repeat(after, 2)])
+    far = np.full((2, d), 0.5) * np.array([[1e6], [-1e6]])
+    return Ring(pairs, np.zeros((len(pairs), d)), np.ones(len(pairs)), far)
+
+
+def _through(
+    cells: Cells, groups: Sequence[tuple[int, Sequence[Ring]]], position: Array, doubt: Array
+) -> Index:
+    """Send all records through all rounds; where each is gets surer on the way."""
+    first = np.flatnonzero(cells.inside[:, 0])
+    paths = np.full((len(position), cells.inside.shape[1]), -1, dtype=np.intp)
+    paths[:, 0] = np.repeat(first, 2)
+    for k in range(1, paths.shape[1]):
+        stay = cells.inside[paths[:, k - 1], k]
+        paths[stay, k] = paths[stay, k - 1]
+        for _, found in (group for group in groups if group[0] == k):
+            _follow(found, paths, k, position, doubt)
+    return paths
+
+
+def _follow(found: Sequence[Ring], paths: Index, k: int, position: Array, doubt: Array) -> None:
+    """Send the records of a group of cells on by the ring that fits best where they are.
+
+    ``doubt`` is the variance of a coordinate of ``position``.
+    """
+    best: tuple[float, Ring, list[tuple[int, int]]] | None = None
+    for ring in found:
+        where, wide = ring.records, float(ring.places.var(axis=0).mean())
+        cost, moves = 0.0, list[tuple[int, int]]()
+        for cell in np.unique(ring.cells[:, 0]):
+            ids = np.flatnonzero(paths[:, k - 1] == cell)
+            entries = np.flatnonzero(ring.cells[:, 0] == cell)
+            far = [
+                float(
+                    (
+                        ((position[ids] - where[order]) ** 2).sum(axis=1)
+                        / (doubt[ids] + wide + 1e-12)
+                    ).sum()
+                )
+                for order in (entries, entries[::-1])
+            ]
+            entries = entries if far[0] <= far[1] else entries[::-1]
+            cost += min(far)
+            moves += list(zip(ids.tolist(), entries.tolist(), strict=True))
+        scored = 0.5 * cost - ring.weight
+        if best is None or scored < best[0]:
+            best = scored, ring, moves
+    assert best is not None
+    _, ring, moves = best
+    where, wide = ring.records, float(ring.places.var(axis=0).mean())
+    for i, entry in moves:
+        paths[i, k] = ring.cells[entry, 1]
+        if wide < doubt[i]:
+            position[i], doubt[i] = where[entry], wide
+
+
+def _settle(cells: Cells, paths: Index, position: Array, doubt: Array) -> None:
+    """Exact places of the records that the sums of cells that agree tie down."""
+    rows, tied = _tied(cells, paths)
+    position[tied], doubt[tied] = rows[tied], 1e-12
+
+
+def tied_rows(cells: Cells, paths: Index) -> Array:
+    """Records that follow from sums that agree, by their ways through the rounds (k, d)."""
+    rows, tied = _tied(cells, paths)
+    return rows[tied]
+
+
+def _tied(cells: Cells, paths: Index) -> tuple[Array, npt.NDArray[np.bool_]]:
+    matrix = _incidence(cells, paths)
+    size = float(np.abs(cells.sums).max()) or 1.0
+    good = np.flatnonzero(agreeing(matrix, cells.sums, size))
+    _, values, right = np.linalg.svd(matrix[good], full_matrices=True)
+    rank = int((values > 1e-9 * values[0]).sum())
+    tied = np.abs(right[rank:]).max(axis=0, initial=0.0) <= 1e-8
+    solved = np.linalg.lstsq(matrix[good], cells.sums[good], rcond=1e-10)[0]
+    return np.asarray(solved, dtype=np.float64), np.asarray(tied, dtype=np.bool_)
