@@ -109,7 +109,7 @@ def play(
             link = engine.connect(peers.session, ROLES.index(role), tunnel.local(), timeout)
             told = _agree(link, role, options, measure)
             program, owners = _program(told, options)
-            opened = _compute(link, role, options, program, owners, measure)
+            opened, parts = _compute(link, role, options, program, owners, measure)
         except SilotError:
             raise
         except Exception as error:  # noqa: BLE001 - the engine raises RuntimeError and its like
@@ -123,7 +123,7 @@ def play(
             engine.finish(link)
         except Exception as error:  # noqa: BLE001 - as above
             # The receiver has its number, whatever became of the others since.
-            if opened is None:
+            if not opened:
                 raise HolderError(
                     f"another party stopped at the end ({type(error).__name__}); the receiver may "
                     "have the number all the same.",
@@ -132,7 +132,7 @@ def play(
     sent, received = tunnel.sent, tunnel.received
     traffic = (engine.Traffic(sent, received, 0),)
     result = None
-    if opened is not None:
+    if opened:
         seconds = time.perf_counter() - began
         split = program.split
         sides = "+".join(owners[:split]), "+".join(owners[split:])
@@ -143,9 +143,9 @@ def play(
             seconds=seconds,
             disclosure=str(Disclosure.SCALAR),
             privacy_mu=options.privacy_epsilon or 0.0,
-            transcript=transcript_of(opened, options, program, owners, seconds),
+            transcript=transcript_of(opened, parts, options, program, owners, seconds),
         )
-        result = result_of(opened, options, program, sides, "secure", traffic).with_run(run)
+        result = result_of(opened, parts, options, program, sides, "secure", traffic).with_run(run)
     return Played(role, options.receiver, result, sent, received)
 
 
@@ -239,9 +239,9 @@ def _compute(
     program: Program,
     owners: tuple[Role, ...],
     measure: Measure | None,
-) -> float | None:
-    """Share, compute, and open the number towards the receiver."""
-    protocol, rank = options.protocol, ROLES.index(role)
+) -> tuple[list[float], int]:
+    """Share, compute, and open the number towards the receiver; also the parts computed."""
+    rank = ROLES.index(role)
     ready = "ready"
     shares: list[bytes] = []
     failure: SilotError | None = None
@@ -249,8 +249,8 @@ def _compute(
         if measure is not None:
             answer = Own(measure).answer(options.inputs(program))
             assert isinstance(answer, Answer)
-            shares = engine.shares_of([answer.arrays[name] for name in NAMES], protocol)
-        executable = engine.compiled(program, protocol)
+            shares = engine.shares_of([answer.arrays[name] for name in NAMES], program)
+        executable = engine.compiled(program, 0)
     except SilotError as error:
         # The others wait for shares: they are told that none will come, and not why.
         ready, failure, executable = "stopped", error, None
@@ -264,10 +264,10 @@ def _compute(
                 code="secure-stopped",
             )
     inputs = [engine.deal(link, ROLES.index(owner), shares) for owner in owners]
-    output = engine.run_party(link, protocol, executable, inputs)
+    output, parts = engine.run_party(link, program, executable, inputs)
     place = ROLES.index(options.receiver)
     gathered = engine.collect(link, place, output)
-    return engine.opened_from(gathered, protocol) if rank == place else None
+    return (engine.opened_from(gathered, program) if rank == place else []), parts
 
 
 def _version() -> str:
