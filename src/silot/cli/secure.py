@@ -65,8 +65,8 @@ def secure_command(
     weight_column: WeightColumnOption = None,
     columns: ColumnsOption = None,
     timeout: Annotated[
-        float, typer.Option(min=1.0, max=86400.0, help="Seconds to wait for the others.")
-    ] = 120.0,
+        float | None, typer.Option(min=1.0, max=86400.0, help="Most seconds from start to end.")
+    ] = None,
     transcript: TranscriptOption = None,
     json: JsonOption = False,
 ) -> None:

@@ -10,7 +10,6 @@ import re
 import tempfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -18,9 +17,9 @@ from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
+from msgpack import packb, unpackb
 
 from ..errors import ExtraError, InputError, SolverError
-from ..federation.message import pack, unpack
 from ._program import Program
 
 Array = npt.NDArray[np.float64]
@@ -60,7 +59,6 @@ def load() -> Any:
             code="extra-secure",
         ) from None
     assert frontend is not None
-    _journal()
     return spu
 
 
@@ -147,13 +145,13 @@ def shares_of(arrays: Sequence[Array], program: Program) -> list[bytes]:
     split = [
         io.make_shares(np.asarray(array), spu.libspu.Visibility.VIS_SECRET) for array in arrays
     ]
-    return [pack([_packed(shares[party]) for shares in split]) for party in range(parties)]
+    return [packb([_packed(shares[party]) for shares in split]) for party in range(parties)]
 
 
 def opened_from(shares: Sequence[bytes], program: Program) -> list[float]:
     """Put the shares of an array together."""
     io = load().Io(PARTIES[program.protocol], settings(program))
-    opened = np.atleast_1d(io.reconstruct([_share(unpack(share)) for share in shares]))
+    opened = np.atleast_1d(io.reconstruct([_share(unpackb(share)) for share in shares]))
     return [float(number) for number in opened]
 
 
@@ -167,7 +165,7 @@ def run_party(
     """
     spu = load()
     runtime = spu.Runtime(link, settings(program))
-    received = [share for message in inputs for share in cast("list[Any]", unpack(message))]
+    received = [share for message in inputs for share in cast("list[Any]", unpackb(message))]
     for name, share in zip(executable.input_names, received, strict=True):
         runtime.set_var(name, _share(share))
     for part in range(program.parts):
@@ -175,12 +173,12 @@ def run_party(
             executable = compiled(program, part)
         runtime.run(executable)
         if part + 1 < program.parts:
-            share = pack(_packed(runtime.get_var(_output(part, 1))))
+            share = packb(_packed(runtime.get_var(_output(part, 1))))
             # What is gathered is text.
             told = [bytes.fromhex(text) for text in link.all_gather(share.hex())]
             if opened_from(told, program)[0] < 0.5:
                 continue
-        return pack(_packed(runtime.get_var(_output(part, 0)))), part + 1
+        return packb(_packed(runtime.get_var(_output(part, 0)))), part + 1
     raise AssertionError("the last part has no successor")
 
 
@@ -196,15 +194,6 @@ def connect(session: str, rank: int, addresses: Mapping[str, str], timeout: floa
     description.connect_retry_interval_ms = 100
     description.connect_retry_times = max(1, wait // 100)
     return link.create_brpc(description, rank)
-
-
-def gather(link: Any, text: str) -> list[str | bytes]:
-    """What every party says; nobody goes on, or away, before all have heard it."""
-    told = link.all_gather(text)
-    # A party that was told all it needs does not care whether the last ones left since.
-    with suppress(Exception):
-        link.barrier()
-    return list(told)
 
 
 def deal(link: Any, owner: int, shares: Sequence[bytes]) -> bytes:
@@ -225,15 +214,10 @@ def collect(link: Any, receiver: int, share: bytes) -> list[bytes]:
     return [share if party == receiver else link.recv(party) for party in range(link.world_size)]
 
 
-def finish(link: Any) -> None:
-    """Wait until all parties are done, and end the link."""
-    link.barrier()
-    link.stop_link()
-
-
 def simulate(program: Program, inputs: Sequence[Sequence[Array]]) -> Simulated:
     """Run all parties as threads of this process, and open the number."""
     spu = load()
+    journal()
     parties = PARTIES[program.protocol]
     executable = compiled(program, 0)
     messages = [shares_of(arrays, program) for arrays in inputs]
@@ -284,11 +268,11 @@ _simulating = threading.Lock()
 
 
 @cache
-def _journal() -> Path:
+def journal(folder: Path | None = None) -> Path:
     """Send spu's messages to a file, as they would clutter the terminal, and count from it."""
     import spu  # pyright: ignore[reportMissingImports]
 
-    path = Path(tempfile.mkdtemp(prefix="silot-spu-")) / "spu.log"
+    path = (folder or Path(tempfile.mkdtemp(prefix="silot-spu-"))) / "spu.log"
     options = spu.libspu.logging.LogOptions()
     options.enable_console_logger = False
     options.system_log_path = str(path)
@@ -298,13 +282,13 @@ def _journal() -> Path:
 
 def journal_mark() -> int:
     """Where the journal of this process ends now."""
-    path = _journal()
+    path = journal()
     return path.stat().st_size if path.exists() else 0
 
 
 def traffic_since(mark: int) -> tuple[Traffic, ...]:
     """What was sent by the parties of this process since the mark."""
-    path = _journal()
+    path = journal()
     if not path.exists():
         return ()
     text = path.read_bytes()[mark:].decode(errors="replace")

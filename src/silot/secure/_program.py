@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from ._sinkhorn import (
@@ -63,6 +63,25 @@ class Program:
     dimension: int
     effort: Effort = field(default_factory=Effort)
     noise: Noise | None = None
+
+    def packed(self) -> dict[str, Any]:
+        """Plain values, for another process."""
+        return asdict(self)
+
+    @classmethod
+    def unpacked(cls, values: dict[str, Any]) -> Program:
+        """The program of plain values."""
+        effort = values["effort"]
+        parts = tuple(tuple(Stage(*stage) for stage in part) for part in effort["parts"])
+        noise = None if values["noise"] is None else Noise(**values["noise"])
+        return cls(
+            **{
+                **values,
+                "sizes": tuple(values["sizes"]),
+                "effort": Effort(**{**effort, "parts": parts}),
+                "noise": noise,
+            }
+        )
 
     @property
     def shapes(self) -> list[tuple[int, ...]]:
