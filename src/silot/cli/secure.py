@@ -8,13 +8,26 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from pydantic import ValidationError
 
-from ..errors import InputError
+from ..documents import complaint, read_fields
+from ..errors import FileError, InputError
+from ..federation.policy import Policy
 from ..measure import Measure
+from ..privacy.ledger import Ledger
 from ..secure import Peers, SecureOptions, make_keys, play
-from .console import OUT, bill_rows, check_writable, interval, progress_bar, show_rows
+from .console import (
+    OUT,
+    bill_rows,
+    check_writable,
+    interval,
+    progress_bar,
+    show_rows,
+    tell_forecast,
+)
 from .console import save_transcript as save
 from .options import (
+    AccuracyName,
     ColumnsOption,
     Covariance,
     CovarianceOption,
@@ -59,6 +72,15 @@ def secure_command(
         float | None, typer.Option(help="Add noise: differential privacy for one record.")
     ] = None,
     diameter: DiameterOption = None,
+    accuracy: Annotated[
+        AccuracyName, typer.Option(help="normal: usually within 0.5 %; fast: within 2 %.")
+    ] = AccuracyName.normal,
+    policy: Annotated[
+        Path | None, typer.Option(help="The owner's rules; below level record with --ledger.")
+    ] = None,
+    ledger: Annotated[
+        Path | None, typer.Option(help="The owner's ledger, which the run is charged to.")
+    ] = None,
     labels: LabelsOption = False,
     covariance: CovarianceOption = Covariance.diagonal,
     label_column: LabelColumnOption = None,
@@ -72,7 +94,10 @@ def secure_command(
 ) -> None:
     """Take part in a secure distance: one process for each party, linked by mutual TLS.
 
-    All parties give the same options; only the receiver is told the distance.
+    All parties give the same options; only the receiver is told the distance. Exit statuses:
+    0 the receiver has the number; 3 data or option; 4 file; 5 parties differ; 6 another party is
+    absent, stopped or gone, or time is up; 7 the policy or the ledger refuses; 8 the computation
+    failed; 9 not installed.
     """
     if transcript is not None:
         check_writable(transcript)
@@ -91,9 +116,19 @@ def secure_command(
         privacy_epsilon=privacy_epsilon,
         diameter=diameter,
         embedding=covariance.value if labels else "none",
+        accuracy=accuracy.value,
     )
     with progress_bar(f"secure distance as {role.value}"):
-        played = play(role.value, Peers.load(peers), options, measure, timeout=timeout)
+        played = play(
+            role.value,
+            Peers.load(peers),
+            options,
+            measure,
+            timeout=timeout,
+            policy=None if policy is None else _policy(policy),
+            ledger=None if ledger is None else Ledger(ledger),
+            tell=None if json else tell_forecast,
+        )
     result = played.result
     if result is not None:
         save(result, transcript)
@@ -122,6 +157,17 @@ def secure_command(
             **bill_rows(result),
         }
     )
+
+
+def _policy(path: Path) -> Policy:
+    body = read_fields(path)
+    try:
+        return Policy(**body)
+    except ValidationError as error:
+        found = complaint(error, body)
+        raise FileError(
+            f"{path.name}, {'.'.join(found.place)}: {found.message}", code="policy-invalid"
+        ) from None
 
 
 def keys_command(

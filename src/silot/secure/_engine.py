@@ -77,8 +77,6 @@ def settings(program: Program) -> Any:
         field=lib.FieldType.FM64 if bits <= _NARROW else lib.FieldType.FM128,
         fxp_fraction_bits=bits,
     )
-    # It writes what was sent to the journal.
-    config.enable_pphlo_profile = True
     return check_trust(config, PARTIES[program.protocol])
 
 
@@ -156,15 +154,17 @@ def opened_from(shares: Sequence[bytes], program: Program) -> list[float]:
 
 
 def run_party(
-    link: Any, program: Program, executable: Any, inputs: Sequence[bytes]
+    link: Any, program: Program, executable: Any, inputs: Sequence[bytes], *, counted: bool = False
 ) -> tuple[bytes, int]:
     """Run the program as one party: shares in, the share of what is opened out.
 
     Also the parts that were computed: before the last, all parties open whether there are to be
-    more.
+    more. What is ``counted`` is written to the journal.
     """
     spu = load()
-    runtime = spu.Runtime(link, settings(program))
+    config = settings(program)
+    config.enable_pphlo_profile = counted
+    runtime = spu.Runtime(link, config)
     received = [share for message in inputs for share in cast("list[Any]", unpackb(message))]
     for name, share in zip(executable.input_names, received, strict=True):
         runtime.set_var(name, _share(share))
@@ -191,6 +191,8 @@ def connect(session: str, rank: int, addresses: Mapping[str, str], timeout: floa
         description.add_party(name, address)
     wait = max(1, round(1000 * timeout))
     description.recv_timeout_ms = description.http_timeout_ms = wait
+    # One connection a direction: each of another costs the tunnel an agreement on keys.
+    description.brpc_channel_connection_type = "single"
     description.connect_retry_interval_ms = 100
     description.connect_retry_times = max(1, wait // 100)
     return link.create_brpc(description, rank)
@@ -230,7 +232,7 @@ def simulate(program: Program, inputs: Sequence[Sequence[Array]]) -> Simulated:
         try:
             link = spu.libspu.link.create_mem(description, party)
             own = [message[party] for message in messages]
-            outputs[party] = run_party(link, program, executable, own)
+            outputs[party] = run_party(link, program, executable, own, counted=True)
         except Exception as error:  # noqa: BLE001 - raised in the thread that waits
             outputs[party] = error
 

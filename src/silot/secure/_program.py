@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from ._opening import opened_noisily, opened_number
 from ._sinkhorn import (
     Block,
     Effort,
@@ -18,8 +19,6 @@ from ._sinkhorn import (
     State,
     advance,
     bounds,
-    opened_noisily,
-    opened_number,
     prepare,
     repeat_here,
     unit_of,

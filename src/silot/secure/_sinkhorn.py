@@ -18,7 +18,6 @@ that is not negative gives an upper one once its marginals are repaired (Altschu
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
@@ -26,12 +25,6 @@ from typing import Any, NamedTuple, Protocol
 # Arrays of numpy or of jax, in the clear or secret.
 Shared = Any
 
-# Gaps of the two bounds that are told apart, relative to the number opened.
-GRADES = (0.5, 0.34, 0.24, 0.17, 0.12, 0.085, 0.06, 0.042, 0.03, 0.021, 0.015, 0.01)
-# Gap at which a run counts as converged.
-CLOSE = 0.12
-# Where the number opened lies between the bounds: the lower one is by far the tighter.
-SPLIT = 0.15
 
 class Numbers(Protocol):
     """What numpy and jax.numpy have in common, and is used here."""
@@ -303,7 +296,7 @@ def advance(
         """
         w = effort.relaxation
         excess = xp.minimum(filled - 1.0, 1.0 / (w + 1.0))
-        return 1.0 - w * excess + (0.5 * w * (w + 1.0)) * (excess * excess)
+        return 1.0 - excess * (w - (0.5 * w * (w + 1.0)) * excess)
 
     for stage in effort.parts[part]:
         if stage.squarings:
@@ -375,70 +368,6 @@ def bounds(problem: Problem, state: State, raised: Shared, effort: Effort, xp: N
         (moved + filled) * problem.unit + problem.shift,
         problem.independent,
         full.sum(),
-    )
-
-
-def opened_number(found: Found, effort: Effort, xp: Numbers) -> tuple[Shared, Shared]:
-    """Return what is opened, a number and its grade, and whether no further part is needed.
-
-    The grade says how many of ``GRADES`` the gap of the bounds keeps to: then the number lies
-    between them. Where it keeps to none, the number is the lower bound, which is tight long before
-    the other; where numbers left their range, it is 0 and the grade -1.
-    """
-    gap = found.upper - found.lower
-    error = _error(found, effort)
-    middle = found.lower + SPLIT * gap
-    # Room for the error on either side of the number: see ``bounds_of``.
-    room = gap + (1.0 / SPLIT) * error
-    grade = xp.where(room <= xp.stack([limit * middle for limit in GRADES]), 1.0, 0.0).sum()
-    sound = _sound(found, effort)
-    number = xp.where(grade > 0.5, middle, xp.maximum(found.lower - error, 0.0))
-    opened = xp.stack([xp.where(sound, number, 0.0), xp.where(sound, grade, -1.0)])
-    return opened, xp.where(sound & (room > effort.enough * middle), 0.0, 1.0)
-
-
-def opened_noisily(
-    found: Found,
-    noise: Shared,
-    largest: float,
-    tolerance: float,
-    failed: float,
-    effort: Effort,
-    xp: Numbers,
-) -> Shared:
-    """Return the squared distance, clipped to [0, largest], plus noise.
-
-    Bounds further apart than the tolerance open as the constant ``failed`` plus noise.
-    """
-    middle = xp.minimum(xp.maximum(0.5 * (found.lower + found.upper), 0.0), largest)
-    gap = found.upper - found.lower + 2.0 * _error(found, effort)
-    close = (gap <= tolerance) & _sound(found, effort)
-    return xp.stack([xp.where(close, middle, failed) + noise])
-
-
-def bounds_of(number: float, grade: int) -> tuple[float, float]:
-    """Return the bounds of the squared distance that an opened number stands for."""
-    if grade <= 0:
-        return number, math.inf
-    gap = GRADES[grade - 1]
-    return number * (1.0 - SPLIT * gap), number * (1.0 + (1.0 - SPLIT) * gap)
-
-
-def _error(found: Found, effort: Effort) -> Shared:
-    """What fixed point may have cost."""
-    return effort.resolution * found.independent + 64.0 * effort.unit
-
-
-def _sound(found: Found, effort: Effort) -> Shared:
-    """Whether the bounds can be bounds: anything else is an overflow."""
-    room = 0.01 * found.independent + 2.0**10 * effort.unit
-    return (
-        (found.upper <= found.independent + room)
-        & (found.lower <= found.upper + room)
-        & (found.lower >= -room)
-        & (found.independent <= effort.furthest)
-        & (found.mass <= 1.01)
-        & (found.mass >= 0.99)
     )
 
 

@@ -20,8 +20,10 @@ from ..measure import Embedding, Measure
 from ..results import Distance, Run
 from ._engine import Traffic, load, simulate
 from ._inputs import NAMES
+from ._opening import CLOSE, GRADES, bounds_of
 from ._program import Program
-from ._sinkhorn import CLOSE, GRADES, bounds_of
+from .charging import mu_of_laplace
+from .forecast import Forecast, forecast_of
 from .options import SecureOptions
 
 _COLLUDE = {
@@ -31,7 +33,11 @@ _COLLUDE = {
 
 
 def secure_distance(
-    first: Mapping[str, Measure], second: Mapping[str, Measure], options: SecureOptions
+    first: Mapping[str, Measure],
+    second: Mapping[str, Measure],
+    options: SecureOptions,
+    *,
+    tell: Callable[[Forecast], None] | None = None,
 ) -> Distance:
     r"""Distance between two unions of holders, by a simulated secure computation.
 
@@ -47,6 +53,8 @@ def secure_distance(
         Measures by name; those of one union count in proportion to their records.
     options
         Public options.
+    tell
+        Called with the forecast before the run starts.
 
     Returns
     -------
@@ -82,17 +90,22 @@ def secure_distance(
         prepared.append(answer)
     if program is None:
         raise InputError("no holder is given; two or more are needed.", code="holder-names")
+    if tell is not None:
+        tell(forecast_of(program))
     arrays = [[answer.arrays[name] for name in NAMES] for answer in prepared]
     done = simulate(program, arrays)
     sides = (_joined(first), _joined(second))
     result = result_of(done.opened, done.parts, options, program, sides, "simulation", done.traffic)
+    epsilon = options.privacy_epsilon
     run = Run(
         rounds=1,
         bytes_sent=sum(traffic.sent for traffic in done.traffic),
         bytes_received=sum(traffic.received for traffic in done.traffic),
         seconds=time.perf_counter() - began,
         disclosure=str(Disclosure.SCALAR),
-        privacy_mu=options.privacy_epsilon or 0.0,
+        privacy_mu=0.0
+        if options.privacy_epsilon is None
+        else mu_of_laplace(options.privacy_epsilon),
         transcript=transcript_of(
             done.opened, done.parts, options, program, tuple(named), time.perf_counter() - began
         ),
@@ -242,6 +255,7 @@ def run_secure(
     p: float = 2,
     seed: int | None = None,
     progress: Callable[[Progress], None] | None = None,
+    tell: Callable[[Forecast], None] | None = None,
     **options: Any,
 ) -> Distance:
     """Run ``secure_distance`` with options by name, as ``silot.distance`` gives them.
@@ -258,7 +272,9 @@ def run_secure(
         )
     if p != 2:
         raise InputError("method 'secure' computes W2: leave p out, or give 2.", code="option-p")
-    result = secure_distance(first, second, SecureOptions(embedding=embedding, **options))
+    result = secure_distance(
+        first, second, SecureOptions(embedding=embedding, **options), tell=tell
+    )
     if progress is not None:
         progress(Progress("secure", 1, 1))
     return result

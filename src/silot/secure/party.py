@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as installed
@@ -16,7 +17,6 @@ from ..errors import (
     HolderError,
     InputError,
     MismatchError,
-    SilotError,
     SolverError,
 )
 from ..federation.answer import Answer
@@ -33,7 +33,7 @@ from ._program import Program
 from ._worker import Worker
 from .charging import Request, charge, mu_of_laplace
 from .distance import result_of, transcript_of
-from .forecast import forecast
+from .forecast import Forecast, forecast_of
 from .options import ROLES, Role, SecureOptions
 from .peers import Peers
 from .tunnel import Tunnel
@@ -76,6 +76,7 @@ def play(
     timeout: float | None = None,
     policy: Policy | None = None,
     ledger: Ledger | None = None,
+    tell: Callable[[Forecast], None] | None = None,
 ) -> Played:
     """Take part in a secure distance between processes, and wait for it.
 
@@ -102,6 +103,8 @@ def play(
         times the forecast, whichever is more.
     policy, ledger
         The holder's rules, and what it charges the run to: see ``silot.secure.charging``.
+    tell
+        Called with the forecast once parties agree, before any share is sent.
 
     Returns
     -------
@@ -144,7 +147,7 @@ def play(
         tunnel.watch(worker.descriptor)
         run = _Party(role, addresses, options, measure, tunnel, worker, timeout)
         try:
-            return run.play(peers.session, policy, ledger)
+            return run.play(peers.session, policy, ledger, tell)
         except BaseException:
             # The others wait: they are told that nothing will come, and not why.
             tunnel.say(stopped=True)
@@ -171,13 +174,20 @@ class _Party:
         self.began = time.monotonic()
         self.until = self.began + (_MEETING if timeout is None else timeout)
 
-    def play(self, session: str, policy: Policy | None, ledger: Ledger | None) -> Played:
+    def play(
+        self,
+        session: str,
+        policy: Policy | None,
+        ledger: Ledger | None,
+        tell: Callable[[Forecast], None] | None,
+    ) -> Played:
         told = self._agree()
         program, owners = _program(told, self.options)
+        expected = forecast_of(program)
+        if tell is not None:
+            tell(expected)
         if self.timeout is None:
-            first, second = sum(program.sizes[: program.split]), sum(program.sizes[program.split :])
-            seconds = forecast(first, second, program.dimension, self.options).seconds
-            self.until = time.monotonic() + max(_MEETING, _PATIENCE * seconds)
+            self.until = time.monotonic() + max(_MEETING, _PATIENCE * expected.seconds)
         self.worker.order(program=program.packed())
         nonces = [session, *(str(told[peer]["nonce"]) for peer in sorted(told))]
         session = hashlib.sha256("/".join(nonces).encode()).hexdigest()[:32]
