@@ -11,11 +11,12 @@ from ._sinkhorn import Effort, Found, Numbers, Shared
 GRADES = (0.5, 0.34, 0.24, 0.17, 0.12, 0.085, 0.06, 0.042, 0.03, 0.021, 0.015, 0.01)
 # Gap at which a run counts as converged.
 CLOSE = 0.12
-# Where the number opened lies between the bounds: the lower one is by far the tighter.
-SPLIT = 0.15
+# Where the number opened lies between the bounds after one part, and after more: the lower one is
+# by far the tighter, and gets more so.
+SPLITS = (0.15, 0.05)
 
 
-def opened_number(found: Found, effort: Effort, xp: Numbers) -> tuple[Shared, Shared]:
+def opened_number(found: Found, part: int, effort: Effort, xp: Numbers) -> tuple[Shared, Shared]:
     """Return what is opened, a number and its grade, and whether no further part is needed.
 
     The grade says how many of ``GRADES`` the gap of the bounds keeps to: then the number lies
@@ -24,9 +25,10 @@ def opened_number(found: Found, effort: Effort, xp: Numbers) -> tuple[Shared, Sh
     """
     gap = found.upper - found.lower
     error = _error(found, effort)
-    middle = found.lower + SPLIT * gap
+    split = SPLITS[min(part, 1)]
+    middle = found.lower + split * gap
     # Room for the error on either side of the number: see ``bounds_of``.
-    room = gap + (1.0 / SPLIT) * error
+    room = gap + (1.0 / split) * error
     sides = [(room, limit * middle) for limit in (*GRADES, effort.enough)]
     met, sound = _met(sides, found, effort, xp)
     grade, close = met[:-1].sum(), met[-1]
@@ -54,12 +56,12 @@ def opened_noisily(
     return xp.stack([failed + met[0] * sound * (middle - failed) + noise])
 
 
-def bounds_of(number: float, grade: int) -> tuple[float, float]:
+def bounds_of(number: float, grade: int, parts: int) -> tuple[float, float]:
     """Return the bounds of the squared distance that an opened number stands for."""
     if grade <= 0:
         return number, math.inf
-    gap = GRADES[grade - 1]
-    return number * (1.0 - SPLIT * gap), number * (1.0 + (1.0 - SPLIT) * gap)
+    gap, split = GRADES[grade - 1], SPLITS[min(parts - 1, 1)]
+    return number * (1.0 - split * gap), number * (1.0 + (1.0 - split) * gap)
 
 
 def _error(found: Found, effort: Effort) -> Shared:

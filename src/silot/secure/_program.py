@@ -12,6 +12,7 @@ from ._sinkhorn import (
     Block,
     Effort,
     Numbers,
+    Part,
     Problem,
     Repeat,
     Shared,
@@ -71,7 +72,10 @@ class Program:
     def unpacked(cls, values: dict[str, Any]) -> Program:
         """The program of plain values."""
         effort = values["effort"]
-        parts = tuple(tuple(Stage(*stage) for stage in part) for part in effort["parts"])
+        parts = tuple(
+            Part(tuple(Stage(*stage) for stage in part["stages"]), part["temperature"])
+            for part in effort["parts"]
+        )
         noise = None if values["noise"] is None else Noise(**values["noise"])
         return cls(
             **{
@@ -93,7 +97,7 @@ class Program:
         """Shapes of what a part leaves to the next one."""
         n, m, d = sum(self.sizes[: self.split]), sum(self.sizes[self.split :]), self.dimension
         problem = [(n, d), (m, d), (n, m), (n,), (m,), (n,), (m,), (), (), (), ()]
-        return [*problem, (m,), (n, m), (n,), (m,), (m,)]
+        return [*problem, (m,), (m,), (n, m), (n,), (m,), (m,), (), ()]
 
     @property
     def shares(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
@@ -104,8 +108,8 @@ class Program:
 
     @property
     def parts(self) -> int:
-        """How many parts there are; with noise one, as nothing may be told between."""
-        return 1 if self.noise is not None else len(self.effort.parts)
+        """How many parts there are."""
+        return len(self.effort.parts)
 
     def run(
         self, part: int, xp: Numbers, repeat: Repeat, arrays: Sequence[Shared]
@@ -118,34 +122,37 @@ class Program:
             What is opened to the receiver; and before the last part whether that is enough, which
             is opened to all, and the state.
         """
-        kept = len(Problem._fields)
+        effort, kept = self.effort, len(Problem._fields)
+        best: Sequence[Shared] = ()
         if part == 0:
             blocks = [Block(*arrays[at : at + PARTS]) for at in range(0, len(arrays), PARTS)]
             unions = blocks[: self.split], blocks[self.split :]
-            problem, state = prepare(*unions, self.shares, self.effort, xp)
+            problem, state = prepare(*unions, self.shares, effort, xp), None
         else:
-            problem, state = Problem(*arrays[:kept]), State(*arrays[kept:])
-        state, raised = advance(problem, state, part, self.effort, xp, repeat)
+            problem, state, best = Problem(*arrays[:kept]), State(*arrays[kept:-2]), arrays[-2:]
+        state = advance(problem, state, part, effort, xp, repeat)
+        found = bounds(problem, state, effort, xp)
+        if best:
+            lower, upper = xp.maximum(found.lower, best[0]), xp.minimum(found.upper, best[1])
+            found = replace(found, lower=lower, upper=upper)
         if self.noise is not None:
-            for further in range(1, len(self.effort.parts)):
-                state, raised = advance(problem, state, further, self.effort, xp, repeat)
-            found = bounds(problem, state, raised, self.effort, xp)
             noise = self.noise
             limits = noise.largest, noise.tolerance, noise.failed
-            return (opened_noisily(found, problem.noise, *limits, self.effort, xp),)
-        found = bounds(problem, state, raised, self.effort, xp)
-        opened, enough = opened_number(found, self.effort, xp)
+            return (opened_noisily(found, problem.noise, *limits, effort, xp),)
+        opened, enough = opened_number(found, part, effort, xp)
         if part + 1 == self.parts:
             return (opened,)
-        return opened, enough, *problem, *state
+        return opened, enough, *problem, *state, found.lower, found.upper
 
 
-def opened_in_the_clear(program: Program, arrays: Sequence[Any], xp: Numbers) -> list[float]:
-    """Run the program without secrets: the oracle of its tests."""
+def opened_in_the_clear(
+    program: Program, arrays: Sequence[Any], xp: Numbers
+) -> tuple[list[float], int]:
+    """Run the program without secrets, the oracle of its tests: what is opened, and the parts."""
     for part in range(program.parts):
         opened, *rest = program.run(part, xp, repeat_here, arrays)
         if not rest or rest[0]:
-            return [float(number) for number in opened]
+            return [float(number) for number in opened], part + 1
         arrays = rest[1:]
     raise AssertionError("the last part has no successor")
 
@@ -159,19 +166,27 @@ _NARROW = Effort(
     lightest=2.0**-10,
     rough=2.0**-12,
 )
-_FAST = ((Stage(0, 2, 6), Stage(2, 1, 10)),)
+_FAST = (Part((Stage(0, 2, 6), Stage(2, 1, 10)), 0.16),)
 # Powers of four leave less of 64 bits, and two parties have no haste.
-_ALONE = ((Stage(0, 2, 6), Stage(1, 1, 6), Stage(1, 1, 6), Stage(1, 1, 8), Stage(1, 1, 16)),)
+_ALONE = (
+    Part((Stage(0, 2, 6), Stage(1, 1, 6), Stage(1, 1, 6), Stage(1, 1, 8), Stage(1, 1, 16)), 0.24),
+)
 
 
-def effort_for(protocol: str, sizes: Sequence[int], dimension: int, accuracy: str) -> Effort:
-    """Return the effort for a protocol and an accuracy."""
+def effort_for(
+    protocol: str, sizes: Sequence[int], dimension: int, accuracy: str, *, noisy: bool = False
+) -> Effort:
+    """Return the effort for a protocol and an accuracy; with noise, nothing is told between."""
     if accuracy == "fast":
-        effort = replace(_NARROW, parts=_FAST, temperature=0.16, lift=2.0**2)
+        effort = replace(_NARROW, parts=_FAST, lift=2.0**2)
     elif protocol == "cheetah":
         effort = replace(_NARROW, parts=_ALONE, lift=2.0**3)
     else:
         effort = Effort()
+    if noisy:
+        # Clipped records are not far from all others: the parts after these are not for them.
+        stages = [stage for part in effort.parts[:2] for stage in part.stages]
+        effort = replace(effort, parts=(Part(tuple(stages), effort.parts[0].temperature),))
     return replace(effort, resolution=_resolution(sizes, dimension, effort))
 
 

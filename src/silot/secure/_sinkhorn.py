@@ -48,18 +48,34 @@ class Stage(NamedTuple):
 
 
 @dataclass(frozen=True)
+class Part:
+    """Stages that are computed without anything being told.
+
+    Attributes
+    ----------
+    stages
+        From hot to cold.
+    temperature
+        First epsilon over the cost of the independent coupling, of a kernel made anew; ``None``
+        to go on with the one there is. Hot: the range of a new kernel must hold what potentials
+        of far clusters still lack.
+    """
+
+    stages: tuple[Stage, ...]
+    temperature: float | None = None
+
+
+@dataclass(frozen=True)
 class Effort:
     """How long to compute, and how finely numbers are represented: all of it public.
 
     Attributes
     ----------
     parts
-        One tuple of stages a part; between parts, all parties learn whether the gap is small.
+        Between them, all parties learn whether the gap is small. The second and the fourth are for
+        measures that nearly coincide; the third begins hot, for records far from all others.
     enough
         Gap of the bounds, relative to the number, at which no further part is computed.
-    temperature
-        First epsilon over the cost of the independent coupling. Hot: the range of the first
-        kernel must hold the differences of potentials between far clusters.
     doublings
         exp(t) is (1 + z + z² / 2)^(2^doublings), z = t / 2^doublings >= -1.
     relaxation
@@ -80,13 +96,13 @@ class Effort:
         Error of a bound by rounding, as a part of the cost of the independent coupling.
     """
 
-    parts: tuple[tuple[Stage, ...], ...] = (
-        (Stage(0, 2, 6), Stage(2, 1, 12), Stage(2, 1, 20)),
-        (Stage(2, 1, 12), Stage(2, 1, 20)),
-        (Stage(2, 1, 20), Stage(2, 1, 30)),
+    parts: tuple[Part, ...] = (
+        Part((Stage(0, 2, 6), Stage(2, 1, 12), Stage(2, 1, 20)), 0.24),
+        Part((Stage(2, 1, 12), Stage(2, 1, 20))),
+        Part((Stage(0, 2, 6), *[Stage(2, 1, 10)] * 4, Stage(2, 1, 20), Stage(2, 1, 30)), 4.0),
+        Part((Stage(2, 1, 20), Stage(2, 1, 30))),
     )
-    enough: float = 0.06
-    temperature: float = 0.24
+    enough: float = 0.03
     doublings: int = 5
     relaxation: float = 1.8
     lift: float = 2.0**5
@@ -97,6 +113,12 @@ class Effort:
     lightest: float = 2.0**-24
     rough: float = 2.0**-26
     resolution: float = 0.0
+
+    def temperature_before(self, part: int) -> float:
+        """Epsilon over the independent cost before the stages of a part."""
+        last = max(at for at in range(part + 1) if self.parts[at].temperature is not None)
+        squarings = sum(stage.squarings for each in self.parts[last:part] for stage in each.stages)
+        return (self.parts[last].temperature or 1.0) * 0.5**squarings
 
     @property
     def tiny(self) -> float:
@@ -168,13 +190,14 @@ class Problem(NamedTuple):
 
 
 class State(NamedTuple):
-    """Where a part ended: potential g before its last stage, the kernel, and its scales.
+    """Where a part ended: potentials, the kernel, and its scales.
 
-    The plan is ``rows[i] kernel[i, j] columns[j]``; ``columns`` times ``start`` is 1 where g is
-    that of the kernel.
+    The plan is ``rows[i] kernel[i, j] columns[j]``; ``columns`` times ``start`` is 1 where ``g`` is
+    the potential of the kernel. ``raised`` is g with what its last stage added.
     """
 
     g: Shared
+    raised: Shared
     kernel: Shared
     rows: Shared
     columns: Shared
@@ -211,8 +234,8 @@ def prepare(
     shares: tuple[Sequence[float], Sequence[float]],
     effort: Effort,
     xp: Numbers,
-) -> tuple[Problem, State]:
-    """Costs and first kernel between two unions of holders.
+) -> Problem:
+    """Costs between two unions of holders.
 
     ``shares`` are the public masses of the holders within each union. A common translation is
     split off, as it adds the squared difference of the means and nothing else.
@@ -233,10 +256,8 @@ def prepare(
     miss = 2.0 - part
     unit = spread * unit_of(effort) * (miss * (2.0 - part * miss))
     noise = sum((block.numbers[1] for block in (*first, *second)), start=0.0)
-    inverse = y.roots * y.roots
-    state = _first_kernel(cost, x.weights, y.weights, inverse, effort, xp)
     independent = x.numbers[0] + y.numbers[0] + shift
-    problem = Problem(
+    return Problem(
         x=p,
         y=q,
         cost=cost,
@@ -249,41 +270,54 @@ def prepare(
         independent=independent,
         noise=noise,
     )
-    return problem, state
 
 
 def unit_of(effort: Effort) -> float:
-    """Unit of cost over the independent cost: half an argument z of the exponential is 1."""
-    return 2.0 * 2.0**effort.doublings * effort.temperature
+    """Unit of cost over the independent cost: half an argument z of the exponential is 1.
+
+    So it is at the temperature the first part begins with.
+    """
+    return 2.0 * 2.0**effort.doublings * (effort.parts[0].temperature or 1.0)
 
 
-def _first_kernel(
-    cost: Shared, a: Shared, b: Shared, inverse: Shared, effort: Effort, xp: Numbers
+def _made_anew(
+    problem: Problem, g: Shared | None, temperature: float, effort: Effort, xp: Numbers
 ) -> State:
-    f = cost.min(1)
-    slack = cost - f[:, None]
-    g = slack.min(0)
-    z = -xp.minimum(slack - g[None, :], 0.5)
+    """A kernel of at most 1, with a 1 in every row and column, from hard transforms of g."""
+    slack = problem.cost if g is None else problem.cost - g[None, :]
+    slack = slack - slack.min(1)[:, None]
+    room = slack.min(0)
+    ratio = (effort.parts[0].temperature or 1.0) / temperature
+    slack = slack - room[None, :]
+    z = -xp.minimum(slack if ratio == 1.0 else slack * ratio, 0.5)
     # z is halved: sums below replace products with constants, which cost as much as any.
     square = z * z
     kernel = 1.0 + (z + z) + (square + square)
     for _ in range(effort.doublings):
         kernel = kernel * kernel
-    return State(g, kernel, a, b, inverse)
+    g = room if g is None else g + room
+    return State(g, g, kernel, problem.a, problem.b, problem.root_b * problem.root_b)
 
 
 def advance(
-    problem: Problem, state: State, part: int, effort: Effort, xp: Numbers, repeat: Repeat
-) -> tuple[State, Shared]:
-    """Run the stages of a part; also the potential g with what its last stage added."""
-    # In units of cost: the exponential has 2^doublings factors of twice the unit.
-    epsilon = 0.5 / 2.0**effort.doublings
-    for stages in effort.parts[:part]:
-        epsilon *= 0.5 ** sum(stage.squarings for stage in stages)
+    problem: Problem,
+    state: State | None,
+    part: int,
+    effort: Effort,
+    xp: Numbers,
+    repeat: Repeat,
+) -> State:
+    """Run the stages of a part; the first has no state to begin with."""
+    temperature = effort.parts[part].temperature
+    if temperature is not None:
+        state = _made_anew(problem, state and state.raised, temperature, effort, xp)
+    assert state is not None
+    # In units of cost.
+    epsilon = effort.temperature_before(part) / unit_of(effort)
     tiny = effort.tiny
     a, b, root_a, root_b = problem.a, problem.b, problem.root_a, problem.root_b
     ia, ib = root_a * root_a, root_b * root_b
-    g, kernel, rows, columns, start = state
+    g, _, kernel, rows, columns, start = state
     ratios: list[tuple[float, Shared]] = []
 
     def over(value: Shared) -> Shared:
@@ -298,7 +332,7 @@ def advance(
         excess = xp.minimum(filled - 1.0, 1.0 / (w + 1.0))
         return 1.0 - excess * (w - (0.5 * w * (w + 1.0)) * excess)
 
-    for stage in effort.parts[part]:
+    for stage in effort.parts[part].stages:
         if stage.squarings:
             ratios.append((epsilon, columns * start))
             # The plan over the roots of its marginals: at most 1, whatever the weights.
@@ -337,17 +371,17 @@ def advance(
         g = raised
         raised = raised + temperature * logs[place * m : (place + 1) * m]
     # The last ratio is still in the columns: the next part takes it from there.
-    return State(g, kernel, rows, columns, start), raised
+    return State(g, raised, kernel, rows, columns, start)
 
 
-def bounds(problem: Problem, state: State, raised: Shared, effort: Effort, xp: Numbers) -> Found:
+def bounds(problem: Problem, state: State, effort: Effort, xp: Numbers) -> Found:
     """Bounds of the squared distance, whatever became of the kernel."""
 
     def over(value: Shared) -> Shared:
         return 1.0 / xp.maximum(value, effort.tiny)
 
     x, y, cost, a, b = problem.x, problem.y, problem.cost, problem.a, problem.b
-    _, kernel, rows, columns, _ = state
+    _, raised, kernel, rows, columns, _ = state
     lower = a @ (cost - raised[None, :]).min(1) + b @ raised
     # Rows have their mass. Columns that are too full are scaled down, and what is missing then is
     # filled in by the product of what is missing on each side: less than nothing nowhere, as both

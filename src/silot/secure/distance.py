@@ -44,8 +44,8 @@ def secure_distance(
     All computing parties are threads of this process, so that nothing is protected from it; the
     shares, the arithmetic and the number opened are those of a run between machines
     (``silot secure``). It computes bounds :math:`L \le W_2^2 \le U` by Sinkhorn's algorithm on
-    secret shares, and opens :math:`L + 0.15 (U - L)` with a grade of the gap, or :math:`L` where
-    the bounds are further apart than half of it.
+    secret shares, and opens :math:`L + 0.15 (U - L)` (0.05 after the first part) with a grade of
+    the gap, or :math:`L` where the bounds are further apart than half of it.
 
     Parameters
     ----------
@@ -103,9 +103,7 @@ def secure_distance(
         bytes_received=sum(traffic.received for traffic in done.traffic),
         seconds=time.perf_counter() - began,
         disclosure=str(Disclosure.SCALAR),
-        privacy_mu=0.0
-        if options.privacy_epsilon is None
-        else mu_of_laplace(options.privacy_epsilon),
+        privacy_mu=0.0 if epsilon is None else mu_of_laplace(epsilon),
         transcript=transcript_of(
             done.opened, done.parts, options, program, tuple(named), time.perf_counter() - began
         ),
@@ -124,7 +122,7 @@ def result_of(
 ) -> Distance:
     """Turn what was opened into a result, or into the error it stands for."""
     if options.privacy_epsilon is None:
-        value, lower, upper, interval, words = _certified(opened, options)
+        value, lower, upper, interval, words = _certified(opened, parts, options)
         if parts > 1:
             words += f"; {parts} parts were computed, which all parties know"
     else:
@@ -159,7 +157,7 @@ _RECEIVERS = {"a": "the first holder", "b": "the second holder", "third": "the t
 _Reading = tuple[float, float, float, tuple[float, float] | None, str]
 
 
-def _certified(opened: Sequence[float], options: SecureOptions) -> _Reading:
+def _certified(opened: Sequence[float], parts: int, options: SecureOptions) -> _Reading:
     number, grade = opened[0], round(opened[1])
     if grade < 0:
         raise SolverError(
@@ -167,7 +165,7 @@ def _certified(opened: Sequence[float], options: SecureOptions) -> _Reading:
             "near the spread of the data, and look for records far from all others.",
             code="secure-range",
         )
-    low, high = (math.sqrt(bound) * options.scale for bound in bounds_of(number, grade))
+    low, high = (math.sqrt(bound) * options.scale for bound in bounds_of(number, grade, parts))
     value = math.sqrt(number) * options.scale
     if grade == 0:
         words = (

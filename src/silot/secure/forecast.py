@@ -37,8 +37,8 @@ class Forecast:
 
     def __str__(self) -> str:
         return (
-            f"{self.seconds:.0f} s on one machine, {self.bytes_sent / 1e6:.0f} MB and "
-            f"{self.messages} messages sent by each party, {self.memory / 1e9:.1f} GB of memory each"
+            f"{self.seconds:.0f} s on one machine; {self.bytes_sent / 1e6:.0f} MB sent in "
+            f"{self.messages} messages, and {self.memory / 1e9:.1f} GB of memory, by each party"
         )
 
 

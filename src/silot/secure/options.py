@@ -47,7 +47,7 @@ class SecureOptions:
     embedding
         Label coordinates added to the records first.
     accuracy
-        ``"normal"``: usually within 0.5 % of W2, in up to three parts; before each further one
+        ``"normal"``: usually within 0.5 % of W2, in up to four parts; before each further one
         all parties learn that the bounds were not close yet. ``"fast"``: usually within 2 %, in
         one part.
 
@@ -144,7 +144,13 @@ class SecureOptions:
 
     def program(self, sizes: tuple[int, ...], split: int, dimension: int) -> Program:
         """Return the program for public sizes."""
-        effort = effort_for(self.protocol, sizes, dimension, self.accuracy)
+        effort = effort_for(
+            self.protocol,
+            sizes,
+            dimension,
+            self.accuracy,
+            noisy=self.privacy_epsilon is not None,
+        )
         noise = None
         if self.diameter is not None and self.privacy_epsilon is not None:
             if self.diameter > effort.largest * self.scale:
