@@ -65,7 +65,7 @@ class Processes:
             env={**os.environ, **environment},
         )  # fmt: skip
 
-    def ends(self, role: str, timeout: float = 120.0) -> tuple[int, str, str]:
+    def ends(self, role: str, timeout: float = 300.0) -> tuple[int, str, str]:
         out, errors = self.running[role].communicate(timeout=timeout)
         return self.running[role].returncode, out, errors
 
@@ -83,7 +83,7 @@ def processes(trial: Path) -> Iterator[Processes]:
 @pytest.mark.slow
 def test_three_processes_tell_the_receiver_alone(processes: Processes) -> None:
     for role in ("a", "b", "third"):
-        processes.start(role, "--receiver", "b", "--timeout", "60")
+        processes.start(role, "--receiver", "b", "--timeout", "300")
     ended = {role: processes.ends(role) for role in ("a", "b", "third")}
     assert {role: code for role, (code, _, _) in ended.items()} == {"a": 0, "b": 0, "third": 0}
     told = {role: json.loads(out) for role, (_, out, _) in ended.items()}
@@ -99,7 +99,7 @@ def test_three_processes_tell_the_receiver_alone(processes: Processes) -> None:
 def test_parties_with_other_options_stop_and_name_them(processes: Processes) -> None:
     for role in ("a", "b", "third"):
         scale = "2" if role == "b" else "1"
-        processes.start(role, "--scale", scale, "--timeout", "30")
+        processes.start(role, "--scale", scale, "--timeout", "300")
     for role in ("a", "b", "third"):
         code, out, errors = processes.ends(role)
         assert (code, out) == (5, "")
@@ -127,19 +127,19 @@ def alive(pid: int) -> bool:
 
 @needs_spu
 @pytest.mark.slow
-@pytest.mark.parametrize("seconds", [0.5, 3.0, 6.0])
+@pytest.mark.parametrize("seconds", [0.5, 4.0])
 def test_a_party_that_is_killed_ends_all_and_leaves_nothing(
     processes: Processes, seconds: float
 ) -> None:
     own = processes.folder / "tmp"
     own.mkdir()
     for role in ("a", "b", "third"):
-        processes.start(role, "--timeout", "60", TMPDIR=str(own))
+        processes.start(role, "--timeout", "20", TMPDIR=str(own))
     time.sleep(seconds)
     workers = [pid for each in processes.running.values() for pid in children_of(each)]
     processes.running["third"].send_signal(signal.SIGKILL)
     for role in ("a", "b"):
-        code, out, errors = processes.ends(role, 60.0)
+        code, out, errors = processes.ends(role)
         # One that was killed before it met the others is not there, and time is up.
         assert (code, out) == (6, "")
         assert "[secure-" in errors
@@ -156,7 +156,7 @@ def test_a_party_that_is_killed_ends_all_and_leaves_nothing(
 def test_a_run_is_charged_and_again_when_repeated(processes: Processes) -> None:
     folder = processes.folder
     (folder / "policy.yml").write_text("level: sketch\nprivacy_epsilon: .inf\n")
-    noise = ("--privacy-epsilon", "20", "--diameter", "10", "--timeout", "60")
+    noise = ("--privacy-epsilon", "20", "--diameter", "10", "--timeout", "300")
     own = ("--policy", "policy.yml", "--ledger", "north.ledger")
     for _ in range(2):
         for role in ("a", "b", "third"):
@@ -176,7 +176,7 @@ def test_a_holder_whose_policy_refuses_ends_all_and_says_why_to_its_owner_alone(
     (processes.folder / "policy.yml").write_text("level: scalar\n")
     for role in ("a", "b", "third"):
         own = ("--policy", "policy.yml") if role == "a" else ()
-        processes.start(role, "--timeout", "60", *own)
+        processes.start(role, "--timeout", "300", *own)
     ended = {role: processes.ends(role) for role in ("a", "b", "third")}
     assert {role: code for role, (code, _, _) in ended.items()} == {"a": 7, "b": 6, "third": 6}
     assert "[secure-ledger]" in ended["a"][2]
