@@ -7,14 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from silot.secure._effort import Effort, Part, Stage, effort_for
 from silot.secure._opening import GRADES, bounds_of, opened_noisily, opened_number
-from silot.secure._program import Program, effort_for, opened_in_the_clear
+from silot.secure._program import Program, opened_in_the_clear
 from silot.secure._sinkhorn import (
     Block,
-    Effort,
     Found,
-    Part,
-    Stage,
     advance,
     bounds,
     prepare,

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from ._sinkhorn import Effort, Found, Numbers, Shared
+from ._effort import Effort
+from ._sinkhorn import Found, Numbers, Shared
 
 # Gaps of the two bounds that are told apart, relative to the number opened.
 GRADES = (0.5, 0.34, 0.24, 0.17, 0.12, 0.085, 0.06, 0.042, 0.03, 0.021, 0.015, 0.01)

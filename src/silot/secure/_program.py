@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from ._effort import Effort, Part, Stage
 from ._opening import opened_noisily, opened_number
 from ._sinkhorn import (
     Block,
-    Effort,
     Numbers,
-    Part,
     Problem,
     Repeat,
     Shared,
-    Stage,
     State,
     advance,
     bounds,
     prepare,
     repeat_here,
-    unit_of,
 )
 
 PARTS = 5
@@ -155,48 +151,3 @@ def opened_in_the_clear(
             return [float(number) for number in opened], part + 1
         arrays = rest[1:]
     raise AssertionError("the last part has no successor")
-
-
-# Numbers of 64 bits, 22 of them after the point: a product must stay below 2**18.
-_NARROW = Effort(
-    unit=2.0**-22,
-    largest=2.0**6,
-    smallest=2.0**-8,
-    furthest=2.0**17,
-    lightest=2.0**-10,
-    rough=2.0**-12,
-)
-_FAST = (Part((Stage(0, 2, 6), Stage(2, 1, 10)), 0.16),)
-# Powers of four leave less of 64 bits, and two parties have no haste.
-_ALONE = (
-    Part((Stage(0, 2, 6), Stage(1, 1, 6), Stage(1, 1, 6), Stage(1, 1, 8), Stage(1, 1, 16)), 0.24),
-)
-
-
-def effort_for(
-    protocol: str, sizes: Sequence[int], dimension: int, accuracy: str, *, noisy: bool = False
-) -> Effort:
-    """Return the effort for a protocol and an accuracy; with noise, nothing is told between."""
-    if accuracy == "fast":
-        effort = replace(_NARROW, parts=_FAST, lift=2.0**2)
-    elif protocol == "cheetah":
-        effort = replace(_NARROW, parts=_ALONE, lift=2.0**3)
-    else:
-        effort = Effort()
-    if noisy:
-        # Clipped records are not far from all others: the parts after these are not for them.
-        stages = [stage for part in effort.parts[:2] for stage in part.stages]
-        effort = replace(effort, parts=(Part(tuple(stages), effort.parts[0].temperature),))
-    return replace(effort, resolution=_resolution(sizes, dimension, effort))
-
-
-def _resolution(sizes: Sequence[int], dimension: int, effort: Effort) -> float:
-    """Bound the error of rounding, as a part of the independent cost.
-
-    In steps of fixed point: d for a norm and 2 for a product in each cost; a half for each weight
-    times a potential or cost of about a half; and by Cauchy and Schwarz n sqrt(0.03 d) for the
-    entries of the plan times the records, as the mean cost is about 0.065.
-    """
-    n, d = sum(sizes), dimension
-    steps = 2.0 * d + 8.0 + 0.25 * n + 0.2 * n * math.sqrt(d)
-    return steps * effort.unit * unit_of(effort)

@@ -22,6 +22,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
+from ._effort import Effort, unit_of
+
 # Arrays of numpy or of jax, in the clear or secret.
 Shared = Any
 
@@ -37,93 +39,6 @@ class Numbers(Protocol):
     where: Callable[..., Any]
     concatenate: Callable[..., Any]
     ones: Callable[..., Any]
-
-
-class Stage(NamedTuple):
-    """One temperature: squarings of the kernel before it, exact steps, relaxed steps."""
-
-    squarings: int
-    exact: int
-    relaxed: int
-
-
-@dataclass(frozen=True)
-class Part:
-    """Stages that are computed without anything being told.
-
-    Attributes
-    ----------
-    stages
-        From hot to cold.
-    temperature
-        First epsilon over the cost of the independent coupling, of a kernel made anew; ``None``
-        to go on with the one there is. Hot: the range of a new kernel must hold what potentials
-        of far clusters still lack.
-    """
-
-    stages: tuple[Stage, ...]
-    temperature: float | None = None
-
-
-@dataclass(frozen=True)
-class Effort:
-    """How long to compute, and how finely numbers are represented: all of it public.
-
-    Attributes
-    ----------
-    parts
-        Between them, all parties learn whether the gap is small. The second and the fourth are for
-        measures that nearly coincide; the third begins hot, for records far from all others.
-    enough
-        Gap of the bounds, relative to the number, at which no further part is computed.
-    doublings
-        exp(t) is (1 + z + z² / 2)^(2^doublings), z = t / 2^doublings >= -1.
-    relaxation
-        Exponent of relaxed steps.
-    lift
-        Keeps powers of a balanced kernel within fixed point; 4 doublings of room above 1.
-    unit
-        Step of fixed-point numbers.
-    largest, smallest
-        Largest norm and smallest spread of data, as multiples of the public scale.
-    furthest
-        Largest squared distance, in units of the scale squared.
-    lightest
-        Smallest weight: lighter records are rounded away, or overflow by their inverse.
-    rough
-        More than the relative error of a division.
-    resolution
-        Error of a bound by rounding, as a part of the cost of the independent coupling.
-    """
-
-    parts: tuple[Part, ...] = (
-        Part((Stage(0, 2, 6), Stage(2, 1, 12), Stage(2, 1, 20)), 0.24),
-        Part((Stage(2, 1, 12), Stage(2, 1, 20))),
-        Part((Stage(0, 2, 6), *[Stage(2, 1, 10)] * 4, Stage(2, 1, 20), Stage(2, 1, 30)), 4.0),
-        Part((Stage(2, 1, 20), Stage(2, 1, 30))),
-    )
-    enough: float = 0.03
-    doublings: int = 5
-    relaxation: float = 1.8
-    lift: float = 2.0**5
-    unit: float = 2.0**-40
-    largest: float = 2.0**16
-    smallest: float = 2.0**-18
-    furthest: float = 2.0**33
-    lightest: float = 2.0**-24
-    rough: float = 2.0**-26
-    resolution: float = 0.0
-
-    def temperature_before(self, part: int) -> float:
-        """Epsilon over the independent cost before the stages of a part."""
-        last = max(at for at in range(part + 1) if self.parts[at].temperature is not None)
-        squarings = sum(stage.squarings for each in self.parts[last:part] for stage in each.stages)
-        return (self.parts[last].temperature or 1.0) * 0.5**squarings
-
-    @property
-    def tiny(self) -> float:
-        """Least number that is divided by, or whose logarithm is taken."""
-        return 16.0 * self.unit
 
 
 @dataclass(frozen=True)
@@ -270,14 +185,6 @@ def prepare(
         independent=independent,
         noise=noise,
     )
-
-
-def unit_of(effort: Effort) -> float:
-    """Unit of cost over the independent cost: half an argument z of the exponential is 1.
-
-    So it is at the temperature the first part begins with.
-    """
-    return 2.0 * 2.0**effort.doublings * (effort.parts[0].temperature or 1.0)
 
 
 def _made_anew(

@@ -22,6 +22,9 @@ from msgpack import packb, unpackb
 
 _START = "from silot.secure._worker import main; main()"
 _LENGTH = struct.Struct(">Q")
+# Waits for the end of whoever holds the other end of its input. The engine cannot do that itself:
+# for seconds at a time it lets no other thread of its process run.
+_GUARD = 'read -r _; kill -9 "$0" 2>/dev/null; rm -rf "$1"'
 
 
 class Worker:
@@ -55,11 +58,21 @@ class Worker:
         finally:
             os.close(orders)
             os.close(answers)
+        # In a session of its own: what ends this process may end its whole group.
+        self._guard = subprocess.Popen(
+            ["/bin/sh", "-c", _GUARD, str(self._process.pid), folder],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._guard.kill()
+        self._guard.communicate()
         self._process.kill()
         self._process.wait()
         os.close(self._orders)
@@ -93,7 +106,7 @@ def main() -> None:
     """Take orders: import the engine, compile, compute, and tell the outcome."""
     orders, answers, folder = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
     queue: SimpleQueue[dict[str, Any]] = SimpleQueue()
-    threading.Thread(target=_listen, args=(orders, queue, folder), daemon=True).start()
+    threading.Thread(target=_listen, args=(orders, queue), daemon=True).start()
     try:
         _work(queue, answers, folder)
     except Exception as error:  # noqa: BLE001 - its words may quote data: its kind alone is told
@@ -122,15 +135,12 @@ def _work(queue: SimpleQueue[dict[str, Any]], answers: int, folder: str) -> None
     _write(answers, {"opened": opened, "parts": parts})
 
 
-def _listen(descriptor: int, queue: SimpleQueue[dict[str, Any]], folder: str) -> None:
-    """Hear orders as they come; when nobody is left to give any, leave nothing behind."""
+def _listen(descriptor: int, queue: SimpleQueue[dict[str, Any]]) -> None:
+    """Hear orders as they come, and end when nobody is left to give any."""
     while True:
         head = _read(descriptor, _LENGTH.size)
         body = _read(descriptor, _LENGTH.unpack(head)[0]) if head else b""
         if not body:
-            import shutil
-
-            shutil.rmtree(folder, ignore_errors=True)
             os._exit(1)
         queue.put(cast("dict[str, Any]", unpackb(body)))
 

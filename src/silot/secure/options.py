@@ -11,9 +11,10 @@ from typing import Literal, get_args
 from ..errors import InputError
 from ..measure import Embedding
 from ..transport._check import flag, real
+from ._effort import effort_for
 from ._engine import PARTIES, check_protocol
 from ._inputs import SecureInputs
-from ._program import Noise, Program, effort_for
+from ._program import Noise, Program
 
 Role = Literal["a", "b", "third"]
 Accuracy = Literal["fast", "normal"]

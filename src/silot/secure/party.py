@@ -5,10 +5,8 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError
-from importlib.metadata import version as installed
 from importlib.util import find_spec
 from typing import Any, cast
 
@@ -16,7 +14,6 @@ from ..errors import (
     ExtraError,
     HolderError,
     InputError,
-    MismatchError,
     SolverError,
 )
 from ..federation.answer import Answer
@@ -27,6 +24,7 @@ from ..federation.question import Describe
 from ..measure import Measure
 from ..privacy.ledger import Ledger
 from ..results import Distance, Run
+from ._agreement import agreed, program_of, version
 from ._engine import Traffic
 from ._inputs import NAMES
 from ._program import Program
@@ -182,7 +180,7 @@ class _Party:
         tell: Callable[[Forecast], None] | None,
     ) -> Played:
         told = self._agree()
-        program, owners = _program(told, self.options)
+        program, owners = program_of(told, self.options)
         expected = forecast_of(program)
         if tell is not None:
             tell(expected)
@@ -260,7 +258,7 @@ class _Party:
         """Tell and hear what is public, and raise where parties differ."""
         own: dict[str, Any] = {
             "role": self.role,
-            "silot": _version(),
+            "silot": version(),
             "engine": self._computed("engine")["engine"],
             "options": self.options.public(),
             "digest": self.options.digest(),
@@ -275,33 +273,7 @@ class _Party:
             own["dimension"] = described.scalars["dimension"]
         self.tunnel.say(hello=own)
         said = {**self._hear("hello"), self.role: own}
-        told = {peer: _statement(said[peer]) for peer in self.addresses}
-        for peer, other in told.items():
-            if other["role"] != peer:
-                raise MismatchError(
-                    f"the party at the address of {peer!r} says it is another one. Give every "
-                    "party its role and the same peers.yml.",
-                    code="secure-role",
-                )
-            for name in ("silot", "engine"):
-                if other[name] != own[name]:
-                    raise MismatchError(
-                        f"{peer!r} runs another version of {name}. Install the same everywhere.",
-                        code="secure-version",
-                    )
-            if other["digest"] != own["digest"]:
-                theirs = other["options"]
-                names = sorted(
-                    name
-                    for name, value in self.options.public().items()
-                    if theirs.get(name) != value
-                )
-                raise MismatchError(
-                    f"{peer!r} runs with other options: {', '.join(names) or 'unknown ones'}. "
-                    "Agree on all of them.",
-                    code="secure-options",
-                )
-        return told
+        return agreed({peer: said[peer] for peer in self.addresses}, own)
 
     def _hear(self, word: str, peers: list[str] | None = None) -> dict[str, Any]:
         """Wait until the others have said a word, and return what."""
@@ -314,13 +286,13 @@ class _Party:
                     said[peer] = words.popleft()[word]
                     missing.discard(peer)
             if missing:
-                self._wait()
+                self._wait(missing)
         return said
 
     def _computed(self, word: str) -> dict[str, Any]:
         """Wait until the engine has said a word."""
         while not self.worker.heard:
-            self._wait()
+            self._wait(self.tunnel.peers)
         words = self.worker.heard.popleft()
         if word in words:
             return words
@@ -335,13 +307,13 @@ class _Party:
         """Hear what became of the others, whose end may be why the engine failed here."""
         until = min(time.monotonic() + 1.0, self.until)
         while time.monotonic() < until:
-            self._wait()
+            self._wait(self.tunnel.peers)
 
-    def _wait(self) -> None:
+    def _wait(self, awaited: Iterable[str]) -> None:
         """Serve the links for a moment, and raise when there is nothing to wait for."""
         self.tunnel.poll(0.1)
         there = self.worker.poll()
-        for peer in self.tunnel.peers:
+        for peer in awaited:
             words = self.tunnel.heard[peer]
             if words and "stopped" in words[0]:
                 raise HolderError(
@@ -361,43 +333,3 @@ class _Party:
                 "fewer records, or see what the other parties say.",
                 code="secure-timeout",
             )
-
-
-def _statement(said: Any) -> dict[str, Any]:
-    """What a party says of itself, checked to be that."""
-    expected = {
-        "role": str, "silot": str, "engine": str, "digest": str, "options": dict,
-        "nonce": str, "records": int, "dimension": int,
-    }  # fmt: skip
-    words = cast("dict[str, Any]", said) if isinstance(said, dict) else {}
-    if not all(isinstance(words.get(name), kind) for name, kind in expected.items()):
-        raise HolderError(
-            "a party said something that is not silot's. Install the same version everywhere.",
-            code="secure-version",
-        )
-    return words
-
-
-def _program(
-    told: dict[str, dict[str, Any]], options: SecureOptions
-) -> tuple[Program, tuple[Role, ...]]:
-    """Return the program for the sizes told, and who owns its inputs."""
-    owners = tuple(role for role in ("a", "third", "b") if role in told and told[role]["records"])
-    if "a" not in owners or "b" not in owners:
-        raise MismatchError("'a' and 'b' need data; one of them has none.", code="secure-data")
-    widths = {int(told[role]["dimension"]) for role in owners}
-    if len(widths) > 1:
-        raise MismatchError(
-            f"the parties have {' and '.join(map(str, sorted(widths)))} features. Give all the "
-            "same features in the same order.",
-            code="dimension-mismatch",
-        )
-    sizes = tuple(int(told[role]["records"]) for role in owners)
-    return options.program(sizes, len(owners) - 1, widths.pop()), cast("tuple[Role, ...]", owners)
-
-
-def _version() -> str:
-    try:
-        return installed("silot")
-    except PackageNotFoundError:
-        return "0"

@@ -110,9 +110,13 @@ class Tunnel:
             self._talk[peer].write(line)
 
     def flush(self, seconds: float) -> None:
-        """Wait until what was said has left."""
+        """Wait until what was said has left, towards those who are there."""
         end = time.monotonic() + seconds
-        while any(link.unsent for link in self._talk.values()) and time.monotonic() < end:
+
+        def waits(peer: str, link: Link) -> bool:
+            return link.unsent > 0 and not link.closed and peer not in self.lost
+
+        while any(waits(*each) for each in self._talk.items()) and time.monotonic() < end:
             self.poll(0.02)
 
     def poll(self, seconds: float) -> None:
