@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from ._lazy import lazily
 
 if TYPE_CHECKING:
+    from . import transport
     from .adaptation import LinkCosts, Network, evaluate, links
     from .api import (
         barycenter,

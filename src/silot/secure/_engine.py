@@ -143,7 +143,7 @@ def shares_of(arrays: Sequence[Array], program: Program) -> list[bytes]:
     split = [
         io.make_shares(np.asarray(array), spu.libspu.Visibility.VIS_SECRET) for array in arrays
     ]
-    return [packb([_packed(shares[party]) for shares in split]) for party in range(parties)]
+    return [_bytes([_packed(shares[party]) for shares in split]) for party in range(parties)]
 
 
 def opened_from(shares: Sequence[bytes], program: Program) -> list[float]:
@@ -173,12 +173,12 @@ def run_party(
             executable = compiled(program, part)
         runtime.run(executable)
         if part + 1 < program.parts:
-            share = packb(_packed(runtime.get_var(_output(part, 1))))
+            share = _bytes(_packed(runtime.get_var(_output(part, 1))))
             # What is gathered is text.
             told = [bytes.fromhex(text) for text in link.all_gather(share.hex())]
             if opened_from(told, program)[0] < 0.5:
                 continue
-        return packb(_packed(runtime.get_var(_output(part, 0)))), part + 1
+        return _bytes(_packed(runtime.get_var(_output(part, 0)))), part + 1
     raise AssertionError("the last part has no successor")
 
 
@@ -295,6 +295,10 @@ def traffic_since(mark: int) -> tuple[Traffic, ...]:
         return ()
     text = path.read_bytes()[mark:].decode(errors="replace")
     return tuple(Traffic(*map(int, found)) for found in _SENT.findall(text))
+
+
+def _bytes(parts: Any) -> bytes:
+    return cast("bytes", packb(parts))
 
 
 def _packed(share: Any) -> list[Any]:

@@ -22,7 +22,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
-from ._effort import Effort, unit_of
+from ._effort import Effort, Stage, unit_of
 
 # Arrays of numpy or of jax, in the clear or secret.
 Shared = Any
@@ -239,6 +239,21 @@ def advance(
         excess = xp.minimum(filled - 1.0, 1.0 / (w + 1.0))
         return 1.0 - excess * (w - (0.5 * w * (w + 1.0)) * excess)
 
+    def balanced(kernel: Shared, stage: Stage, scales: tuple[Shared, Shared]) -> Shared:
+        turned = kernel.T + 0.0
+
+        def exact(scales: Any) -> Any:
+            rows = a * over(kernel @ scales[1])
+            return rows, b * over(turned @ rows)
+
+        def relaxed(scales: Any) -> Any:
+            rows, columns = scales
+            rows = rows * power((rows * (kernel @ columns)) * ia)
+            return rows, columns * power((columns * (turned @ rows)) * ib)
+
+        # Exact steps first: far off, relaxed ones go astray.
+        return repeat(stage.relaxed, relaxed, repeat(stage.exact, exact, scales))[1]
+
     for stage in effort.parts[part].stages:
         if stage.squarings:
             ratios.append((epsilon, columns * start))
@@ -254,20 +269,7 @@ def advance(
                 start = xp.ones(b.shape) * (1.0 / lowered)
             else:
                 rows, columns, start = ia * lowered, ib * lowered, b * (1.0 / lowered)
-        turned = kernel.T + 0.0
-
-        def exact(scales: Any, kernel: Shared = kernel, turned: Shared = turned) -> Any:
-            rows = a * over(kernel @ scales[1])
-            return rows, b * over(turned @ rows)
-
-        def relaxed(scales: Any, kernel: Shared = kernel, turned: Shared = turned) -> Any:
-            rows, columns = scales
-            rows = rows * power((rows * (kernel @ columns)) * ia)
-            return rows, columns * power((columns * (turned @ rows)) * ib)
-
-        # Exact steps first: far off, relaxed ones go astray.
-        scales = repeat(stage.exact, exact, (rows, columns))
-        _, columns = repeat(stage.relaxed, relaxed, scales)
+        columns = balanced(kernel, stage, (rows, columns))
         rows = a * over(kernel @ columns)
     ratios.append((epsilon, columns * start))
     # In one go: a call costs a fixed number of messages.
