@@ -22,7 +22,7 @@ class _Cost(NamedTuple):
 # Fitted to runs of 10 x 10 to 1000 x 1000 records, d = 4 to 64; by the first part, and by all.
 _NORMAL = _Cost(1e5, 2.4e4, 1040.0, 3900), _Cost(5e5, 1.15e5, 3540.0, 18300)
 _FAST = (_Cost(5e4, 5e3, 480.0, 2250),)
-_TWO = (_Cost(6e7, 2e4, 1500.0, 11000),)
+_TWO = (_Cost(5.5e7, 1e5, 3800.0, 10200),)
 # Seconds in all, a message and a byte, for three processes on two idle cores of 2026.
 _SECONDS = 5.5, 5.5e-4, 2.2e-8
 # Bytes a party has in use in all, and for each pair of 128-bit numbers.
