@@ -33,7 +33,7 @@ _MEMORY = 4.3e8, 600.0
 class Forecast:
     """Time, traffic and memory of one run.
 
-    Bytes were within 15 % of those measured. Seconds are those of three processes on one machine
+    Bytes were within 20 % of those measured. Seconds are those of three processes on one machine
     of two idle cores, within a half: a machine that is slow or kept busy takes longer in
     proportion, and a network adds its latency for each message.
 
