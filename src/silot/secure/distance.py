@@ -176,11 +176,15 @@ def _certified(opened: Sequence[float], parts: int, options: SecureOptions) -> _
         if options.accuracy == "fast":
             words += "; accuracy 'normal' comes closer"
     else:
-        usual = "2" if options.accuracy == "fast" else "0.5"
+        gap = GRADES[grade - 1]
         words = (
             "certified: bounds were proven inside the computation, at most "
-            f"{100 * GRADES[grade - 1]:g} % of the square apart; usually within {usual} % of W2"
+            f"{100 * gap:g} % of the square apart"
         )
+        if gap <= CLOSE:
+            words += f"; usually within {2 if options.accuracy == 'fast' else 0.5} % of W2"
+        else:
+            words += "; not close, and the value may be as far off as they are"
     return value, low, high, None, words
 
 
