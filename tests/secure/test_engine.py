@@ -135,7 +135,7 @@ def test_the_command_tells_what_it_will_take(tmp_path: Path) -> None:
     )  # fmt: skip
     assert done.returncode == 0
     assert done.stderr.startswith("about to take ")
-    assert "MB sent in" in done.stderr
+    assert "messages sent" in done.stderr
     assert "W2" in done.stdout
 
 
