@@ -5,42 +5,46 @@ statement of what every run disclosed.
 """
 
 from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING
 
-from . import transport
-from .adaptation import LinkCosts, Network, evaluate, links
-from .api import (
-    barycenter,
-    distance,
-    distance_matrix,
-    pooled_distance,
-    value_holders,
-    value_records,
-)
-from .api_adapt import adapt
-from .api_distill import distill
-from .api_sketch import sketches
-from .audit import audit, audit_policy
-from .distillation import LabelSpace
-from .errors import SilotError
-from .federation import Holder, LocalFederation, Own, Policy, Teacher, Transcript
-from .learning import ModelSpec
-from .loading import load_measure
-from .measure import Measure
-from .protocols import METHODS
-from .results import (
-    Adaptation,
-    Audit,
-    Barycenter,
-    Contributions,
-    Distance,
-    DistanceMatrix,
-    Distillation,
-    Divergences,
-    LinkPlan,
-    PolicyAudit,
-    RecordScores,
-    Sketches,
-)
+from ._lazy import lazily
+
+if TYPE_CHECKING:
+    from . import transport
+    from .adaptation import LinkCosts, Network, evaluate, links
+    from .api import (
+        barycenter,
+        distance,
+        distance_matrix,
+        pooled_distance,
+        value_holders,
+        value_records,
+    )
+    from .api_adapt import adapt
+    from .api_distill import distill
+    from .api_sketch import sketches
+    from .audit import audit, audit_policy
+    from .distillation import LabelSpace
+    from .errors import SilotError
+    from .federation import Holder, LocalFederation, Own, Policy, Teacher, Transcript
+    from .learning import ModelSpec
+    from .loading import load_measure
+    from .measure import Measure
+    from .protocols import METHODS
+    from .results import (
+        Adaptation,
+        Audit,
+        Barycenter,
+        Contributions,
+        Distance,
+        DistanceMatrix,
+        Distillation,
+        Divergences,
+        LinkPlan,
+        PolicyAudit,
+        RecordScores,
+        Sketches,
+    )
 
 try:
     __version__ = version("silot")
@@ -89,3 +93,48 @@ __all__ = [
     "value_holders",
     "value_records",
 ]
+
+lazily(
+    __name__,
+    {
+        "Adaptation": ".results",
+        "Audit": ".results",
+        "Barycenter": ".results",
+        "Contributions": ".results",
+        "Distance": ".results",
+        "DistanceMatrix": ".results",
+        "Distillation": ".results",
+        "Divergences": ".results",
+        "Holder": ".federation",
+        "LabelSpace": ".distillation",
+        "LinkCosts": ".adaptation",
+        "LinkPlan": ".results",
+        "LocalFederation": ".federation",
+        "METHODS": ".protocols",
+        "Measure": ".measure",
+        "ModelSpec": ".learning",
+        "Network": ".adaptation",
+        "Own": ".federation",
+        "Policy": ".federation",
+        "PolicyAudit": ".results",
+        "RecordScores": ".results",
+        "SilotError": ".errors",
+        "Sketches": ".results",
+        "Teacher": ".federation",
+        "Transcript": ".federation",
+        "adapt": ".api_adapt",
+        "audit": ".audit",
+        "audit_policy": ".audit",
+        "barycenter": ".api",
+        "distance": ".api",
+        "distance_matrix": ".api",
+        "distill": ".api_distill",
+        "evaluate": ".adaptation",
+        "links": ".adaptation",
+        "load_measure": ".loading",
+        "pooled_distance": ".api",
+        "sketches": ".api_sketch",
+        "value_holders": ".api",
+        "value_records": ".api",
+    },
+)

@@ -11,6 +11,8 @@ import pytest
 import silot
 from silot.errors import InputError, SolverError
 from silot.measure import Measure
+from silot.secure import SecureOptions
+from silot.secure.charging import mu_of_laplace
 from silot.transport import exact_plan
 
 from .needs import needs_noise, needs_spu
@@ -84,7 +86,7 @@ def test_noise_is_added_inside() -> None:
     assert one.value != two.value
     assert (one.lower, one.upper) == (0.0, np.inf)
     assert one.interval is not None
-    assert one.privacy_mu == 20.0
+    assert one.privacy_mu == pytest.approx(mu_of_laplace(20.0))
 
 
 def test_two_parties_need_no_third() -> None:
@@ -107,7 +109,7 @@ def test_a_configuration_one_party_could_open_is_refused(kind: str) -> None:
             engine.check_trust(config, parties)
         assert caught.value.code == "secure-trust"
     with pytest.raises(InputError) as caught:
-        engine.check_trust(engine.settings("aby3"), 2)
+        engine.check_trust(engine.settings(SecureOptions().program((3, 3), 1, 2)), 2)
     assert caught.value.code == "secure-trust"
 
 
@@ -121,3 +123,46 @@ def test_the_command_prints_json_and_nothing_else(tmp_path: Path) -> None:
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
     assert json.loads(done.stdout)["disclosure"] == "scalar"
+
+
+def test_the_command_tells_what_it_will_take(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", X=X[:10])
+    np.savez(tmp_path / "b.npz", X=Y[:8])
+    arguments = ["distance", "a.npz", "b.npz", "--method", "secure", "--accuracy", "fast"]
+    done = subprocess.run(
+        [sys.executable, "-c", "from silot.cli import main; main()", *arguments],
+        capture_output=True, text=True, cwd=tmp_path, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0
+    assert done.stderr.startswith("about to take ")
+    assert "messages sent" in done.stderr
+    assert "W2" in done.stdout
+
+
+@pytest.mark.parametrize("accuracy", ["fast", "normal"])
+@pytest.mark.parametrize("kind", ["near", "heavy tails", "clusters", "nearly equal", "weighted"])
+def test_bounds_hold_on_shares(kind: str, accuracy: str) -> None:
+    rng = np.random.default_rng(3)
+    x, y = rng.normal(size=(30, 3)), rng.normal(size=(25, 3))
+    a, b = np.ones(30), np.ones(25)
+    if kind == "heavy tails":
+        x, y = rng.standard_t(1.5, (30, 3)), rng.standard_t(1.5, (25, 3)) + 1.0
+    elif kind == "clusters":
+        x[:10] += 40.0
+        y[:3] += 40.0
+    elif kind == "nearly equal":
+        x = np.concatenate([y, y[:5]]) + 1e-3 * rng.normal(size=(30, 3))
+        x, y = x[:25], y
+        a = np.ones(25)
+    elif kind == "weighted":
+        a, b = rng.lognormal(0.0, 1.0, 30), rng.lognormal(0.0, 1.0, 25)
+    scale = float(np.sqrt(x.var(0).sum() + y.var(0).sum()))
+    result = silot.distance(
+        Measure(x, a), Measure(y, b), method="secure", scale=scale, accuracy=accuracy
+    )
+    exact = exact_plan(x, y, a / a.sum(), b / b.sum()).upper
+    # Fixed point of the fast setting tells squares apart to 3e-4 of the independent cost.
+    assert result.lower <= exact + (1e-6 if accuracy == "normal" else 1e-3) * scale
+    assert exact <= result.upper * (1.0 + 1e-9)
+    if kind != "nearly equal" or accuracy == "normal":
+        assert result.value == pytest.approx(exact, rel=0.05)

@@ -6,17 +6,16 @@ import numpy as np
 import pytest
 
 import silot
-from silot.errors import ExtraError, InputError
-from silot.federation import Own
+from silot.errors import ExtraError, InputError, RefusedError
+from silot.federation import Holder, Own, Policy
 from silot.federation.question import QUESTIONS
 from silot.measure import Measure
+from silot.privacy.ledger import BudgetError, Ledger
 from silot.secure import SECURE, SecureOptions
-from silot.secure._engine import _FIELDS, PARTIES
 from silot.secure._inputs import SecureInputs, laplace
-from silot.secure._program import effort_for
-from silot.secure._sinkhorn import FAILED
+from silot.secure.charging import Request, charge, mu_of_laplace
 
-from .needs import needs_noise
+from .needs import needs_accounting, needs_noise
 
 X = np.random.default_rng(0).normal(size=(20, 3))
 
@@ -47,6 +46,7 @@ def test_a_protocol_that_one_party_could_open_is_refused(protocol: str) -> None:
         ({"privacy_epsilon": 1.0}, "option-diameter"),
         ({"diameter": 1.0}, "option-diameter"),
         ({"privacy_epsilon": -1.0, "diameter": 1.0}, "option-privacy-epsilon"),
+        ({"accuracy": "best"}, "option-accuracy"),
         ({"support": 10}, "option-unknown"),
         ({"p": 1}, "option-p"),
     ],
@@ -57,7 +57,7 @@ def test_bad_options_are_coded(options: dict[str, object], code: str) -> None:
     assert caught.value.code == code
 
 
-@pytest.mark.parametrize(("protocol", "lightest"), [("aby3", 1e-9), ("cheetah", 2.0**-10)])
+@pytest.mark.parametrize(("protocol", "lightest"), [("aby3", 2.0**-24), ("cheetah", 2.0**-10)])
 def test_a_weight_the_numbers_cannot_hold_is_refused(protocol: str, lightest: float) -> None:
     options = SecureOptions(protocol=protocol)
     question = options.inputs(options.program((3, 3), 1, 3))
@@ -87,14 +87,6 @@ def test_a_ball_that_holders_could_refuse_is_refused_for_all(
             options.program((5, 5), 1, 3)
 
 
-def test_a_failure_can_be_opened_under_every_protocol() -> None:
-    for protocol in PARTIES:
-        field, bits, _ = _FIELDS[protocol]
-        effort = effort_for(protocol, (5, 5), 1)
-        assert -FAILED * 2.0**bits < 2.0 ** (int(field.removeprefix("FM")) - 2)
-        assert 2.0 * effort.furthest < -0.5 * FAILED
-
-
 def test_noise_for_label_vectors_is_refused() -> None:
     with pytest.raises(InputError) as caught:
         SecureOptions(privacy_epsilon=1.0, diameter=1.0, embedding="diagonal")
@@ -119,9 +111,9 @@ def test_inputs_are_centred_and_scaled_records_of_positive_weight() -> None:
     assert np.allclose(made["points"] + made["mean"], (X[5:] + 100.0) / 2.0)
     assert np.allclose(mass @ made["points"], 0.0, atol=1e-12)
     assert np.allclose(made["weights"], mass)
-    assert np.allclose(made["weights"] * made["inverse"], 1.0)
+    assert np.allclose(made["weights"] * made["roots"] ** 2, 1.0)
     norms = (made["points"] ** 2).sum(1)
-    assert np.allclose(made["numbers"], [np.sqrt(mass @ norms), np.sqrt(norms.max()), 0.0])
+    assert np.allclose(made["numbers"], [mass @ norms, 0.0])
 
 
 @pytest.mark.parametrize("size", [1e6, 1e12])
@@ -160,7 +152,7 @@ def test_noise_is_laplace_on_the_grid() -> None:
     # The mean of |noise| is the scale, with a deviation of scale / sqrt(1500).
     assert 44.0 < np.abs(drawn).mean() < 56.0
     assert abs(np.median(drawn)) < 8.0
-    noise = prepared(Measure(X), diameter=4.0, noise=1.0)["numbers"][2] * 2.0**40
+    noise = prepared(Measure(X), diameter=4.0, noise=1.0)["numbers"][1] * 2.0**40
     assert noise == int(noise)
 
 
@@ -192,3 +184,95 @@ def test_pooled_knows_its_methods() -> None:
     with pytest.raises(InputError) as caught:
         silot.pooled_distance({"a": X}, X, method="nothing")
     assert caught.value.code == "option-method"
+
+
+def request(session: str = "1", epsilon: float | None = 1.0) -> Request:
+    return Request(
+        session=session,
+        peers={"a": "h:1", "b": "h:2"},
+        sizes=(300, 300),
+        dimension=4,
+        options=SecureOptions(two_party=True).public(),
+        asker="a",
+        epsilon=epsilon,
+    )
+
+
+@needs_accounting
+def test_a_repeated_run_is_charged_again_until_the_budget_is_spent() -> None:
+    policy = Policy(level="sketch", privacy_epsilon=8.0)
+    with Ledger() as ledger:
+        charge(policy, ledger, request("1"))
+        once = ledger.spent
+        assert once == pytest.approx(mu_of_laplace(1.0))
+        charge(policy, ledger, request("2"))
+        assert ledger.spent == pytest.approx(np.sqrt(2.0) * once)
+        assert {row.asker for row in ledger.entries() if row.event == "reserve"} == {"a"}
+        with pytest.raises(BudgetError):
+            for run in range(3, 100):
+                charge(policy, ledger, request(str(run)))
+        assert policy.budget_mu is not None
+        assert ledger.spent <= policy.budget_mu * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("policy", "epsilon", "code"),
+    [
+        (Policy(level="sketch"), None, "policy-level"),
+        (Policy(), 1.0, "policy-budget"),
+        (Policy(level="record", questions=frozenset({"describe"})), None, "policy-question"),
+    ],
+)
+def test_what_the_policy_does_not_allow_is_refused_and_not_charged(
+    policy: Policy, epsilon: float | None, code: str
+) -> None:
+    with Ledger() as ledger:
+        with pytest.raises(RefusedError) as caught:
+            charge(policy, ledger, request(epsilon=epsilon))
+        assert caught.value.code == code
+        assert ledger.spent == 0.0
+
+
+def test_an_exact_number_counts_among_the_chosen_ones() -> None:
+    wide = Holder(np.random.default_rng(0).normal(size=(400, 12)))
+    policy = Policy(level="scalar")
+    with Ledger() as ledger:
+        allowed = int(wide.limits.most[1] / 40)
+        assert 1 <= allowed < 12
+        for run in range(allowed):
+            charge(policy, ledger, request(str(run), epsilon=None), wide)
+        with pytest.raises(RefusedError, match="policy explain") as caught:
+            charge(policy, ledger, request("more", epsilon=None), wide)
+        assert caught.value.code == "policy-numbers"
+        assert (ledger.tally.told, ledger.spent) == (allowed, 0.0)
+        # Numbers told by questions count too.
+        narrow = Holder(np.random.default_rng(0).normal(size=(400, 4)))
+        with pytest.raises(RefusedError) as caught:
+            charge(policy, ledger, request("other", epsilon=None), narrow)
+        assert caught.value.code == "policy-version"
+
+
+@pytest.mark.parametrize("epsilon", [None, 1.0])
+def test_below_record_a_holder_without_memory_refuses(epsilon: float | None) -> None:
+    with pytest.raises(RefusedError) as caught:
+        charge(Policy(privacy_epsilon=1.0), None, request(epsilon=epsilon))
+    assert caught.value.code == "secure-ledger"
+    charge(Policy(level="record"), None, request(epsilon=epsilon))
+    with Ledger() as ledger, pytest.raises(InputError) as caught:
+        charge(None, ledger, request())
+    assert caught.value.code == "secure-policy"
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0, 20.0])
+def test_the_mu_of_pure_privacy_covers_it(epsilon: float) -> None:
+    from scipy.stats import norm
+
+    mu = mu_of_laplace(epsilon)
+    first = np.linspace(1e-6, 1.0 - 1e-6, 2001)
+    pure = np.maximum.reduce(
+        [0 * first, 1 - np.exp(epsilon) * first, np.exp(-epsilon) * (1 - first)]
+    )
+    gaussian = norm.cdf(norm.ppf(1.0 - first) - mu)
+    assert (gaussian <= pure + 1e-9).all()
+    corner = 1.0 / (1.0 + np.exp(epsilon))
+    assert norm.cdf(norm.ppf(1.0 - corner) - mu) == pytest.approx(corner, rel=1e-6)

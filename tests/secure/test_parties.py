@@ -1,22 +1,28 @@
 """Parties as processes of their own, over mutually authenticated TLS on loopback."""
 
 import json
+import os
+import signal
 import socket
 import ssl
 import subprocess
 import sys
-from collections.abc import Iterator
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from silot.errors import FileError, HolderError, InputError, SilotError
+from silot.errors import FileError, InputError
+from silot.privacy.ledger import Ledger
 from silot.secure import Peers, make_keys
 from silot.secure.tunnel import Tunnel
 from silot.transport import exact_plan
 
-from .needs import needs_keys, needs_spu
+from .needs import needs_keys, needs_noise, needs_spu
 
 pytestmark = needs_keys
 
@@ -50,15 +56,16 @@ class Processes:
         self.folder = folder
         self.running: dict[str, subprocess.Popen[str]] = {}
 
-    def start(self, role: str, *more: str, keys: str = "keys") -> None:
+    def start(self, role: str, *more: str, keys: str = "keys", **environment: str) -> None:
         data = [] if role == "third" else ["--data", f"{role}.npz"]
         arguments = ["--role", role, "--peers", f"{keys}/peers.yml", *data, "--json", *more]
         self.running[role] = subprocess.Popen(
             [sys.executable, "-c", "from silot.cli import main; main()", "secure", *arguments],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=self.folder,
+            env={**os.environ, **environment},
         )  # fmt: skip
 
-    def ends(self, role: str, timeout: float = 120.0) -> tuple[int, str, str]:
+    def ends(self, role: str, timeout: float = 300.0) -> tuple[int, str, str]:
         out, errors = self.running[role].communicate(timeout=timeout)
         return self.running[role].returncode, out, errors
 
@@ -76,7 +83,7 @@ def processes(trial: Path) -> Iterator[Processes]:
 @pytest.mark.slow
 def test_three_processes_tell_the_receiver_alone(processes: Processes) -> None:
     for role in ("a", "b", "third"):
-        processes.start(role, "--receiver", "b", "--timeout", "60")
+        processes.start(role, "--receiver", "b", "--timeout", "300")
     ended = {role: processes.ends(role) for role in ("a", "b", "third")}
     assert {role: code for role, (code, _, _) in ended.items()} == {"a": 0, "b": 0, "third": 0}
     told = {role: json.loads(out) for role, (_, out, _) in ended.items()}
@@ -92,7 +99,7 @@ def test_three_processes_tell_the_receiver_alone(processes: Processes) -> None:
 def test_parties_with_other_options_stop_and_name_them(processes: Processes) -> None:
     for role in ("a", "b", "third"):
         scale = "2" if role == "b" else "1"
-        processes.start(role, "--scale", scale, "--timeout", "30")
+        processes.start(role, "--scale", scale, "--timeout", "300")
     for role in ("a", "b", "third"):
         code, out, errors = processes.ends(role)
         assert (code, out) == (5, "")
@@ -100,86 +107,208 @@ def test_parties_with_other_options_stop_and_name_them(processes: Processes) -> 
         assert "scale" in errors
 
 
+def children_of(process: subprocess.Popen[str]) -> list[int]:
+    told = subprocess.run(
+        ["ps", "-o", "pid=", "--ppid", str(process.pid)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return [int(word) for word in told.stdout.split()]
+
+
+def alive(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
+
+
 @needs_spu
 @pytest.mark.slow
-def test_a_party_that_dies_does_not_hang_the_others(processes: Processes) -> None:
+@pytest.mark.parametrize("seconds", [0.5, 4.0])
+def test_a_party_that_is_killed_ends_all_and_leaves_nothing(
+    processes: Processes, seconds: float
+) -> None:
+    own = processes.folder / "tmp"
+    own.mkdir()
+    for role in ("a", "b", "third"):
+        processes.start(role, "--timeout", "20", TMPDIR=str(own))
+    time.sleep(seconds)
+    workers = [pid for each in processes.running.values() for pid in children_of(each)]
+    processes.running["third"].send_signal(signal.SIGKILL)
     for role in ("a", "b"):
-        processes.start(role, "--timeout", "8")
-    processes.start("third", "--timeout", "8")
-    # Each is about to start: killed before or amid the run, the others end with a code.
-    processes.running["third"].kill()
-    for role in ("a", "b"):
-        code, _, errors = processes.ends(role)
-        assert code == 6
+        code, out, errors = processes.ends(role)
+        # One that was killed before it met the others is not there, and time is up.
+        assert (code, out) == (6, "")
         assert "[secure-" in errors
+    end = time.monotonic() + 10.0
+    while any(map(alive, workers)) and time.monotonic() < end:
+        time.sleep(0.05)
+    assert not any(map(alive, workers))
+    assert [path for path in own.iterdir() if path.name.startswith("silot-")] == []
 
 
-def tunnel(folder: Path, role: str, keys: str = "keys", timeout: float = 2.0) -> Tunnel:
+@needs_spu
+@needs_noise
+@pytest.mark.slow
+def test_a_run_is_charged_and_again_when_repeated(processes: Processes) -> None:
+    folder = processes.folder
+    (folder / "policy.yml").write_text("level: sketch\nprivacy_epsilon: .inf\n")
+    noise = ("--privacy-epsilon", "20", "--diameter", "10", "--timeout", "300")
+    own = ("--policy", "policy.yml", "--ledger", "north.ledger")
+    for _ in range(2):
+        for role in ("a", "b", "third"):
+            processes.start(role, *noise, *(own if role == "a" else ()))
+        codes = [processes.ends(role)[0] for role in ("a", "b", "third")]
+        assert codes == [0, 0, 0]
+    with Ledger(folder / "north.ledger") as ledger:
+        rows = [row for row in ledger.entries() if row.event == "reserve"]
+    assert [(row.mechanism, row.asker) for row in rows] == [("secure distance", "third")] * 2
+
+
+@needs_spu
+@pytest.mark.slow
+def test_a_holder_whose_policy_refuses_ends_all_and_says_why_to_its_owner_alone(
+    processes: Processes,
+) -> None:
+    (processes.folder / "policy.yml").write_text("level: scalar\n")
+    for role in ("a", "b", "third"):
+        own = ("--policy", "policy.yml") if role == "a" else ()
+        processes.start(role, "--timeout", "300", *own)
+    ended = {role: processes.ends(role) for role in ("a", "b", "third")}
+    assert {role: code for role, (code, _, _) in ended.items()} == {"a": 7, "b": 6, "third": 6}
+    assert "[secure-ledger]" in ended["a"][2]
+    for role in ("b", "third"):
+        assert "[secure-stopped]" in ended[role][2]
+        assert "policy" not in ended[role][2]
+
+
+def tunnel(folder: Path, role: str, keys: str = "keys") -> Tunnel:
     peers = Peers.load(folder / "keys/peers.yml")
     mine = Peers.load(folder / keys / "peers.yml")
-    return Tunnel(role, peers.addresses(2), mine.files(role), timeout)  # type: ignore[arg-type]
+    return Tunnel(role, peers.addresses(2), mine.files(role))  # type: ignore[arg-type]
 
 
-def code_of(link: Tunnel) -> str:
-    with pytest.raises(SilotError) as caught, link:
-        pass
-    return caught.value.code
+def serve(tunnels: list[Tunnel], until: Callable[[], bool], seconds: float = 3.0) -> bool:
+    end = time.monotonic() + seconds
+    while not until() and time.monotonic() < end:
+        for each in tunnels:
+            each.poll(0.02)
+    return until()
+
+
+def test_parties_hear_what_the_other_said_and_when_it_is_gone(trial: Path) -> None:
+    with tunnel(trial, "a") as a:
+        a.say(hello=1)
+        with tunnel(trial, "b") as b:
+            b.say(hello=2)
+            assert serve([a, b], lambda: bool(a.heard["b"] and b.heard["a"]))
+            assert (a.heard["b"][0], b.heard["a"][0]) == ({"hello": 2}, {"hello": 1})
+            assert a.unreachable() is None
+            assert not a.lost
+        assert serve([a], lambda: a.lost == {"b"})
+
+
+def test_the_engine_s_bytes_arrive_whole_and_in_order(trial: Path) -> None:
+    sent = np.random.default_rng(0).bytes(20_000_000)
+    with tunnel(trial, "a") as a, tunnel(trial, "b") as b:
+        engine = socket.socket(socket.AF_UNIX)
+        engine.bind(b.local()["b"].removeprefix("unix:"))
+        engine.listen()
+        engine.setblocking(False)
+        near = socket.socket(socket.AF_UNIX)
+        near.connect(a.local()["b"].removeprefix("unix:"))
+        near.setblocking(False)
+        taken: list[socket.socket] = []
+        rest, arrived = memoryview(sent), bytearray()
+
+        def step() -> bool:
+            nonlocal rest
+            with suppress(BlockingIOError):
+                rest = rest[near.send(rest[: 2**16]) :] if rest else rest
+            with suppress(BlockingIOError):
+                taken.append(engine.accept()[0])
+                taken[0].setblocking(False)
+            with suppress(BlockingIOError):
+                while taken and (data := taken[0].recv(2**18)):
+                    arrived.extend(data)
+            return len(arrived) == len(sent)
+
+        assert serve([a, b], step, 20.0)
+        assert bytes(arrived) == sent
+        assert a.sent == b.received == len(sent)
+        near.close()
+        taken[0].setblocking(True)
+        serve([a, b], lambda: False, 0.3)
+        assert taken[0].recv(1) == b""
+        engine.close()
+        taken[0].close()
 
 
 def test_a_peer_that_is_not_there_is_named(trial: Path) -> None:
-    with pytest.raises(HolderError, match="'b'") as caught, tunnel(trial, "a", timeout=0.5):
-        pass
-    assert caught.value.code == "secure-unreachable"
-
-
-def listening(folder: Path) -> tuple[Tunnel, tuple[str, int]]:
-    """A party that serves, and is still waiting for the other one."""
-    link = tunnel(folder, "b")
-    link._thread.start()
-    link._run(link._open())
-    host, port = link.addresses["b"].split(":")
-    return link, (host, int(port))
+    with tunnel(trial, "a") as a:
+        serve([a], lambda: False, 0.4)
+        error = a.unreachable()
+    assert error is not None
+    assert "'b'" in error.message
+    assert error.code == "secure-unreachable"
 
 
 def test_a_certificate_of_another_authority_is_refused_by_both_ends(trial: Path) -> None:
     make_keys(trial / "other")
-    link, _ = listening(trial)
-    try:
-        assert code_of(tunnel(trial, "a", keys="other")) == "secure-certificate"
-    finally:
-        link.close()
+    with tunnel(trial, "a", keys="other") as a, tunnel(trial, "b") as b:
+        serve([a, b], lambda: False, 0.5)
+        for error in (a.unreachable(), b.unreachable()):
+            assert error is not None
+            assert error.code == "secure-certificate"
 
 
 def test_the_certificate_of_another_role_is_refused(trial: Path) -> None:
     for end in ("pem", "key"):
         third = (trial / f"keys/third.{end}").read_bytes()
         (trial / f"keys/a.{end}").write_bytes(third)
-    link, _ = listening(trial)
-    try:
-        assert code_of(tunnel(trial, "a")) == "secure-certificate"
-    finally:
-        link.close()
+    with tunnel(trial, "a") as a, tunnel(trial, "b") as b:
+        a.say(hello=1)
+        serve([a, b], lambda: False, 0.5)
+        for error in (a.unreachable(), b.unreachable()):
+            assert error is not None
+            assert error.code == "secure-certificate"
+        assert not b.heard["a"]
 
 
 def test_nothing_is_told_without_a_certificate_or_in_plain(trial: Path) -> None:
-    link, address = listening(trial)
-    try:
-        with socket.create_connection(address, timeout=3) as plain:
-            plain.sendall(b"PRPC" + bytes(8))
-            plain.settimeout(8)
-            assert b"!" not in plain.recv(64)[:1]
-        bare = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        bare.check_hostname, bare.verify_mode = False, ssl.CERT_NONE
-        with (
-            socket.create_connection(address, timeout=3) as plain,
-            pytest.raises((ssl.SSLError, OSError)),
-            bare.wrap_socket(plain) as wrapped,
-        ):
-            wrapped.sendall(b"?")
-            if wrapped.recv(1) == b"":
-                raise OSError("refused")
-    finally:
-        link.close()
+    with tunnel(trial, "b") as b:
+        host, port = b.addresses["b"].split(":")
+        answers: list[bytes] = []
+
+        def plain() -> None:
+            with socket.create_connection((host, int(port)), timeout=3) as link:
+                link.sendall(b"PRPC" + bytes(8))
+                answers.append(link.recv(64)[:1])
+
+        def bare() -> None:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+            context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+            try:
+                with (
+                    socket.create_connection((host, int(port)), timeout=3) as link,
+                    context.wrap_socket(link) as wrapped,
+                ):
+                    wrapped.sendall(b"?")
+                    answers.append(wrapped.recv(1))
+            except OSError:
+                answers.append(b"")
+
+        threads = [threading.Thread(target=work) for work in (plain, bare)]
+        for thread in threads:
+            thread.start()
+        assert serve([b], lambda: len(answers) == 2, 8.0)
+        for thread in threads:
+            thread.join()
+        # An alert of TLS, or nothing.
+        assert set(answers) <= {b"", b"\x15"}
 
 
 def test_keys_are_private_and_never_written_over(tmp_path: Path) -> None:

@@ -52,7 +52,9 @@ class Region:
             bounds=[(None, None)] * d + [(0.0, 1.0)],
             method="highs-ds",
         )
-        return np.asarray(found.x[:d]) if found.status == 0 else None
+        if found.status != 0 or found.x is None:
+            return None
+        return np.asarray(found.x[:d])
 
     def sampled(
         self,

@@ -116,10 +116,12 @@ def codes_of_candidates(
     if labels is None:
         return None
     if names is None:
-        names = np.unique(labels).tolist()
-        if all(name.isdecimal() and int(name) < count for name in names):
-            names = [str(code) for code in range(count)]
-    known = {name: code for code, name in enumerate(names)}
+        kinds: list[str] = [str(name) for name in np.unique(labels)]
+        if all(name.isdecimal() and int(name) < count for name in kinds):
+            kinds = [str(code) for code in range(count)]
+    else:
+        kinds = list(names)
+    known = {name: code for code, name in enumerate(kinds)}
     if len(known) > count or not all(name in known for name in labels.tolist()):
         return None
     return np.array([known[name] for name in labels.tolist()], dtype=np.intp)

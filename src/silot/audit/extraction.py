@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, cast
 
 import numpy as np
 
@@ -44,7 +45,7 @@ def model_extraction(case: Case) -> Copy | str:
         inputs = seen.vectors
     else:
         hashed = HashingVectorizer(n_features=_WORDS).transform(seen.texts or [])
-        inputs = np.asarray(hashed.todense())
+        inputs = cast("Any", hashed).toarray()
     order = np.random.default_rng([case.seed, 22]).permutation(len(inputs))
     learnt, tested = np.array_split(order, 2)
     copy = ExtraTreesRegressor(_TREES, random_state=case.seed).fit(

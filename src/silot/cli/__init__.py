@@ -1,5 +1,5 @@
 """The command line. One file per command group."""
 
-from .app import app, main
+from .app import main
 
-__all__ = ["app", "main"]
+__all__ = ["main"]

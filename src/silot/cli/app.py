@@ -3,26 +3,13 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from importlib import import_module
+from typing import Annotated, Any
 
 import typer
 
 from .. import __version__
 from ..errors import SilotError
-from . import (
-    adapt,
-    audit,
-    barycenter,
-    demo,
-    distances,
-    distill,
-    ledger,
-    links,
-    methods,
-    policy,
-    secure,
-    valuation,
-)
 from .console import ERRORS
 
 EPILOG = (
@@ -32,14 +19,45 @@ EPILOG = (
     "130 interrupted."
 )
 
-app = typer.Typer(
-    name="silot",
-    help="Optimal transport across data silos.",
-    epilog=EPILOG,
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-)
+# Commands by the file they are in, in the order of the help. A file is imported when one of its
+# commands is called, or the help wants all.
+COMMANDS = {
+    "distances": ("distance", "matrix", "pooled"),
+    "valuation": ("value", "records"),
+    "barycenter": ("barycenter",),
+    "methods": ("methods",),
+    "audit": ("audit",),
+    "ledger": ("ledger",),
+    "policy": ("policy",),
+    "secure": ("secure", "secure-keys"),
+    "links": ("links",),
+    "adapt": ("adapt",),
+    "distill": ("distill",),
+    "demo": ("demo",),
+}
+
+
+def build(command: str = "") -> typer.Typer:
+    """Return the command line: with the file of one command, or with all."""
+    made = typer.Typer(
+        name="silot",
+        help="Optimal transport across data silos.",
+        epilog=EPILOG,
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+    )
+    made.callback()(options)
+    files = [file for file, names in COMMANDS.items() if command in names] or list(COMMANDS)
+    for file in files:
+        import_module(f".{file}", __package__).register(made)
+    return made
+
+
+def __getattr__(name: str) -> Any:
+    if name != "app":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return build()
 
 
 def _version(wanted: bool) -> None:
@@ -48,7 +66,6 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def options(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
@@ -57,24 +74,10 @@ def options(
     """Optimal transport across data silos: distances with bounds, a bill and what they disclose."""
 
 
-distances.register(app)
-valuation.register(app)
-barycenter.register(app)
-methods.register(app)
-audit.register(app)
-ledger.register(app)
-policy.register(app)
-secure.register(app)
-links.register(app)
-adapt.register(app)
-distill.register(app)
-demo.register(app)
-
-
 def main() -> None:
     """Run the command line; turn errors into a line on stderr and an exit status."""
     try:
-        app()
+        build(sys.argv[1] if len(sys.argv) > 1 else "")()
     except SilotError as error:
         ERRORS.print(f"error: {error}", markup=False, highlight=False, soft_wrap=True)
         sys.exit(error.exit_status)

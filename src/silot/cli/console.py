@@ -108,6 +108,11 @@ def show_rows(rows: dict[str, str]) -> None:
     OUT.print(table, highlight=False, markup=False)
 
 
+def tell_forecast(expected: object) -> None:
+    """Say on stderr what a run will take, before it starts."""
+    ERRORS.print(f"about to take {expected}", highlight=False, markup=False, soft_wrap=True)
+
+
 def check_writable(path: Path) -> None:
     """Raise before a long computation whose result could not be written."""
     if not path.parent.is_dir():

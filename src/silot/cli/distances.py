@@ -31,9 +31,11 @@ from .console import (
     short_status,
     show_rows,
     steps,
+    tell_forecast,
     traffic,
 )
 from .options import (
+    AccuracyOption,
     BudgetOption,
     ColumnsOption,
     Covariance,
@@ -123,6 +125,7 @@ def distance_command(
     scale: SecureScaleOption = None,
     two_party: TwoPartyOption = None,
     diameter: DiameterOption = None,
+    accuracy: AccuracyOption = None,
     seed: SeedOption = 0,
     transcript: TranscriptOption = None,
     json: JsonOption = False,
@@ -135,14 +138,22 @@ def distance_command(
     options |= sketch_options(
         public, privacy_epsilon, privacy_delta, mass_limit, ledgers, budget, label_column, columns
     )
-    options |= given(scale=scale, two_party=two_party, diameter=diameter)
+    chosen = None if accuracy is None else accuracy.value
+    options |= given(scale=scale, two_party=two_party, diameter=diameter, accuracy=chosen)
     first, second = holders
     if method is MethodName.secure:
         _check_dimensions(holders)
         embedding = covariance.value if labels else "none"
         sides = {first: holders[first]}, {second: holders[second]}
         with steps("secure") as progress:
-            result = run_secure(*sides, embedding=embedding, p=p, progress=progress, **options)
+            result = run_secure(
+                *sides,
+                embedding=embedding,
+                p=p,
+                progress=progress,
+                tell=None if json else tell_forecast,
+                **options,
+            )
         save_transcript(result, transcript)
         _show(result, json)
         return

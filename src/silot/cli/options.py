@@ -77,6 +77,19 @@ TwoPartyOption = Annotated[
     bool | None,
     typer.Option("--two-party", help="For secure: compute without any third party; slower."),
 ]
+
+
+class AccuracyName(StrEnum):
+    """How close a secure distance comes."""
+
+    normal = "normal"
+    fast = "fast"
+
+
+AccuracyOption = Annotated[
+    AccuracyName | None,
+    typer.Option("--accuracy", help="For secure: fast is usually within 2 %, normal 0.5 %."),
+]
 DiameterOption = Annotated[
     float | None,
     typer.Option(help="For secure with --privacy-epsilon: public ball records are clipped to."),

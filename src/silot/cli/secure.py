@@ -10,11 +10,22 @@ from typing import Annotated
 import typer
 
 from ..errors import InputError
+from ..federation.policy import Policy
 from ..measure import Measure
+from ..privacy.ledger import Ledger
 from ..secure import Peers, SecureOptions, make_keys, play
-from .console import OUT, bill_rows, check_writable, interval, progress_bar, show_rows
+from .console import (
+    OUT,
+    bill_rows,
+    check_writable,
+    interval,
+    progress_bar,
+    show_rows,
+    tell_forecast,
+)
 from .console import save_transcript as save
 from .options import (
+    AccuracyName,
     ColumnsOption,
     Covariance,
     CovarianceOption,
@@ -59,20 +70,32 @@ def secure_command(
         float | None, typer.Option(help="Add noise: differential privacy for one record.")
     ] = None,
     diameter: DiameterOption = None,
+    accuracy: Annotated[
+        AccuracyName, typer.Option(help="normal: usually within 0.5 %; fast: within 2 %.")
+    ] = AccuracyName.normal,
+    policy: Annotated[
+        Path | None, typer.Option(help="The owner's rules; below level record with --ledger.")
+    ] = None,
+    ledger: Annotated[
+        Path | None, typer.Option(help="The owner's ledger, which the run is charged to.")
+    ] = None,
     labels: LabelsOption = False,
     covariance: CovarianceOption = Covariance.diagonal,
     label_column: LabelColumnOption = None,
     weight_column: WeightColumnOption = None,
     columns: ColumnsOption = None,
     timeout: Annotated[
-        float, typer.Option(min=1.0, max=86400.0, help="Seconds to wait for the others.")
-    ] = 120.0,
+        float | None, typer.Option(min=1.0, max=86400.0, help="Most seconds from start to end.")
+    ] = None,
     transcript: TranscriptOption = None,
     json: JsonOption = False,
 ) -> None:
     """Take part in a secure distance: one process for each party, linked by mutual TLS.
 
-    All parties give the same options; only the receiver is told the distance.
+    All parties give the same options; only the receiver is told the distance. Exit statuses:
+    0 the receiver has the number; 3 data or option; 4 file; 5 parties differ; 6 another party is
+    absent, stopped or gone, or time is up; 7 the policy or the ledger refuses; 8 the computation
+    failed; 9 not installed.
     """
     if transcript is not None:
         check_writable(transcript)
@@ -91,9 +114,19 @@ def secure_command(
         privacy_epsilon=privacy_epsilon,
         diameter=diameter,
         embedding=covariance.value if labels else "none",
+        accuracy=accuracy.value,
     )
     with progress_bar(f"secure distance as {role.value}"):
-        played = play(role.value, Peers.load(peers), options, measure, timeout=timeout)
+        played = play(
+            role.value,
+            Peers.load(peers),
+            options,
+            measure,
+            timeout=timeout,
+            policy=None if policy is None else Policy.load(policy),
+            ledger=None if ledger is None else Ledger(ledger),
+            tell=None if json else tell_forecast,
+        )
     result = played.result
     if result is not None:
         save(result, transcript)

@@ -108,7 +108,7 @@ class Holder:
         if question.accounted(dimension) is Account.FREE:
             return encode_reply(self._compute(question))
         coarse = question.coarser(self.policy.behind)
-        counting = Counting(self._ledger, self.policy, self.limits, self._version)
+        counting = Counting(self._ledger, self.policy, self.limits, self.version)
         return counting.reply(coarse, asker, lambda: self._compute(coarse))
 
     def _everything(self, question: Question, asker: str) -> bytes:
@@ -136,7 +136,7 @@ class Holder:
         return Limits.of(*self._measure.arrays())
 
     @cached_property
-    def _version(self) -> str:
+    def version(self) -> str:
         """What the data are, for the ledger to see that they are still the same."""
         points, _ = self._measure.arrays()
         digest = hashlib.sha256(repr(points.shape).encode())

@@ -267,16 +267,29 @@ class Policy(BaseModel):
             return "policy-records"
         return "policy-version" if told.data and told.data != data else ""
 
-    def over_chosen(self, numbers: int, limits: Limits, told: Tally, data: str, asker: str) -> str:
-        """Return the code of the rule that forbids so many more chosen numbers, as ``over``."""
+    def over_chosen(
+        self,
+        numbers: int,
+        limits: Limits,
+        told: Tally,
+        data: str,
+        asker: str,
+        *,
+        bits: float | None = None,
+    ) -> str:
+        """Return the code of the rule that forbids so many more chosen numbers, as ``over``.
+
+        ``bits`` are what they can hold together, by default what rounded ones can.
+        """
         code = self._over_data(limits, told, data)
         if code:
             return code
-        most, bits = told.limits if told.limits is not None else limits.most
+        most, held = told.limits if told.limits is not None else limits.most
         each = self.numbers if self.numbers_each is None else self.numbers_each
         over = told.told + numbers > min(self.numbers, most)
         over = over or told.numbers.get(asker, 0) + numbers > each
-        return "policy-numbers" if over or told.bits + numbers * self.bits > bits else ""
+        more = numbers * self.bits if bits is None else bits
+        return "policy-numbers" if over or told.bits + more > held else ""
 
     def chosen(self, limits: Limits) -> int:
         """Most chosen numbers that will ever be told of such data."""

@@ -2,57 +2,44 @@
 
 from __future__ import annotations
 
-from ..errors import InputError
-from ..federation.disclosure import Disclosure
-from ..federation.protocol import Protocol
-from ..protocols.registry import Method
-from ..results import Distance
-from .distance import run_secure, secure_distance
-from .keys import make_keys
-from .options import SecureOptions
-from .party import Played, play
-from .peers import Peers
+from typing import TYPE_CHECKING
 
+from .._lazy import lazily
 
-def _protocol(
-    a: str,
-    b: str,
-    *,
-    scale: float = 1.0,
-    two_party: bool = False,
-    protocol: str = "",
-    receiver: str = "",
-    privacy_epsilon: float | None = None,
-    diameter: float | None = None,
-) -> Protocol[Distance]:
-    """Say that questions and answers are not how this method works."""
-    raise InputError(
-        "method 'secure' has an engine of its own and asks no questions. Use "
-        "silot.distance(x, y, method='secure') or `silot secure`.",
-        code="method-secure",
-    )
-
-
-SECURE = Method(
-    "secure",
-    _protocol,
-    Disclosure.SCALAR,
-    sends="secret shares to three computing parties, of which one learns one number",
-    needs="the extra silot[secure]; a public scale; the two holders and a third party that "
-    "colludes with neither, or two_party for the holders alone (slower, about 100 records)",
-    guarantees="bounds proven inside the computation, 0.6 % below to 5.3 % above the value "
-    "(usually within 0.5 %), or a lower bound that says so",
-    privacy="towards parties that follow the protocol: sizes, dimension, scale and the number are "
-    "all that is told; privacy_epsilon adds noise to the number too",
-)
+if TYPE_CHECKING:
+    from .distance import run_secure, secure_distance
+    from .forecast import Forecast, forecast
+    from .keys import make_keys
+    from .method import SECURE
+    from .options import SecureOptions
+    from .party import Played, play
+    from .peers import Peers
 
 __all__ = [
     "SECURE",
+    "Forecast",
     "Peers",
     "Played",
     "SecureOptions",
+    "forecast",
     "make_keys",
     "play",
     "run_secure",
     "secure_distance",
 ]
+
+lazily(
+    __name__,
+    {
+        "SECURE": ".method",
+        "Forecast": ".forecast",
+        "Peers": ".peers",
+        "Played": ".party",
+        "SecureOptions": ".options",
+        "forecast": ".forecast",
+        "make_keys": ".keys",
+        "play": ".party",
+        "run_secure": ".distance",
+        "secure_distance": ".distance",
+    },
+)

@@ -5,22 +5,22 @@ spu and jax are imported here and nowhere else, inside functions: they are an op
 
 from __future__ import annotations
 
+import math
 import re
 import tempfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
+from msgpack import packb, unpackb
 
 from ..errors import ExtraError, InputError, SolverError
-from ..federation.message import pack, unpack
-from ._program import Program, opened
+from ._program import Program
 
 Array = npt.NDArray[np.float64]
 
@@ -31,8 +31,10 @@ _UNTRUSTWORTHY = {
     "ref2k": "it computes in the clear",
     "securenn": "its third party helps without a share, and was not examined for this use",
 }
-# Bits after the point, and squarings within an exponential, by field.
-_FIELDS = {"aby3": ("FM128", 40, 16), "cheetah": ("FM64", 22, 8)}
+# Most bits after the point that 64-bit numbers are used with.
+_NARROW = 24
+# Outputs before the state: what is opened, and whether it is enough.
+_KEPT = 2
 _SENT = re.compile(r"Link details: total send bytes (\d+), recv bytes (\d+), send actions (\d+)")
 
 
@@ -57,7 +59,6 @@ def load() -> Any:
             code="extra-secure",
         ) from None
     assert frontend is not None
-    _journal()
     return spu
 
 
@@ -66,21 +67,17 @@ def version() -> str:
     return str(load().__version__)
 
 
-def settings(protocol: str) -> Any:
-    """Make spu's configuration of a protocol; one that could be opened by one party is refused."""
+def settings(program: Program) -> Any:
+    """Make spu's configuration; one that could be opened by one party is refused."""
     lib = load().libspu
-    check_protocol(protocol)
-    field, bits, squarings = _FIELDS[protocol]
+    check_protocol(program.protocol)
+    bits = -round(math.log2(program.effort.unit))
     config = lib.RuntimeConfig(
-        protocol=getattr(lib.ProtocolKind, protocol.upper()),
-        field=getattr(lib.FieldType, field),
+        protocol=getattr(lib.ProtocolKind, program.protocol.upper()),
+        field=lib.FieldType.FM64 if bits <= _NARROW else lib.FieldType.FM128,
         fxp_fraction_bits=bits,
     )
-    config.fxp_exp_mode = lib.RuntimeConfig.ExpMode.EXP_TAYLOR
-    config.fxp_exp_iters = squarings
-    # It writes what was sent to the journal.
-    config.enable_pphlo_profile = True
-    return check_trust(config, PARTIES[protocol])
+    return check_trust(config, PARTIES[program.protocol])
 
 
 def check_protocol(protocol: str) -> None:
@@ -106,8 +103,8 @@ def check_trust(config: Any, parties: int) -> Any:
     return config
 
 
-def compiled(program: Program, protocol: str) -> Any:
-    """Compile the program for arrays of its (public) shapes."""
+def compiled(program: Program, part: int) -> Any:
+    """Compile a part of the program for arrays of its (public) shapes."""
     spu = load()
     import jax  # pyright: ignore[reportMissingImports]
     import jax.numpy as jnp  # pyright: ignore[reportMissingImports]
@@ -117,49 +114,72 @@ def compiled(program: Program, protocol: str) -> Any:
     def repeat(count: int, body: Callable[[Any], Any], state: Any) -> Any:
         return jax.lax.fori_loop(0, count, lambda _, now: body(now), state)
 
-    names = [f"in{place}" for place in range(len(program.shapes))]
-    arguments = [np.zeros(shape) for shape in program.shapes]
-    function = partial(opened, program, cast("Any", jnp), repeat)
+    def function(*arrays: Any) -> Any:
+        return program.run(part, cast("Any", jnp), repeat, arrays)
+
+    shapes = program.shapes if part == 0 else program.kept_shapes
+    names = [f"in{place}" for place in range(len(shapes))]
+    if part > 0:
+        names = [_output(part - 1, _KEPT + place) for place in range(len(shapes))]
     secret = spu.libspu.Visibility.VIS_SECRET
     with enable_x64():
         executable, _ = frontend.compile(
             frontend.Kind.JAX,
-            lambda *arrays: function(arrays),
-            arguments,
+            function,
+            [np.zeros(shape) for shape in shapes],
             {},
             names,
             [secret] * len(names),
-            lambda outputs: [f"out{place}" for place in range(len(outputs))],
+            lambda outputs: [_output(part, place) for place in range(len(outputs))],
         )
     return executable
 
 
-def shares_of(arrays: Sequence[Array], protocol: str) -> list[bytes]:
+def shares_of(arrays: Sequence[Array], program: Program) -> list[bytes]:
     """Split arrays into secret shares: one message for each computing party."""
     spu = load()
-    parties = PARTIES[protocol]
-    io = spu.Io(parties, settings(protocol))
+    parties = PARTIES[program.protocol]
+    io = spu.Io(parties, settings(program))
     split = [
         io.make_shares(np.asarray(array), spu.libspu.Visibility.VIS_SECRET) for array in arrays
     ]
-    return [pack([_packed(shares[party]) for shares in split]) for party in range(parties)]
+    return [_bytes([_packed(shares[party]) for shares in split]) for party in range(parties)]
 
 
-def opened_from(shares: Sequence[bytes], protocol: str) -> float:
-    """Put the shares of one number together."""
-    io = load().Io(PARTIES[protocol], settings(protocol))
-    return float(io.reconstruct([_share(unpack(share)) for share in shares]))
+def opened_from(shares: Sequence[bytes], program: Program) -> list[float]:
+    """Put the shares of an array together."""
+    io = load().Io(PARTIES[program.protocol], settings(program))
+    opened = np.atleast_1d(io.reconstruct([_share(unpackb(share)) for share in shares]))
+    return [float(number) for number in opened]
 
 
-def run_party(link: Any, protocol: str, executable: Any, inputs: Sequence[bytes]) -> bytes:
-    """Run the program as one party: shares in, the share of one number out."""
+def run_party(
+    link: Any, program: Program, executable: Any, inputs: Sequence[bytes], *, counted: bool = False
+) -> tuple[bytes, int]:
+    """Run the program as one party: shares in, the share of what is opened out.
+
+    Also the parts that were computed: before the last, all parties open whether there are to be
+    more. What is ``counted`` is written to the journal.
+    """
     spu = load()
-    runtime = spu.Runtime(link, settings(protocol))
-    received = [share for message in inputs for share in cast("list[Any]", unpack(message))]
+    config = settings(program)
+    config.enable_pphlo_profile = counted
+    runtime = spu.Runtime(link, config)
+    received = [share for message in inputs for share in cast("list[Any]", unpackb(message))]
     for name, share in zip(executable.input_names, received, strict=True):
         runtime.set_var(name, _share(share))
-    runtime.run(executable)
-    return pack(_packed(runtime.get_var(executable.output_names[0])))
+    for part in range(program.parts):
+        if part > 0:
+            executable = compiled(program, part)
+        runtime.run(executable)
+        if part + 1 < program.parts:
+            share = _bytes(_packed(runtime.get_var(_output(part, 1))))
+            # What is gathered is text.
+            told = [bytes.fromhex(text) for text in link.all_gather(share.hex())]
+            if opened_from(told, program)[0] < 0.5:
+                continue
+        return _bytes(_packed(runtime.get_var(_output(part, 0)))), part + 1
+    raise AssertionError("the last part has no successor")
 
 
 def connect(session: str, rank: int, addresses: Mapping[str, str], timeout: float) -> Any:
@@ -171,18 +191,11 @@ def connect(session: str, rank: int, addresses: Mapping[str, str], timeout: floa
         description.add_party(name, address)
     wait = max(1, round(1000 * timeout))
     description.recv_timeout_ms = description.http_timeout_ms = wait
+    # One connection a direction: each of another costs the tunnel an agreement on keys.
+    description.brpc_channel_connection_type = "single"
     description.connect_retry_interval_ms = 100
     description.connect_retry_times = max(1, wait // 100)
     return link.create_brpc(description, rank)
-
-
-def gather(link: Any, text: str) -> list[str | bytes]:
-    """What every party says; nobody goes on, or away, before all have heard it."""
-    told = link.all_gather(text)
-    # A party that was told all it needs does not care whether the last ones left since.
-    with suppress(Exception):
-        link.barrier()
-    return list(told)
 
 
 def deal(link: Any, owner: int, shares: Sequence[bytes]) -> bytes:
@@ -203,28 +216,23 @@ def collect(link: Any, receiver: int, share: bytes) -> list[bytes]:
     return [share if party == receiver else link.recv(party) for party in range(link.world_size)]
 
 
-def finish(link: Any) -> None:
-    """Wait until all parties are done, and end the link."""
-    link.barrier()
-    link.stop_link()
-
-
-def simulate(program: Program, protocol: str, inputs: Sequence[Sequence[Array]]) -> Simulated:
+def simulate(program: Program, inputs: Sequence[Sequence[Array]]) -> Simulated:
     """Run all parties as threads of this process, and open the number."""
     spu = load()
-    parties = PARTIES[protocol]
-    executable = compiled(program, protocol)
-    messages = [shares_of(arrays, protocol) for arrays in inputs]
+    journal()
+    parties = PARTIES[program.protocol]
+    executable = compiled(program, 0)
+    messages = [shares_of(arrays, program) for arrays in inputs]
     description = spu.libspu.link.Desc()
     for party in range(parties):
         description.add_party(f"party-{party}", f"thread-{party}")
-    outputs: list[bytes | Exception] = [b""] * parties
+    outputs: list[tuple[bytes, int] | Exception] = [(b"", 0)] * parties
 
     def work(party: int) -> None:
         try:
             link = spu.libspu.link.create_mem(description, party)
             own = [message[party] for message in messages]
-            outputs[party] = run_party(link, protocol, executable, own)
+            outputs[party] = run_party(link, program, executable, own, counted=True)
         except Exception as error:  # noqa: BLE001 - raised in the thread that waits
             outputs[party] = error
 
@@ -242,14 +250,19 @@ def simulate(program: Program, protocol: str, inputs: Sequence[Sequence[Array]])
             f"the engine stopped ({type(failed[0]).__name__}). Use fewer records or features.",
             code="secure-engine",
         ) from None
-    return Simulated(opened_from(cast("list[bytes]", outputs), protocol), traffic)
+    done = cast("list[tuple[bytes, int]]", outputs)
+    opened = opened_from([share for share, _ in done], program)
+    # One line a party and part; all parties end a part before any begins the next.
+    sums = [_sum(traffic[party::parties]) for party in range(parties)]
+    return Simulated(opened, done[0][1], tuple(sums))
 
 
 @dataclass(frozen=True)
 class Simulated:
-    """The number opened, and what the parties sent, in no order."""
+    """What was opened, after how many parts, and what the parties sent, in no order."""
 
-    opened: float
+    opened: list[float]
+    parts: int
     traffic: tuple[Traffic, ...]
 
 
@@ -257,11 +270,11 @@ _simulating = threading.Lock()
 
 
 @cache
-def _journal() -> Path:
+def journal(folder: Path | None = None) -> Path:
     """Send spu's messages to a file, as they would clutter the terminal, and count from it."""
     import spu  # pyright: ignore[reportMissingImports]
 
-    path = Path(tempfile.mkdtemp(prefix="silot-spu-")) / "spu.log"
+    path = (folder or Path(tempfile.mkdtemp(prefix="silot-spu-"))) / "spu.log"
     options = spu.libspu.logging.LogOptions()
     options.enable_console_logger = False
     options.system_log_path = str(path)
@@ -271,17 +284,21 @@ def _journal() -> Path:
 
 def journal_mark() -> int:
     """Where the journal of this process ends now."""
-    path = _journal()
+    path = journal()
     return path.stat().st_size if path.exists() else 0
 
 
 def traffic_since(mark: int) -> tuple[Traffic, ...]:
     """What was sent by the parties of this process since the mark."""
-    path = _journal()
+    path = journal()
     if not path.exists():
         return ()
     text = path.read_bytes()[mark:].decode(errors="replace")
     return tuple(Traffic(*map(int, found)) for found in _SENT.findall(text))
+
+
+def _bytes(parts: Any) -> bytes:
+    return cast("bytes", packb(parts))
 
 
 def _packed(share: Any) -> list[Any]:
@@ -292,3 +309,15 @@ def _share(parts: Any) -> Any:
     share = load().libspu.Share()
     share.meta, share.share_chunks = parts
     return share
+
+
+def _sum(traffic: Sequence[Traffic]) -> Traffic:
+    return Traffic(
+        sum(each.sent for each in traffic),
+        sum(each.received for each in traffic),
+        sum(each.messages for each in traffic),
+    )
+
+
+def _output(part: int, place: int) -> str:
+    return f"out{part}-{place}"

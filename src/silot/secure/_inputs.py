@@ -12,7 +12,7 @@ from ..federation.answer import Answer, Array
 from ..federation.disclosure import Disclosure
 from ..federation.question import Names, Question
 
-NAMES = ("points", "weights", "inverse", "mean", "numbers")
+NAMES = ("points", "weights", "roots", "mean", "numbers")
 # Where the means may lie, in units of the scale; only their difference is squared.
 _FURTHEST = 2.0**20
 # Above it, noise has no exact float64.
@@ -80,9 +80,9 @@ class SecureInputs(Question):
                 f"than {self.largest:g} scales from their mean. Agree on a larger scale.",
                 code="secure-scale",
             )
-        numbers = np.array([np.sqrt(mass @ norms), np.sqrt(norms.max()), self._draw()])
+        numbers = np.array([mass @ norms, self._draw()])
         return Answer(
-            dict(zip(NAMES, (centred, mass, 1.0 / mass, mean, numbers), strict=True)),
+            dict(zip(NAMES, (centred, mass, mass**-0.5, mean, numbers), strict=True)),
             {"records": len(mass), "dimension": cloud.shape[1]},
         )
 

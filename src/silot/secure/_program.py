@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from ._effort import Effort, Part, Stage
+from ._opening import opened_noisily, opened_number
 from ._sinkhorn import (
     Block,
-    Effort,
     Numbers,
+    Problem,
     Repeat,
     Shared,
-    opened_noisily,
-    opened_number,
+    State,
+    advance,
+    bounds,
+    prepare,
     repeat_here,
-    squared_distance,
 )
 
 PARTS = 5
@@ -38,6 +41,8 @@ class Program:
     ----------
     sizes
         Records of the holders: those of the first union, then those of the second.
+    protocol
+        ``"aby3"`` or ``"cheetah"``.
     split
         How many holders are in the first union.
     dimension
@@ -48,17 +53,47 @@ class Program:
         What the noise needs, ``None`` without.
     """
 
+    protocol: str
     sizes: tuple[int, ...]
     split: int
     dimension: int
     effort: Effort = field(default_factory=Effort)
     noise: Noise | None = None
 
+    def packed(self) -> dict[str, Any]:
+        """Plain values, for another process."""
+        return asdict(self)
+
+    @classmethod
+    def unpacked(cls, values: dict[str, Any]) -> Program:
+        """The program of plain values."""
+        effort = values["effort"]
+        parts = tuple(
+            Part(tuple(Stage(*stage) for stage in part["stages"]), part["temperature"])
+            for part in effort["parts"]
+        )
+        noise = None if values["noise"] is None else Noise(**values["noise"])
+        return cls(
+            **{
+                **values,
+                "sizes": tuple(values["sizes"]),
+                "effort": Effort(**{**effort, "parts": parts}),
+                "noise": noise,
+            }
+        )
+
     @property
     def shapes(self) -> list[tuple[int, ...]]:
         """Shapes of all arrays, holder by holder."""
         d = self.dimension
-        return [shape for n in self.sizes for shape in ((n, d), (n,), (n,), (d,), (3,))]
+        return [shape for n in self.sizes for shape in ((n, d), (n,), (n,), (d,), (2,))]
+
+    @property
+    def kept_shapes(self) -> list[tuple[int, ...]]:
+        """Shapes of what a part leaves to the next one."""
+        n, m, d = sum(self.sizes[: self.split]), sum(self.sizes[self.split :]), self.dimension
+        problem = [(n, d), (m, d), (n, m), (n,), (m,), (n,), (m,), (), (), (), ()]
+        return [*problem, (m,), (m,), (n, m), (n,), (m,), (m,), (), ()]
 
     @property
     def shares(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
@@ -67,44 +102,52 @@ class Program:
         first, second = (tuple(n / sum(union) for n in union) for union in unions)
         return first, second
 
+    @property
+    def parts(self) -> int:
+        """How many parts there are."""
+        return len(self.effort.parts)
 
-def opened(program: Program, xp: Numbers, repeat: Repeat, arrays: Sequence[Shared]) -> Shared:
-    """Return the one number a run opens, from the arrays of all holders."""
-    blocks = [Block(*arrays[start : start + PARTS]) for start in range(0, len(arrays), PARTS)]
-    found = squared_distance(
-        blocks[: program.split], blocks[program.split :], program.shares, program.effort, xp, repeat
-    )
-    if program.noise is None:
-        return opened_number(found, program.effort, xp)
-    noise = sum((block.numbers[2] for block in blocks[1:]), start=blocks[0].numbers[2])
-    with_ = program.noise
-    return opened_noisily(
-        found, noise, with_.largest, with_.tolerance, with_.failed, program.effort, xp
-    )
+    def run(
+        self, part: int, xp: Numbers, repeat: Repeat, arrays: Sequence[Shared]
+    ) -> tuple[Shared, ...]:
+        """Compute a part: from the arrays of all holders, or from what the part before left.
+
+        Returns
+        -------
+        tuple
+            What is opened to the receiver; and before the last part whether that is enough, which
+            is opened to all, and the state.
+        """
+        effort, kept = self.effort, len(Problem._fields)
+        best: Sequence[Shared] = ()
+        if part == 0:
+            blocks = [Block(*arrays[at : at + PARTS]) for at in range(0, len(arrays), PARTS)]
+            unions = blocks[: self.split], blocks[self.split :]
+            problem, state = prepare(*unions, self.shares, effort, xp), None
+        else:
+            problem, state, best = Problem(*arrays[:kept]), State(*arrays[kept:-2]), arrays[-2:]
+        state = advance(problem, state, part, effort, xp, repeat)
+        found = bounds(problem, state, effort, xp)
+        if best:
+            lower, upper = xp.maximum(found.lower, best[0]), xp.minimum(found.upper, best[1])
+            found = replace(found, lower=lower, upper=upper)
+        if self.noise is not None:
+            noise = self.noise
+            limits = noise.largest, noise.tolerance, noise.failed
+            return (opened_noisily(found, problem.noise, *limits, effort, xp),)
+        opened, enough = opened_number(found, part, effort, xp)
+        if part + 1 == self.parts:
+            return (opened,)
+        return opened, enough, *problem, *state, found.lower, found.upper
 
 
-def opened_in_the_clear(program: Program, arrays: Sequence[Any], xp: Numbers) -> float:
-    """Run the program without secrets: the oracle of its tests."""
-    return float(opened(program, xp, repeat_here, arrays))
-
-
-def effort_for(protocol: str, sizes: Sequence[int], split: int) -> Effort:
-    """Return the effort for public sizes: large problems get fewer steps."""
-    if protocol == "cheetah":
-        # 64 bits: a product must stay below 2**19.
-        effort = Effort(
-            squarings=3,
-            steps=6,
-            last=40,
-            unit=2.0**-22,
-            depth=14.0,
-            largest=2.0**6,
-            smallest=2.0**-8,
-            furthest=2.0**18,
-            lightest=2.0**-10,
-        )
-    elif sum(sizes[:split]) * sum(sizes[split:]) > 200_000:
-        effort = Effort(last=40)
-    else:
-        effort = Effort()
-    return replace(effort, resolution=sum(sizes) * effort.unit)
+def opened_in_the_clear(
+    program: Program, arrays: Sequence[Any], xp: Numbers
+) -> tuple[list[float], int]:
+    """Run the program without secrets, the oracle of its tests: what is opened, and the parts."""
+    for part in range(program.parts):
+        opened, *rest = program.run(part, xp, repeat_here, arrays)
+        if not rest or rest[0]:
+            return [float(number) for number in opened], part + 1
+        arrays = rest[1:]
+    raise AssertionError("the last part has no successor")

@@ -1,39 +1,36 @@
 r"""Optimal transport with additions, products, and few comparisons: what secret shares can do.
 
 The same code runs on numbers in the clear (numpy) and on secret shares (jax through spu). Nothing
-in it branches on data: the number of stages and steps is public, the temperature is secret.
+in it branches on data: how many stages and steps a part has is public.
 
-A stage holds a matrix Q with rows that sum to 1,
+A part holds a kernel K, made once from hard transforms of the cost C (so that every row and column
+has an entry 1), and scales it by over-relaxed Sinkhorn steps on vectors. Between stages it is
+balanced and raised to a power, which divides epsilon by that power,
 
-.. math:: Q_{ij} = \exp\big((f_i + g_j - C_{ij}) / \epsilon\big)
+.. math:: K_{ij} = \exp\big((f_i + g_j - C_{ij}) / \epsilon\big), \qquad
+    K \leftarrow \Big(u_i K_{ij} \frac{v_j}{b_j}\Big)^{s}, \quad \epsilon \leftarrow \epsilon / s
 
-and balances it by over-relaxed Sinkhorn steps. The next stage halves epsilon by squaring Q, unless
-epsilon is already small against the distance found; now and then Q is made anew from C, f and g.
-As every entry of Q is at most 1, (f, g) is feasible for the dual problem at every stage.
+What is proven does not rest on K. Any g gives a lower bound by its hard transform; any matrix
+that is not negative gives an upper one once its marginals are repaired (Altschuler et al. 2017):
+
+.. math:: \sum_i a_i \min_j (C_{ij} - g_j) + \sum_j b_j g_j \le W_2^2 \le \langle P, C \rangle
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
+
+from ._effort import Effort, Stage, unit_of
 
 # Arrays of numpy or of jax, in the clear or secret.
 Shared = Any
-
-# Gap of the two bounds that is still called close, relative to the number opened.
-CLOSE = 0.12
-# Where the number opened lies between the bounds: the lower one is by far the tighter.
-SPLIT = 0.1
-# Beyond every squared distance; 64-bit numbers with 22 bits after the point end at 2**40.
-FAILED = -(2.0**38)
 
 
 class Numbers(Protocol):
     """What numpy and jax.numpy have in common, and is used here."""
 
-    exp: Callable[..., Any]
     log: Callable[..., Any]
     sqrt: Callable[..., Any]
     stack: Callable[..., Any]
@@ -42,35 +39,6 @@ class Numbers(Protocol):
     where: Callable[..., Any]
     concatenate: Callable[..., Any]
     ones: Callable[..., Any]
-    zeros: Callable[..., Any]
-
-
-@dataclass(frozen=True)
-class Effort:
-    """How long to compute, and how finely numbers are represented: all of it public."""
-
-    rounds: int = 3
-    squarings: int = 5
-    steps: int = 6
-    last: int = 60
-    temperature: float = 0.01
-    relaxation: float = 1.9
-    # Steps at the start of a stage that are plain.
-    exact: int = 1
-    # Squarings of Q that sharpen the lower bound.
-    sharpen: int = 2
-    unit: float = 2.0**-40
-    # Exponents below this are 0 at that unit.
-    depth: float = 28.0
-    # Largest norm and smallest spread of data, as multiples of the public scale.
-    largest: float = 2.0**16
-    smallest: float = 2.0**-18
-    # Largest squared distance, in units of the scale squared.
-    furthest: float = 2.0**33
-    # Smallest weight: lighter records are rounded away, or overflow by their inverse.
-    lightest: float = 1e-9
-    # Error of sums over the plan, as a part of the cost of the independent coupling.
-    resolution: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -81,23 +49,74 @@ class Block:
     ----------
     cloud
         Records less their mean (n, d).
-    weights, inverse
-        Weights that sum to 1, and one over each (n,).
+    weights, roots
+        Weights that sum to 1, and one over the root of each (n,).
     mean
         Mean of the records (d,).
     numbers
-        Root mean squared norm of ``cloud``, their largest norm, and noise (3,).
+        Mean squared norm of ``cloud``, and noise (2,).
     """
 
     cloud: Shared
     weights: Shared
-    inverse: Shared
+    roots: Shared
     mean: Shared
     numbers: Shared
 
     def parts(self) -> tuple[Shared, ...]:
         """Return the arrays in the order of the constructor."""
-        return self.cloud, self.weights, self.inverse, self.mean, self.numbers
+        return self.cloud, self.weights, self.roots, self.mean, self.numbers
+
+
+class Problem(NamedTuple):
+    """What stays the same from part to part.
+
+    Attributes
+    ----------
+    x, y
+        Records less their mean, in units in which the first epsilon is public.
+    cost
+        Their squared distances.
+    a, b
+        Weights.
+    root_a, root_b
+        One over the roots of the weights.
+    unit
+        One unit of cost, as a multiple of the scale squared.
+    shift
+        Squared distance of the means.
+    independent
+        Cost of the independent coupling.
+    noise
+        Noise of all holders.
+    """
+
+    x: Shared
+    y: Shared
+    cost: Shared
+    a: Shared
+    b: Shared
+    root_a: Shared
+    root_b: Shared
+    unit: Shared
+    shift: Shared
+    independent: Shared
+    noise: Shared
+
+
+class State(NamedTuple):
+    """Where a part ended: potentials, the kernel, and its scales.
+
+    The plan is ``rows[i] kernel[i, j] columns[j]``; ``columns`` times ``start`` is 1 where ``g`` is
+    the potential of the kernel. ``raised`` is g with what its last stage added.
+    """
+
+    g: Shared
+    raised: Shared
+    kernel: Shared
+    rows: Shared
+    columns: Shared
+    start: Shared
 
 
 @dataclass(frozen=True)
@@ -105,11 +124,13 @@ class Found:
     """Squared distance in units of the public scale, between two bounds.
 
     ``independent`` is the cost of the coupling that knows nothing: no optimal one costs more.
+    ``mass`` is that of the plan before its marginals are repaired: 1 unless numbers overflowed.
     """
 
     lower: Shared
     upper: Shared
     independent: Shared
+    mass: Shared
 
 
 Repeat = Callable[[int, Callable[[Any], Any], Any], Any]
@@ -122,15 +143,14 @@ def repeat_here(count: int, body: Callable[[Any], Any], state: Any) -> Any:
     return state
 
 
-def squared_distance(
+def prepare(
     first: Sequence[Block],
     second: Sequence[Block],
     shares: tuple[Sequence[float], Sequence[float]],
     effort: Effort,
     xp: Numbers,
-    repeat: Repeat = repeat_here,
-) -> Found:
-    """Bounds of the squared distance between two unions of holders.
+) -> Problem:
+    """Costs between two unions of holders.
 
     ``shares`` are the public masses of the holders within each union. A common translation is
     split off, as it adds the squared difference of the means and nothing else.
@@ -140,74 +160,157 @@ def squared_distance(
     limit = 1.1 * effort.furthest**0.5
     apart = xp.minimum(xp.maximum(x.mean - y.mean, -limit), limit)
     shift = (apart * apart).sum()
-    spread = x.numbers[0] + y.numbers[0] + effort.smallest
-    rate = 1.0 / spread
-    # In units of the spread, and no more of it than matters: far clusters would overflow.
-    far = xp.minimum(shift, 16.0 * spread * spread) * rate * rate
+    spread = x.numbers[0] + y.numbers[0] + effort.smallest**2
+    # In units of the spread, so that epsilon, and half the argument of the exponential, are public.
+    root = xp.sqrt(spread)
+    rate = (1.0 / root) * unit_of(effort) ** -0.5
     p, q = x.cloud * rate, y.cloud * rate
-    cost = (p * p).sum(1)[:, None] + (q * q).sum(1)[None, :] - 2.0 * (p @ q.T)
-    radius = (x.numbers[1] + y.numbers[1]) * rate
-    lower, upper = _Solver(cost, x, y, far, effort, xp, repeat).solve(radius)
-    square = spread * spread
-    independent = x.numbers[0] * x.numbers[0] + y.numbers[0] * y.numbers[0]
-    return Found(lower * square + shift, upper * square + shift, independent + shift)
+    cost = (p * p).sum(1)[:, None] + (q * q).sum(1)[None, :] - (p + p) @ q.T
+    # Roots and inverses on shares are rough: what their product falls short of 1 is made good.
+    part = ((spread * rate) * rate) * unit_of(effort)
+    miss = 2.0 - part
+    unit = spread * unit_of(effort) * (miss * (2.0 - part * miss))
+    noise = sum((block.numbers[1] for block in (*first, *second)), start=0.0)
+    independent = x.numbers[0] + y.numbers[0] + shift
+    return Problem(
+        x=p,
+        y=q,
+        cost=cost,
+        a=x.weights,
+        b=y.weights,
+        root_a=x.roots,
+        root_b=y.roots,
+        unit=unit,
+        shift=shift,
+        independent=independent,
+        noise=noise,
+    )
 
 
-def opened_number(found: Found, effort: Effort, xp: Numbers) -> Shared:
-    """Return the one number that is opened.
+def _made_anew(
+    problem: Problem, g: Shared | None, temperature: float, effort: Effort, xp: Numbers
+) -> State:
+    """A kernel of at most 1, with a 1 in every row and column, from hard transforms of g."""
+    slack = problem.cost if g is None else problem.cost - g[None, :]
+    slack = slack - slack.min(1)[:, None]
+    room = slack.min(0)
+    ratio = (effort.parts[0].temperature or 1.0) / temperature
+    slack = slack - room[None, :]
+    z = -xp.minimum(slack if ratio == 1.0 else slack * ratio, 0.5)
+    # z is halved: sums below replace products with constants, which cost as much as any.
+    square = z * z
+    kernel = 1.0 + (z + z) + (square + square)
+    for _ in range(effort.doublings):
+        kernel = kernel * kernel
+    g = room if g is None else g + room
+    return State(g, g, kernel, problem.a, problem.b, problem.root_b * problem.root_b)
 
-    It is the squared distance where the bounds are close; minus the lower bound where they are
-    not, for that one is tight long before the other; and ``FAILED`` where numbers left their
-    range.
-    """
-    gap = found.upper - found.lower
-    middle = found.lower + SPLIT * gap
-    error = _error(found, effort)
-    # Room for the error on either side of the number: see ``bounds_of``.
-    close = gap + (1.0 / SPLIT) * error <= CLOSE * middle
-    opened = xp.where(close, middle, -xp.maximum(found.lower - error, 0.0))
-    return xp.where(_sound(found, effort), opened, FAILED)
 
-
-def opened_noisily(
-    found: Found,
-    noise: Shared,
-    largest: float,
-    tolerance: float,
-    failed: float,
+def advance(
+    problem: Problem,
+    state: State | None,
+    part: int,
     effort: Effort,
     xp: Numbers,
-) -> Shared:
-    """Return the squared distance, clipped to [0, largest], plus noise.
+    repeat: Repeat,
+) -> State:
+    """Run the stages of a part; the first has no state to begin with."""
+    temperature = effort.parts[part].temperature
+    if temperature is not None:
+        state = _made_anew(problem, state and state.raised, temperature, effort, xp)
+    assert state is not None
+    # In units of cost.
+    epsilon = effort.temperature_before(part) / unit_of(effort)
+    tiny = effort.tiny
+    a, b, root_a, root_b = problem.a, problem.b, problem.root_a, problem.root_b
+    ia, ib = root_a * root_a, root_b * root_b
+    g, _, kernel, rows, columns, start = state
+    ratios: list[tuple[float, Shared]] = []
 
-    Bounds further apart than the tolerance open as the constant ``failed`` plus noise.
-    """
-    middle = xp.minimum(xp.maximum(0.5 * (found.lower + found.upper), 0.0), largest)
-    gap = found.upper - found.lower + 2.0 * _error(found, effort)
-    close = (gap <= tolerance) & _sound(found, effort)
-    return xp.where(close, middle, failed) + noise
+    def over(value: Shared) -> Shared:
+        return 1.0 / xp.maximum(value, tiny)
+
+    def power(filled: Shared) -> Shared:
+        """``filled`` to the power of minus ``relaxation``, by its series at 1.
+
+        Beyond the turning point of the series it is held; an inverse would cost three times more.
+        """
+        w = effort.relaxation
+        excess = xp.minimum(filled - 1.0, 1.0 / (w + 1.0))
+        return 1.0 - excess * (w - (0.5 * w * (w + 1.0)) * excess)
+
+    def balanced(kernel: Shared, stage: Stage, scales: tuple[Shared, Shared]) -> Shared:
+        turned = kernel.T + 0.0
+
+        def exact(scales: Any) -> Any:
+            rows = a * over(kernel @ scales[1])
+            return rows, b * over(turned @ rows)
+
+        def relaxed(scales: Any) -> Any:
+            rows, columns = scales
+            rows = rows * power((rows * (kernel @ columns)) * ia)
+            return rows, columns * power((columns * (turned @ rows)) * ib)
+
+        # Exact steps first: far off, relaxed ones go astray.
+        return repeat(stage.relaxed, relaxed, repeat(stage.exact, exact, scales))[1]
+
+    for stage in effort.parts[part].stages:
+        if stage.squarings:
+            ratios.append((epsilon, columns * start))
+            # The plan over the roots of its marginals: at most 1, whatever the weights.
+            left, right = rows * root_a, columns * (root_b * effort.lift)
+            kernel = (left[:, None] * kernel) * right[None, :]
+            for _ in range(stage.squarings):
+                kernel = kernel * kernel
+            epsilon *= 0.5**stage.squarings
+            lowered = effort.lift ** -(2.0 ** (stage.squarings - 1))
+            if stage.squarings == 1:
+                rows, columns = xp.ones(a.shape) * lowered, xp.ones(b.shape) * lowered
+                start = xp.ones(b.shape) * (1.0 / lowered)
+            else:
+                rows, columns, start = ia * lowered, ib * lowered, b * (1.0 / lowered)
+        columns = balanced(kernel, stage, (rows, columns))
+        rows = a * over(kernel @ columns)
+    ratios.append((epsilon, columns * start))
+    # In one go: a call costs a fixed number of messages.
+    logs = xp.log(xp.maximum(xp.concatenate([ratio for _, ratio in ratios]), tiny))
+    m = b.shape[0]
+    raised = g
+    for place, (temperature, _) in enumerate(ratios):
+        g = raised
+        raised = raised + temperature * logs[place * m : (place + 1) * m]
+    # The last ratio is still in the columns: the next part takes it from there.
+    return State(g, raised, kernel, rows, columns, start)
 
 
-def bounds_of(opened: float) -> tuple[float, float]:
-    """Return the bounds of the squared distance that an opened number stands for."""
-    if opened <= 0.0:
-        return abs(opened), math.inf
-    return opened * (1.0 - SPLIT * CLOSE), opened * (1.0 + (1.0 - SPLIT) * CLOSE)
+def bounds(problem: Problem, state: State, effort: Effort, xp: Numbers) -> Found:
+    """Bounds of the squared distance, whatever became of the kernel."""
 
+    def over(value: Shared) -> Shared:
+        return 1.0 / xp.maximum(value, effort.tiny)
 
-def _error(found: Found, effort: Effort) -> Shared:
-    """What fixed point may have cost."""
-    return effort.resolution * found.independent + 64.0 * effort.unit
-
-
-def _sound(found: Found, effort: Effort) -> Shared:
-    """Whether the bounds can be bounds: anything else is an overflow."""
-    room = 0.01 * found.independent + 2.0**10 * effort.unit
-    return (
-        (found.upper <= found.independent + room)
-        & (found.lower <= found.upper + room)
-        & (found.lower >= -room)
-        & (found.independent <= effort.furthest)
+    x, y, cost, a, b = problem.x, problem.y, problem.cost, problem.a, problem.b
+    _, raised, kernel, rows, columns, _ = state
+    lower = a @ (cost - raised[None, :]).min(1) + b @ raised
+    # Rows have their mass. Columns that are too full are scaled down, and what is missing then is
+    # filled in by the product of what is missing on each side: less than nothing nowhere, as both
+    # are kept down by more than a division on shares is wrong.
+    keep = 1.0 - effort.rough
+    rows = rows * keep
+    full = columns * (kernel.T @ rows)
+    scale = xp.minimum(1.0, b * over(full)) * keep
+    columns = columns * scale
+    first, second = rows * (kernel @ columns), full * scale
+    left, right = xp.maximum(a - first, 0.0), xp.maximum(b - second, 0.0)
+    # Sums of products by one product: it is rounded once.
+    inner = (rows[:, None] * (kernel @ (columns[:, None] * y))).reshape(-1) @ x.reshape(-1)
+    moved = first @ (x * x).sum(1) + second @ (y * y).sum(1) - (inner + inner)
+    filled = left @ (cost @ (right * over(left.sum())))
+    return Found(
+        lower * problem.unit + problem.shift,
+        (moved + filled) * problem.unit + problem.shift,
+        problem.independent,
+        full.sum(),
     )
 
 
@@ -220,133 +323,15 @@ def _join(blocks: Sequence[Block], shares: Sequence[float], xp: Numbers) -> Bloc
     for block, share in pairs[1:]:
         mean = mean + share * block.mean
     points: list[Shared] = []
-    spread = radius = 0.0
+    spread = 0.0
     for block, share in pairs:
         move = block.mean - mean
         points.append(block.cloud + move[None, :])
-        away = (move * move).sum()
-        spread = spread + share * (block.numbers[0] * block.numbers[0] + away)
-        radius = radius + block.numbers[1] + xp.sqrt(away)
+        spread = spread + share * (block.numbers[0] + (move * move).sum())
     return Block(
         xp.concatenate(points),
         xp.concatenate([share * block.weights for block, share in pairs]),
-        xp.concatenate([block.inverse * (1.0 / share) for block, share in pairs]),
+        xp.concatenate([block.roots * share**-0.5 for block, share in pairs]),
         mean,
-        xp.stack([xp.sqrt(spread), radius]),
+        xp.stack([spread]),
     )
-
-
-class _Solver:
-    """Bounds of the transport cost between two centred blocks."""
-
-    def __init__(
-        self,
-        cost: Shared,
-        x: Block,
-        y: Block,
-        far: Shared,
-        effort: Effort,
-        xp: Numbers,
-        repeat: Repeat,
-    ) -> None:
-        self.cost, self.x, self.y, self.far = cost, x, y, far
-        self.effort, self.xp, self.repeat = effort, xp, repeat
-        # Keeps logarithms and inverses in range where a sum has vanished.
-        self.tiny = 16.0 * effort.unit
-
-    def solve(self, radius: Shared) -> tuple[Shared, Shared]:
-        xp, effort = self.xp, self.effort
-        n, m = self.cost.shape
-        epsilon = xp.maximum(radius * radius * (1.0 / effort.depth), 0.25)
-        state = (xp.zeros(n), xp.zeros(m), epsilon, 1.0 / epsilon)
-
-        def colder(now: Any) -> Any:
-            plan, state = self._balance(now, effort.steps)
-            halve, state = self._cool(state)
-            # One to the power of one or two.
-            return plan * xp.where(halve, plan, 1.0), state
-
-        def anew(now: Any) -> Any:
-            now = self.repeat(effort.squarings, colder, now)
-            _, state = self._balance(now, effort.steps)
-            _, state = self._cool(state)
-            return self._plan(*state), state
-
-        now = self.repeat(effort.rounds, anew, (self._plan(*state), state))
-        return self._bounds(*self._balance(now, effort.last))
-
-    def _plan(self, f: Shared, g: Shared, epsilon: Shared, rate: Shared) -> Shared:
-        slack = f[:, None] + g[None, :] - self.cost
-        return self.xp.exp(self.xp.maximum(slack, -self.effort.depth * epsilon) * rate)
-
-    def _balance(self, now: Any, steps: int) -> tuple[Shared, Any]:
-        """Scale rows and columns, and move what was found into the potentials."""
-        plan, (f, g, epsilon, rate) = now
-        flipped = plan.T + 0.0
-        a, inverse, repeat = self.x.weights, self.y.inverse, self.repeat
-
-        def exact(scales: Any) -> Any:
-            u, v = scales
-            u = self._over(plan @ v)
-            return u, v * self._over((v * (flipped @ (a * u))) * inverse)
-
-        def relaxed(scales: Any) -> Any:
-            u, v = scales
-            u = u * self._power(u * (plan @ v))
-            return u, v * self._power((v * (flipped @ (a * u))) * inverse)
-
-        scales = (self.xp.ones(f.shape), self.xp.ones(g.shape))
-        # Exact steps first: far off, relaxed ones go astray.
-        scales = repeat(self.effort.exact, exact, scales)
-        _, v = repeat(steps - self.effort.exact, relaxed, scales)
-        u = self._over(plan @ v)
-        plan = (u[:, None] * plan) * v[None, :]
-        # In one go: a call costs a fixed number of messages.
-        moves = epsilon * self._log(self.xp.concatenate([u, v]))
-        return plan, (f + moves[: len(u)], g + moves[len(u) :], epsilon, rate)
-
-    def _over(self, value: Shared) -> Shared:
-        return 1.0 / (self.xp.maximum(value, self.tiny))
-
-    def _power(self, filled: Shared) -> Shared:
-        """``filled`` to the power of minus ``relaxation``, by its series at 1.
-
-        Beyond the turning point of the series it is held; an inverse would cost five times more.
-        """
-        relaxation = self.effort.relaxation
-        excess = self.xp.minimum(filled - 1.0, 1.0 / (relaxation + 1.0))
-        return (
-            1.0 - relaxation * excess + (0.5 * relaxation * (relaxation + 1.0)) * (excess * excess)
-        )
-
-    def _log(self, value: Shared) -> Shared:
-        return self.xp.log(self.xp.maximum(value, self.tiny))
-
-    def _cool(self, state: Any) -> tuple[Shared, Any]:
-        """Halve epsilon, unless it is small against the distance by now."""
-        f, g, epsilon, rate = state
-        xp = self.xp
-        found = (self.x.weights * f).sum() + (self.y.weights * g).sum() + self.far
-        halve = 0.5 * epsilon > self.effort.temperature * found
-        epsilon = xp.where(halve, 0.5 * epsilon, epsilon)
-        return halve, (f, g, epsilon, xp.where(halve, 2.0 * rate, rate))
-
-    def _bounds(self, plan: Shared, state: Any) -> tuple[Shared, Shared]:
-        f, g, epsilon, _ = state
-        a, b, xp = self.x.weights, self.y.weights, self.xp
-        # Rows of the sharper matrix sum to less than 1: there is room left in f.
-        sharp, power = plan, 1.0
-        for _ in range(self.effort.sharpen):
-            sharp, power = sharp * sharp, 2.0 * power
-        room = self._log(sharp.sum(1) + len(b) * 4.0 * self.effort.unit)
-        lower = (a * f).sum() + (b * g).sum() - (epsilon * (1.0 / power)) * (a * room).sum()
-        # A coupling with the right marginals: columns that are too full are scaled down, and
-        # what is then missing is filled in by the product of what is missing on each side.
-        full = plan.T @ a
-        scale = xp.minimum(1.0, b / xp.maximum(full, self.tiny))
-        left = a * xp.maximum(1.0 - plan @ scale, 0.0)
-        right = xp.maximum(b - full * scale, 0.0)
-        missing = xp.maximum(left.sum(), self.tiny)
-        moved = (((plan * self.cost) @ scale) * a).sum()
-        filled = (left * (self.cost @ (right * (1.0 / missing)))).sum()
-        return lower, moved + filled

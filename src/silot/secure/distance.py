@@ -20,8 +20,10 @@ from ..measure import Embedding, Measure
 from ..results import Distance, Run
 from ._engine import Traffic, load, simulate
 from ._inputs import NAMES
+from ._opening import CLOSE, GRADES, bounds_of
 from ._program import Program
-from ._sinkhorn import FAILED, bounds_of
+from .charging import mu_of_laplace
+from .forecast import Forecast, forecast_of
 from .options import SecureOptions
 
 _COLLUDE = {
@@ -31,15 +33,19 @@ _COLLUDE = {
 
 
 def secure_distance(
-    first: Mapping[str, Measure], second: Mapping[str, Measure], options: SecureOptions
+    first: Mapping[str, Measure],
+    second: Mapping[str, Measure],
+    options: SecureOptions,
+    *,
+    tell: Callable[[Forecast], None] | None = None,
 ) -> Distance:
     r"""Distance between two unions of holders, by a simulated secure computation.
 
     All computing parties are threads of this process, so that nothing is protected from it; the
     shares, the arithmetic and the number opened are those of a run between machines
     (``silot secure``). It computes bounds :math:`L \le W_2^2 \le U` by Sinkhorn's algorithm on
-    secret shares, and opens :math:`L + (U - L) / 10`, or :math:`-L` where the bounds are further
-    apart than 12 % of it.
+    secret shares, and opens :math:`L + 0.15 (U - L)` (0.05 after the first part) with a grade of
+    the gap, or :math:`L` where the bounds are further apart than half of it.
 
     Parameters
     ----------
@@ -47,6 +53,8 @@ def secure_distance(
         Measures by name; those of one union count in proportion to their records.
     options
         Public options.
+    tell
+        Called with the forecast before the run starts.
 
     Returns
     -------
@@ -82,37 +90,43 @@ def secure_distance(
         prepared.append(answer)
     if program is None:
         raise InputError("no holder is given; two or more are needed.", code="holder-names")
+    if tell is not None:
+        tell(forecast_of(program))
     arrays = [[answer.arrays[name] for name in NAMES] for answer in prepared]
-    done = simulate(program, options.protocol, arrays)
+    done = simulate(program, arrays)
     sides = (_joined(first), _joined(second))
-    result = result_of(done.opened, options, program, sides, "simulation", done.traffic)
+    result = result_of(done.opened, done.parts, options, program, sides, "simulation", done.traffic)
+    epsilon = options.privacy_epsilon
     run = Run(
         rounds=1,
         bytes_sent=sum(traffic.sent for traffic in done.traffic),
         bytes_received=sum(traffic.received for traffic in done.traffic),
         seconds=time.perf_counter() - began,
         disclosure=str(Disclosure.SCALAR),
-        privacy_mu=options.privacy_epsilon or 0.0,
+        privacy_mu=0.0 if epsilon is None else mu_of_laplace(epsilon),
         transcript=transcript_of(
-            done.opened, options, program, tuple(named), time.perf_counter() - began
+            done.opened, done.parts, options, program, tuple(named), time.perf_counter() - began
         ),
     )
     return result.with_run(run)
 
 
 def result_of(
-    opened: float,
+    opened: Sequence[float],
+    parts: int,
     options: SecureOptions,
     program: Program,
     holders: tuple[str, str],
     how: str,
     traffic: Sequence[Traffic],
 ) -> Distance:
-    """Turn the number opened into a result, or into the error it stands for."""
+    """Turn what was opened into a result, or into the error it stands for."""
     if options.privacy_epsilon is None:
-        value, lower, upper, interval, words = _certified(opened, options)
+        value, lower, upper, interval, words = _certified(opened, parts, options)
+        if parts > 1:
+            words += f"; {parts} parts were computed, which all parties know"
     else:
-        value, lower, upper, interval, words = _noisy(opened, options, program)
+        value, lower, upper, interval, words = _noisy(opened[0], options, program)
     trust = (
         f"by {options.protocol.upper()} on secret shares: parties follow the protocol (semi-honest)"
         f", {_COLLUDE[options.protocol]}; opened to {_RECEIVERS[options.receiver]} alone"
@@ -123,7 +137,7 @@ def result_of(
         upper=upper,
         method="secure",
         status=f"{how}: {words}; {trust}",
-        converged=options.privacy_epsilon is not None or opened > 0.0,
+        converged=options.privacy_epsilon is not None or opened[1] > GRADES.index(CLOSE),
         holders=holders,
         p=2,
         history=tuple(
@@ -143,22 +157,34 @@ _RECEIVERS = {"a": "the first holder", "b": "the second holder", "third": "the t
 _Reading = tuple[float, float, float, tuple[float, float] | None, str]
 
 
-def _certified(opened: float, options: SecureOptions) -> _Reading:
-    if opened <= 0.5 * FAILED or not math.isfinite(opened):
+def _certified(opened: Sequence[float], parts: int, options: SecureOptions) -> _Reading:
+    number, grade = opened[0], round(opened[1])
+    if grade < 0:
         raise SolverError(
             f"numbers left their range under the public scale {options.scale:g}. Agree on a scale "
             "near the spread of the data, and look for records far from all others.",
             code="secure-range",
         )
-    low, high = (math.sqrt(bound) * options.scale for bound in bounds_of(opened))
-    if opened <= 0.0:
+    low, high = (math.sqrt(bound) * options.scale for bound in bounds_of(number, grade, parts))
+    value = math.sqrt(number) * options.scale
+    if grade == 0:
         words = (
-            "only a lower bound, usually a close one: the upper bound is too far away to certify "
-            "it, as for measures that nearly coincide, or a distance tiny against the public scale"
+            "only a lower bound: the upper bound is too far away to certify it, as for measures "
+            "that nearly coincide, records far from all others, or a distance tiny against the "
+            "public scale"
         )
-        return low, low, math.inf, None, words
-    value = math.sqrt(opened) * options.scale
-    words = "certified: bounds were proven inside the computation; usually within 0.5 % of W2"
+        if options.accuracy == "fast":
+            words += "; accuracy 'normal' comes closer"
+    else:
+        gap = GRADES[grade - 1]
+        words = (
+            "certified: bounds were proven inside the computation, at most "
+            f"{100 * gap:g} % of the square apart"
+        )
+        if gap <= CLOSE:
+            words += f"; usually within {2 if options.accuracy == 'fast' else 0.5} % of W2"
+        else:
+            words += "; not close, and the value may be as far off as they are"
     return value, low, high, None, words
 
 
@@ -190,23 +216,24 @@ def _noisy(opened: float, options: SecureOptions, program: Program) -> _Reading:
 
 
 def transcript_of(
-    opened: float | None,
+    opened: Sequence[float],
+    parts: int,
     options: SecureOptions,
     program: Program,
     names: Sequence[str],
     seconds: float,
 ) -> Transcript:
-    """Return all that was public: options, sizes, dimension, and the number opened."""
+    """Return all that was public: options, sizes, dimension, parts, and what was opened."""
     entries: list[Entry] = []
     question = encode_question(Describe())
     for name, size in sorted(zip(names, program.sizes, strict=True)):
         told = Answer(scalars={"records": size, "dimension": program.dimension})
         entries.append(Entry(0, name, "sent", 0.0, question))
         entries.append(Entry(0, name, "received", 0.0, encode_reply(told)))
-    if opened is not None:
-        place = {"a": names[0], "b": names[-1]}.get(options.receiver, COORDINATOR)
-        told = encode_reply(Answer(scalars={"opened": opened}))
-        entries.append(Entry(1, place, "received", seconds, told))
+    place = {"a": names[0], "b": names[-1]}.get(options.receiver, COORDINATOR)
+    scalars = dict(zip(("opened", "grade"), opened, strict=False))
+    told = encode_reply(Answer(scalars={**scalars, "parts": parts}))
+    entries.append(Entry(1, place, "received", seconds, told))
     return Transcript("secure", options.public(), tuple(entries))
 
 
@@ -230,6 +257,7 @@ def run_secure(
     p: float = 2,
     seed: int | None = None,
     progress: Callable[[Progress], None] | None = None,
+    tell: Callable[[Forecast], None] | None = None,
     **options: Any,
 ) -> Distance:
     """Run ``secure_distance`` with options by name, as ``silot.distance`` gives them.
@@ -246,7 +274,9 @@ def run_secure(
         )
     if p != 2:
         raise InputError("method 'secure' computes W2: leave p out, or give 2.", code="option-p")
-    result = secure_distance(first, second, SecureOptions(embedding=embedding, **options))
+    result = secure_distance(
+        first, second, SecureOptions(embedding=embedding, **options), tell=tell
+    )
     if progress is not None:
         progress(Progress("secure", 1, 1))
     return result

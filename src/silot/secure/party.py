@@ -2,27 +2,44 @@
 
 from __future__ import annotations
 
-import json
+import hashlib
+import os
 import time
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError
-from importlib.metadata import version as installed
+from importlib.util import find_spec
 from typing import Any, cast
 
-from ..errors import HolderError, InputError, MismatchError, SilotError
+from ..errors import (
+    ExtraError,
+    HolderError,
+    InputError,
+    SolverError,
+)
 from ..federation.answer import Answer
 from ..federation.disclosure import Disclosure
-from ..federation.holder import Own
+from ..federation.holder import Holder, Own
+from ..federation.policy import Policy
 from ..federation.question import Describe
 from ..measure import Measure
+from ..privacy.ledger import Ledger
 from ..results import Distance, Run
-from . import _engine as engine
+from ._agreement import agreed, program_of, version
+from ._engine import Traffic
 from ._inputs import NAMES
 from ._program import Program
+from ._worker import Worker
+from .charging import Request, charge, mu_of_laplace
 from .distance import result_of, transcript_of
+from .forecast import Forecast, forecast_of
 from .options import ROLES, Role, SecureOptions
 from .peers import Peers
 from .tunnel import Tunnel
+
+# Seconds to meet the others; and how much longer than forecast a run may take.
+_MEETING, _PATIENCE = 120.0, 10.0
+# Seconds in which the number's receiver makes sure that the others know.
+_FAREWELL = 2.0
 
 
 @dataclass(frozen=True)
@@ -54,14 +71,20 @@ def play(
     options: SecureOptions,
     measure: Measure | None = None,
     *,
-    timeout: float = 120.0,
+    timeout: float | None = None,
+    policy: Policy | None = None,
+    ledger: Ledger | None = None,
+    tell: Callable[[Forecast], None] | None = None,
 ) -> Played:
     """Take part in a secure distance between processes, and wait for it.
 
     Parties first compare versions, options, sizes and dimensions, which are public; only when
-    they agree, each data holder splits its records into secret shares, one for each party. The
-    holders of data are ``"a"`` and ``"b"``; where the third party has data too, its union with
-    ``"a"`` is compared with ``"b"``.
+    they agree, and every holder's ledger is charged, each data holder splits its records into
+    secret shares, one for each party. The holders of data are ``"a"`` and ``"b"``; where the third
+    party has data too, its union with ``"a"`` is compared with ``"b"``.
+
+    The engine runs as a child of this process, which ends it in every case: with the number, when
+    another party stops or is gone, and when time is up.
 
     Parameters
     ----------
@@ -74,7 +97,12 @@ def play(
     measure
         This party's data; ``None`` for a third party without.
     timeout
-        Seconds to wait for the others, at the start and in every step.
+        Most seconds from start to end. By default 120 to meet the others, and then 120 or ten
+        times the forecast, whichever is more.
+    policy, ledger
+        The holder's rules, and what it charges the run to: see ``silot.secure.charging``.
+    tell
+        Called with the forecast once parties agree, before any share is sent.
 
     Returns
     -------
@@ -84,17 +112,21 @@ def play(
     ------
     InputError
         Data or a certificate that cannot take part.
+    RefusedError
+        The policy, or what is left in the ledger, does not allow the run.
     MismatchError
         Parties differ in a version (code ``"secure-version"``), an option
         (``"secure-options"``) or the number of features.
     HolderError
         A peer that is not there (``"secure-unreachable"``), has a wrong certificate
-        (``"secure-certificate"``) or does not go on (``"secure-timeout"``).
+        (``"secure-certificate"``), stopped (``"secure-stopped"``), is gone (``"secure-lost"``) or
+        does not go on (``"secure-timeout"``).
+    SolverError
+        The engine failed (``"secure-engine"``).
     ExtraError
         ``spu`` is not installed.
     """
-    began = time.perf_counter()
-    if (measure is None) == (role != "third") and role != "third":
+    if measure is None and role != "third":
         raise InputError(f"{role!r} computes on its own data: give them.", code="secure-data")
     if role not in ROLES[: options.parties]:
         raise InputError(
@@ -102,176 +134,203 @@ def play(
             f"{role!r} has no part in it.",
             code="option-role",
         )
-    engine.load()
+    if find_spec("spu") is None:
+        raise ExtraError(
+            "a secure distance needs spu (about 1 GB, with numpy 1.26). Run: "
+            "pip install 'silot[secure]'",
+            code="extra-secure",
+        )
     addresses = peers.addresses(options.parties)
-    with Tunnel(role, addresses, peers.files(role), timeout) as tunnel:
+    with Tunnel(role, addresses, peers.files(role)) as tunnel, Worker(tunnel.folder) as worker:
+        tunnel.watch(worker.descriptor)
+        run = _Party(role, addresses, options, measure, tunnel, worker, timeout)
         try:
-            link = engine.connect(peers.session, ROLES.index(role), tunnel.local(), timeout)
-            told = _agree(link, role, options, measure)
-            program, owners = _program(told, options)
-            opened = _compute(link, role, options, program, owners, measure)
-        except SilotError:
+            return run.play(peers.session, policy, ledger, tell)
+        except BaseException:
+            # The others wait: they are told that nothing will come, and not why.
+            tunnel.say(stopped=True)
+            tunnel.flush(1.0)
             raise
-        except Exception as error:  # noqa: BLE001 - the engine raises RuntimeError and its like
-            raise HolderError(
-                f"another party stopped, or did not go on in time ({type(error).__name__}). See "
-                "what it says, or raise the timeout.",
-                code="secure-timeout",
-            ) from None
-        try:
-            # What is left in the engine's queues must be on its way before the tunnel ends.
-            engine.finish(link)
-        except Exception as error:  # noqa: BLE001 - as above
-            # The receiver has its number, whatever became of the others since.
-            if opened is None:
-                raise HolderError(
-                    f"another party stopped at the end ({type(error).__name__}); the receiver may "
-                    "have the number all the same.",
-                    code="secure-timeout",
-                ) from None
-    sent, received = tunnel.sent, tunnel.received
-    traffic = (engine.Traffic(sent, received, 0),)
-    result = None
-    if opened is not None:
-        seconds = time.perf_counter() - began
-        split = program.split
-        sides = "+".join(owners[:split]), "+".join(owners[split:])
-        run = Run(
-            rounds=1,
-            bytes_sent=sent,
-            bytes_received=received,
-            seconds=seconds,
-            disclosure=str(Disclosure.SCALAR),
-            privacy_mu=options.privacy_epsilon or 0.0,
-            transcript=transcript_of(opened, options, program, owners, seconds),
-        )
-        result = result_of(opened, options, program, sides, "secure", traffic).with_run(run)
-    return Played(role, options.receiver, result, sent, received)
 
 
-def _agree(
-    link: Any, role: Role, options: SecureOptions, measure: Measure | None
-) -> dict[str, dict[str, Any]]:
-    """Tell and hear what is public, and raise where parties differ."""
-    own: dict[str, Any] = {
-        "role": role,
-        "silot": _version(),
-        "engine": engine.version(),
-        "options": options.public(),
-        "digest": options.digest(),
-        "records": 0,
-        "dimension": 0,
-    }
-    if measure is not None:
-        described = Own(measure).answer(Describe(embedding=options.embedding))
-        assert isinstance(described, Answer)
-        own["records"] = described.scalars["records"]
-        own["dimension"] = described.scalars["dimension"]
-    told = [_heard(text) for text in engine.gather(link, json.dumps(own, sort_keys=True))]
-    for peer, other in zip(ROLES, told, strict=False):
-        if other["role"] != peer:
-            raise MismatchError(
-                f"the party at the address of {peer!r} says it is another one. Give every party "
-                "its role and the same peers.yml.",
-                code="secure-role",
-            )
-        for name in ("silot", "engine"):
-            if other[name] != own[name]:
-                raise MismatchError(
-                    f"{peer!r} runs another version of {name}. Install the same everywhere.",
-                    code="secure-version",
-                )
-        if other["digest"] != own["digest"]:
-            theirs = other["options"] if isinstance(other["options"], dict) else {}
-            names = sorted(
-                name for name, value in options.public().items() if theirs.get(name) != value
-            )
-            raise MismatchError(
-                f"{peer!r} runs with other options: {', '.join(names) or 'unknown ones'}. Agree "
-                "on all of them.",
-                code="secure-options",
-            )
-    return dict(zip(ROLES, told, strict=False))
+class _Party:
+    """The steps of one party, each of which waits for the others."""
 
+    def __init__(
+        self,
+        role: Role,
+        addresses: dict[str, str],
+        options: SecureOptions,
+        measure: Measure | None,
+        tunnel: Tunnel,
+        worker: Worker,
+        timeout: float | None,
+    ) -> None:
+        self.role: Role = role
+        self.addresses, self.options, self.measure = addresses, options, measure
+        self.tunnel, self.worker, self.timeout = tunnel, worker, timeout
+        self.began = time.monotonic()
+        self.until = self.began + (_MEETING if timeout is None else timeout)
 
-def _heard(text: str | bytes) -> dict[str, Any]:
-    try:
-        said = cast("object", json.loads(text))
-    except ValueError:
-        said = None
-    expected = {
-        "role": str, "silot": str, "engine": str, "digest": str, "options": dict,
-        "records": int, "dimension": int,
-    }  # fmt: skip
-    if not isinstance(said, dict):
-        said = {}
-    words = cast("dict[str, Any]", said)
-    if not all(isinstance(words.get(name), kind) for name, kind in expected.items()):
-        raise HolderError(
-            "a party said something that is not silot's. Install the same version everywhere.",
-            code="secure-version",
-        )
-    return words
-
-
-def _program(
-    told: dict[str, dict[str, Any]], options: SecureOptions
-) -> tuple[Program, tuple[Role, ...]]:
-    """Return the program for the sizes told, and who owns its inputs."""
-    owners = tuple(role for role in ("a", "third", "b") if role in told and told[role]["records"])
-    if "a" not in owners or "b" not in owners:
-        raise MismatchError("'a' and 'b' need data; one of them has none.", code="secure-data")
-    widths = {int(told[role]["dimension"]) for role in owners}
-    if len(widths) > 1:
-        raise MismatchError(
-            f"the parties have {' and '.join(map(str, sorted(widths)))} features. Give all the "
-            "same features in the same order.",
-            code="dimension-mismatch",
-        )
-    sizes = tuple(int(told[role]["records"]) for role in owners)
-    return options.program(sizes, len(owners) - 1, widths.pop()), cast("tuple[Role, ...]", owners)
-
-
-def _compute(
-    link: Any,
-    role: Role,
-    options: SecureOptions,
-    program: Program,
-    owners: tuple[Role, ...],
-    measure: Measure | None,
-) -> float | None:
-    """Share, compute, and open the number towards the receiver."""
-    protocol, rank = options.protocol, ROLES.index(role)
-    ready = "ready"
-    shares: list[bytes] = []
-    failure: SilotError | None = None
-    try:
-        if measure is not None:
-            answer = Own(measure).answer(options.inputs(program))
+    def play(
+        self,
+        session: str,
+        policy: Policy | None,
+        ledger: Ledger | None,
+        tell: Callable[[Forecast], None] | None,
+    ) -> Played:
+        told = self._agree()
+        program, owners = program_of(told, self.options)
+        expected = forecast_of(program)
+        if tell is not None:
+            tell(expected)
+        if self.timeout is None:
+            self.until = time.monotonic() + max(_MEETING, _PATIENCE * expected.seconds)
+        self.worker.order(program=program.packed())
+        nonces = [session, *(str(told[peer]["nonce"]) for peer in sorted(told))]
+        session = hashlib.sha256("/".join(nonces).encode()).hexdigest()[:32]
+        arrays: list[Any] = []
+        if self.measure is not None:
+            answer = Own(self.measure).answer(self.options.inputs(program))
             assert isinstance(answer, Answer)
-            shares = engine.shares_of([answer.arrays[name] for name in NAMES], protocol)
-        executable = engine.compiled(program, protocol)
-    except SilotError as error:
-        # The others wait for shares: they are told that none will come, and not why.
-        ready, failure, executable = "stopped", error, None
-    states = engine.gather(link, ready)
-    if failure is not None:
-        raise failure
-    for peer, state in zip(ROLES, states, strict=False):
-        if state not in ("ready", b"ready"):
-            raise HolderError(
-                f"{peer!r} cannot take part with its data. Its owner sees why there.",
-                code="secure-stopped",
+            arrays = [answer.arrays[name] for name in NAMES]
+            holder = Holder(self.measure)
+            charge(policy, ledger, self._request(session, program), holder)
+        self._computed("compiled")
+        self.tunnel.say(ready=True)
+        self._hear("ready")
+        self.worker.order(
+            arrays=[(array.shape, array.tobytes()) for array in arrays],
+            session=session,
+            rank=ROLES.index(self.role),
+            addresses=self.tunnel.local(),
+            seconds=max(self.until - time.monotonic(), 1.0),
+            owners=[ROLES.index(owner) for owner in owners],
+            receiver=ROLES.index(cast("Role", self.options.receiver)),
+        )
+        opened: list[float] = []
+        parts = 0
+        if self.role == self.options.receiver:
+            done = self._computed("opened")
+            opened, parts = done["opened"], int(done["parts"])
+            self.tunnel.say(done=True)
+            self.tunnel.flush(_FAREWELL)
+        else:
+            # What this party owes the number is sent when the receiver has it.
+            self._hear("done", [self.options.receiver])
+        return self._played(opened, parts, program, owners)
+
+    def _played(
+        self, opened: list[float], parts: int, program: Program, owners: tuple[Role, ...]
+    ) -> Played:
+        sent, received = self.tunnel.sent, self.tunnel.received
+        result = None
+        if opened:
+            options, split = self.options, program.split
+            seconds = time.monotonic() - self.began
+            sides = "+".join(owners[:split]), "+".join(owners[split:])
+            epsilon = options.privacy_epsilon
+            run = Run(
+                rounds=1,
+                bytes_sent=sent,
+                bytes_received=received,
+                seconds=seconds,
+                disclosure=str(Disclosure.SCALAR),
+                privacy_mu=0.0 if epsilon is None else mu_of_laplace(epsilon),
+                transcript=transcript_of(opened, parts, options, program, owners, seconds),
             )
-    inputs = [engine.deal(link, ROLES.index(owner), shares) for owner in owners]
-    output = engine.run_party(link, protocol, executable, inputs)
-    place = ROLES.index(options.receiver)
-    gathered = engine.collect(link, place, output)
-    return engine.opened_from(gathered, protocol) if rank == place else None
+            traffic = (Traffic(sent, received, 0),)
+            found = result_of(opened, parts, options, program, sides, "secure", traffic)
+            result = found.with_run(run)
+        return Played(self.role, self.options.receiver, result, sent, received)
 
+    def _request(self, session: str, program: Program) -> Request:
+        return Request(
+            session=session,
+            peers=self.addresses,
+            sizes=program.sizes,
+            dimension=program.dimension,
+            options=self.options.public(),
+            asker=self.options.receiver,
+            epsilon=self.options.privacy_epsilon,
+        )
 
-def _version() -> str:
-    try:
-        return installed("silot")
-    except PackageNotFoundError:
-        return "0"
+    def _agree(self) -> dict[str, dict[str, Any]]:
+        """Tell and hear what is public, and raise where parties differ."""
+        own: dict[str, Any] = {
+            "role": self.role,
+            "silot": version(),
+            "engine": self._computed("engine")["engine"],
+            "options": self.options.public(),
+            "digest": self.options.digest(),
+            "nonce": os.urandom(16).hex(),
+            "records": 0,
+            "dimension": 0,
+        }
+        if self.measure is not None:
+            described = Own(self.measure).answer(Describe(embedding=self.options.embedding))
+            assert isinstance(described, Answer)
+            own["records"] = described.scalars["records"]
+            own["dimension"] = described.scalars["dimension"]
+        self.tunnel.say(hello=own)
+        said = {**self._hear("hello"), self.role: own}
+        return agreed({peer: said[peer] for peer in self.addresses}, own)
+
+    def _hear(self, word: str, peers: list[str] | None = None) -> dict[str, Any]:
+        """Wait until the others have said a word, and return what."""
+        missing = set(self.tunnel.peers if peers is None else peers)
+        said: dict[str, Any] = {}
+        while missing:
+            for peer in list(missing):
+                words = self.tunnel.heard[peer]
+                if words and word in words[0]:
+                    said[peer] = words.popleft()[word]
+                    missing.discard(peer)
+            if missing:
+                self._wait(missing)
+        return said
+
+    def _computed(self, word: str) -> dict[str, Any]:
+        """Wait until the engine has said a word."""
+        while not self.worker.heard:
+            self._wait(self.tunnel.peers)
+        words = self.worker.heard.popleft()
+        if word in words:
+            return words
+        self._settle()
+        raise SolverError(
+            f"the engine stopped ({words.get('failed', 'without a word')}). Use fewer records or "
+            "features, or see what the other parties say.",
+            code="secure-engine",
+        )
+
+    def _settle(self) -> None:
+        """Hear what became of the others, whose end may be why the engine failed here."""
+        until = min(time.monotonic() + 1.0, self.until)
+        while time.monotonic() < until:
+            self._wait(self.tunnel.peers)
+
+    def _wait(self, awaited: Iterable[str]) -> None:
+        """Serve the links for a moment, and raise when there is nothing to wait for."""
+        self.tunnel.poll(0.1)
+        there = self.worker.poll()
+        for peer in awaited:
+            words = self.tunnel.heard[peer]
+            if words and "stopped" in words[0]:
+                raise HolderError(
+                    f"{peer!r} cannot take part, or cannot go on. Its owner sees why there.",
+                    code="secure-stopped",
+                )
+            if not words and peer in self.tunnel.lost:
+                raise HolderError(
+                    f"{peer!r} is gone: its process ended or its machine does not answer.",
+                    code="secure-lost",
+                )
+        if not there and not self.worker.heard:
+            self.worker.heard.append({"failed": "without a word"})
+        if time.monotonic() > self.until:
+            raise self.tunnel.unreachable() or HolderError(
+                f"time is up after {time.monotonic() - self.began:.0f} s. Raise the timeout, use "
+                "fewer records, or see what the other parties say.",
+                code="secure-timeout",
+            )

@@ -3,26 +3,33 @@
 The engine has TLS of its own, and its server takes plain connections on the same port; it also
 asks for any certificate of the authority, not for that of the party. So the engine speaks to
 sockets in a folder that only this user can enter, and what leaves the machine goes through here.
+
+All of it is one loop over sockets that never wait, run by whoever waits for something else: an
+engine sends thousands of small messages, and each costs what this loop costs.
 """
 
 from __future__ import annotations
 
-import asyncio
+import json
+import selectors
 import ssl
 import tempfile
-import threading
 import time
-from collections.abc import Callable, Coroutine, Mapping
+from collections import defaultdict, deque
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, cast
 
 from ..errors import HolderError, InputError, SilotError
+from ._link import Link, connecting, listening
 
-_HELLO, _WELCOME, _DATA, _BYE = b"?", b"!", b">", b"."
-_HANDSHAKE = 5.0
-# Seconds that one who is done stays for others who are not.
-_FAREWELL = 5.0
+_TALK, _DATA = b"?", b">"
+_AGAIN = 0.1
+# Seconds between signs of life, and without any after which a party counts as lost.
+_PULSE, _SILENCE = 2.0, 30.0
+# A party's words are few.
+_LONGEST = 2**16
 
 Files = tuple[Path, Path, Path]
 
@@ -39,121 +46,188 @@ class Tunnel:
     files
         Authority, certificate and key of this party. The common name of a certificate is the
         role of the party it belongs to.
-    timeout
-        Seconds to wait for the others.
 
     Attributes
     ----------
     sent, received
         Bytes of the engine that left for the other parties, and that came from them.
+    heard
+        What each other party said and nobody took yet, first to last.
+    lost
+        Parties that were here and are no more.
     """
 
-    def __init__(
-        self, role: str, addresses: Mapping[str, str], files: Files, timeout: float
-    ) -> None:
-        self.role, self.addresses, self.timeout = role, dict(addresses), timeout
+    def __init__(self, role: str, addresses: Mapping[str, str], files: Files) -> None:
+        self.role, self.addresses = role, dict(addresses)
+        self.peers = tuple(peer for peer in addresses if peer != role)
         self.sent = self.received = 0
+        self.heard: dict[str, deque[dict[str, Any]]] = {peer: deque() for peer in self.peers}
+        self.lost: set[str] = set()
         self._server = context_of(files, server=True)
         self._client = context_of(files, server=False)
         self._folder = tempfile.TemporaryDirectory(prefix="silot-")
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
-        self._listeners: list[asyncio.AbstractServer] = []
-        self._ends: list[_End] = []
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._met: set[str] = set()
-        self._gone: set[str] = set()
+        self._selector = selectors.DefaultSelector()
+        self._links: set[Link] = set()
+        self._talk: dict[str, Link] = {}
+        self._words: dict[str, bytes] = defaultdict(bytes)
+        self._said: list[bytes] = []
+        self._refused: dict[str, bool] = {}
+        self._later: list[tuple[float, Callable[[], None]]] = []
+        self._seen: dict[str, float] = {}
+        self._pulse = 0.0
 
     def __enter__(self) -> Self:
-        self._thread.start()
         try:
-            self._run(self._open())
-            self._run(self._meet())
+            self._listen()
         except BaseException:
             self.close()
             raise
+        for peer in self.peers:
+            self._greet(peer)
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    @property
+    def folder(self) -> str:
+        """A folder that only this user can enter; it ends with the tunnel."""
+        return self._folder.name
+
     def local(self) -> dict[str, str]:
         """Where the engine finds the parties on this machine, by role."""
         return {role: f"unix:{self._socket(role)}" for role in self.addresses}
 
+    def watch(self, descriptor: int) -> None:
+        """Let ``poll`` return when something can be read from a descriptor."""
+        self._selector.register(descriptor, selectors.EVENT_READ, None)
+
+    def say(self, **words: Any) -> None:
+        """Tell all other parties something public; those not here yet hear it first."""
+        line = json.dumps(words, sort_keys=True).encode() + b"\n"
+        self._said.append(line)
+        for peer in self._talk:
+            self._talk[peer].write(line)
+
+    def flush(self, seconds: float) -> None:
+        """Wait until what was said has left, towards those who are there."""
+        end = time.monotonic() + seconds
+
+        def waits(peer: str, link: Link) -> bool:
+            return link.unsent > 0 and not link.closed and peer not in self.lost
+
+        while any(waits(*each) for each in self._talk.items()) and time.monotonic() < end:
+            self.poll(0.02)
+
+    def poll(self, seconds: float) -> None:
+        """Serve the links until something happened, or for so long."""
+        now = time.monotonic()
+        due = [work for when, work in self._later if when <= now]
+        self._later = [(when, work) for when, work in self._later if when > now]
+        for work in due:
+            work()
+        if now - self._pulse > _PULSE:
+            self._pulse = now
+            for link in self._talk.values():
+                link.write(b"\n")
+            self._prune(now)
+        wait = min([seconds, *(max(when - now, 0.0) for when, _ in self._later)])
+        for key, events in self._selector.select(wait):
+            if key.data is not None:
+                key.data(events)
+
+    def unreachable(self) -> SilotError | None:
+        """Say what is wrong with a party that is not here; ``None`` when all are."""
+        for peer in self.peers:
+            if peer not in self._seen:
+                if self._refused.get(peer):
+                    return self._mistrust(peer)
+                return HolderError(
+                    f"{peer!r} does not answer at {self.addresses[peer]}. Start it, or correct "
+                    "peers.yml.",
+                    code="secure-unreachable",
+                )
+        return None
+
     def close(self) -> None:
         """End all links."""
-        if self._thread.is_alive():
-            self._run(self._shut())
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join()
-        self._loop.close()
+        for link in list(self._links):
+            link.close()
+        for key in list(self._selector.get_map().values()):
+            if key.data is not None:
+                cast("Any", key.fileobj).close()
+        self._selector.close()
         self._folder.cleanup()
-
-    def _run(self, work: Coroutine[Any, Any, None]) -> None:
-        asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
     def _socket(self, role: str) -> str:
         return str(Path(self._folder.name) / f"{role}.sock")
 
-    async def _open(self) -> None:
-        host, port = _split(self.addresses[self.role])
+    def _listen(self) -> None:
+        self._accepting(self.addresses[self.role], self._arrive)
+        for peer in self.peers:
+            self._accepting(f"unix:{self._socket(peer)}", partial(self._outward, peer))
+
+    def _accepting(self, address: str, arrived: Callable[[Any], None]) -> None:
         try:
-            self._listeners.append(
-                await self._loop.create_server(
-                    lambda: _End(self._welcome),
-                    host,
-                    port,
-                    ssl=self._server,
-                    ssl_handshake_timeout=_HANDSHAKE,
-                )
-            )
+            server = listening(address)
         except OSError as error:
             raise InputError(
-                f"this party cannot listen at {self.addresses[self.role]} "
-                f"({type(error).__name__}). Free the port, or correct peers.yml.",
+                f"this party cannot listen at {address} ({type(error).__name__}). Free the port, "
+                "or correct peers.yml.",
                 code="secure-address",
             ) from None
-        for peer in self.addresses:
-            if peer != self.role:
-                self._listeners.append(
-                    await self._loop.create_unix_server(
-                        partial(_End, partial(self._outward, peer)), self._socket(peer)
-                    )
-                )
 
-    async def _meet(self) -> None:
-        """Wait until every other party is there and accepts this one."""
-        deadline = time.monotonic() + self.timeout
-        await asyncio.gather(
-            *(self._greet(peer, deadline) for peer in self.addresses if peer != self.role)
-        )
-
-    async def _greet(self, peer: str, deadline: float) -> None:
-        refused = False
-        while True:
+        def ready(_: int) -> None:
             try:
-                answer: asyncio.Future[bytes] = self._loop.create_future()
-                link = await self._dial(peer, _HELLO, partial(_tell, answer))
-                async with asyncio.timeout(_HANDSHAKE):
-                    refused = await answer != _WELCOME
+                connection, _address = server.accept()
+            except OSError:
+                return
+            arrived(connection)
+
+        self._selector.register(server, selectors.EVENT_READ, ready)
+
+    def _link(self, socket: Any, **more: Any) -> Link:
+        link = Link(socket, self._selector, self._links.discard, **more)
+        self._links.add(link)
+        return link
+
+    def _soon(self, seconds: float, work: Callable[[], None]) -> None:
+        self._later.append((time.monotonic() + seconds, work))
+
+    def _prune(self, now: float) -> None:
+        for link in list(self._links):
+            if link.late(now):
                 link.close()
-                if not refused:
-                    self._met.add(peer)
-                    return
-            except ssl.SSLError:
-                raise self._mistrust(peer) from None
-            except (OSError, TimeoutError):
-                refused = False
-            if time.monotonic() > deadline:
-                break
-            await asyncio.sleep(0.2)
-        if refused:
-            raise self._mistrust(peer)
-        raise HolderError(
-            f"{peer!r} does not answer at {self.addresses[peer]}. Start it, or correct peers.yml.",
-            code="secure-unreachable",
-        )
+        for peer, seen in self._seen.items():
+            if now - seen > _SILENCE:
+                self.lost.add(peer)
+
+    # What this party says goes over connections it made, what it hears over those it took.
+
+    def _greet(self, peer: str) -> None:
+        try:
+            link = self._dial(peer, _TALK)
+        except OSError:
+            self._soon(_AGAIN, partial(self._greet, peer))
+            return
+        link.on_end = partial(self._ungreeted, peer, link)
+        for line in self._said:
+            link.write(line)
+        self._talk[peer] = link
+
+    def _ungreeted(self, peer: str, link: Link) -> None:
+        # Closed after both ends agreed on keys: the other one did not like this certificate.
+        self._refused[peer] = link.mistrusted or link.opened
+        if peer in self._seen:
+            self.lost.add(peer)
+        else:
+            self._soon(_AGAIN, partial(self._greet, peer))
+
+    def _dial(self, peer: str, purpose: bytes) -> Link:
+        socket = connecting(self.addresses[peer])
+        link = self._link(socket, context=self._client, expected=peer)
+        link.write(purpose)
+        return link
 
     def _mistrust(self, peer: str) -> SilotError:
         return HolderError(
@@ -162,74 +236,52 @@ class Tunnel:
             code="secure-certificate",
         )
 
-    async def _dial(self, peer: str, purpose: bytes, first: Callable[[_End, bytes], None]) -> _End:
-        host, port = _split(self.addresses[peer])
-        _, end = await self._loop.create_connection(
-            lambda: _End(first),
-            host,
-            port,
-            ssl=self._client,
-            server_hostname=peer,
-            ssl_handshake_timeout=_HANDSHAKE,
-        )
-        if end.owner != peer:
-            end.close()
-            raise ssl.SSLError("the certificate is another party's")
-        end.write(purpose)
-        return end
+    def _arrive(self, socket: Any) -> None:
+        link = self._link(socket, context=self._server)
+        link.on_data = partial(self._first, link)
 
-    def _welcome(self, end: _End, data: bytes) -> None:
-        """Serve a connection from outside; only other parties get any answer."""
-        if end.owner not in self.addresses or end.owner == self.role or data[:1] == b"":
-            end.close()
-        elif data[:1] == _HELLO:
-            end.write(_WELCOME)
-        elif data[:1] == _DATA:
-            end.hold(data[1:])
-            self._start(self._inward(end))
-        elif data[:1] == _BYE:
-            self._gone.add(end.owner or "")
-            end.close()
+    def _first(self, link: Link, data: bytes) -> None:
+        """Serve a connection from outside; only other parties get anywhere."""
+        peer, purpose = link.owner, data[:1]
+        if peer not in self.peers or purpose not in (_TALK, _DATA):
+            link.close()
+        elif purpose == _TALK:
+            self._seen[peer] = time.monotonic()
+            self._words[peer] = b""
+            link.on_data = partial(self._hear, peer)
+            link.on_end = partial(self.lost.add, peer)
+            self._hear(peer, data[1:])
         else:
-            end.close()
+            link.hold(data[1:])
+            self._inward(link)
 
-    async def _inward(self, far: _End) -> None:
-        deadline = time.monotonic() + self.timeout
-        while not far.lost:
-            try:
-                _, near = await self._loop.create_unix_connection(
-                    lambda: _End(_End.hold), self._socket(self.role)
-                )
-            except OSError:
-                # The other party was faster: the engine here is about to start.
-                if time.monotonic() > deadline:
-                    break
-                await asyncio.sleep(0.05)
-            else:
-                self._join(near=near, far=far)
-                return
-        far.close()
+    def _hear(self, peer: str, data: bytes) -> None:
+        self._seen[peer] = time.monotonic()
+        *lines, rest = (self._words[peer] + data).split(b"\n")
+        self._words[peer] = rest if len(rest) <= _LONGEST else b""
+        for line in lines:
+            if line:
+                self.heard[peer].append(_words(line))
 
-    def _outward(self, peer: str, near: _End, data: bytes) -> None:
-        near.hold(data)
+    def _inward(self, far: Link) -> None:
+        if far.closed:
+            return
+        try:
+            near = connecting(f"unix:{self._socket(self.role)}")
+        except OSError:
+            # The other party was faster: the engine here is about to start.
+            self._soon(0.05, partial(self._inward, far))
+        else:
+            self._join(self._link(near), far)
 
-        async def connect() -> None:
-            try:
-                far = await self._dial(peer, _DATA, _End.hold)
-            except (OSError, TimeoutError):
-                near.close()
-            else:
-                self._join(near=near, far=far)
+    def _outward(self, peer: str, socket: Any) -> None:
+        near = self._link(socket)
+        try:
+            self._join(near, self._dial(peer, _DATA))
+        except OSError:
+            near.close()
 
-        self._start(connect())
-
-    def _start(self, work: Coroutine[Any, Any, None]) -> None:
-        task = self._loop.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    def _join(self, *, near: _End, far: _End) -> None:
-        self._ends += [near, far]
+    def _join(self, near: Link, far: Link) -> None:
         near.forward(far, self._count_sent)
         far.forward(near, self._count_received)
 
@@ -239,105 +291,13 @@ class Tunnel:
     def _count_received(self, count: int) -> None:
         self.received += count
 
-    async def _part(self) -> None:
-        """Stay until the others are done as well: the engine may still have answers for them."""
-        stay = time.monotonic() + _FAREWELL
-        if self._met >= self.addresses.keys() - {self.role}:
-            await asyncio.gather(*(self._leave(peer) for peer in self._met))
-            while not self._gone >= self._met and time.monotonic() < stay:
-                await asyncio.sleep(0.02)
 
-    async def _leave(self, peer: str) -> None:
-        try:
-            async with asyncio.timeout(_FAREWELL):
-                (await self._dial(peer, _BYE, _End.hold)).close()
-        except (OSError, TimeoutError, ssl.SSLError):
-            # Nobody there needs this party any more.
-            self._gone.add(peer)
-
-    async def _shut(self) -> None:
-        await self._part()
-        for listener in self._listeners:
-            listener.close()
-        for end in self._ends:
-            end.close()
-        for task in self._tasks:
-            task.cancel()
-        # Closing says goodbye to the other end, which takes a turn of the loop or two.
-        await asyncio.sleep(0.05)
-
-
-class _End(asyncio.Protocol):
-    """One end of a connection: what arrives goes to ``first``, or on to another end."""
-
-    def __init__(self, first: Callable[[_End, bytes], None]) -> None:
-        self._first: Callable[[_End, bytes], None] | None = first
-        self._other: _End | None = None
-        self._held: list[bytes] = []
-        self._count: Callable[[int], None] = lambda count: None
-        self._transport: Any = None
-        self.owner: str | None = None
-        self.lost = False
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = transport
-        self.owner = _owner(transport)
-
-    def data_received(self, data: bytes) -> None:
-        if self._other is not None:
-            self._other.write(data)
-            self._count(len(data))
-        elif self._first is not None:
-            first, self._first = self._first, None
-            first(self, data)
-        else:
-            self._held.append(data)
-
-    def hold(self, data: bytes) -> None:
-        """Keep data until it is known where they go."""
-        self._first = None
-        self._held.append(data)
-
-    def forward(self, other: _End, count: Callable[[int], None]) -> None:
-        """Send what is held, and all that arrives, to another end."""
-        self._other, self._count = other, count
-        for data in self._held:
-            other.write(data)
-            count(len(data))
-        self._held.clear()
-        if self.lost:
-            other.close()
-
-    def write(self, data: bytes) -> None:
-        """Send data."""
-        if not self.lost:
-            self._transport.write(data)
-
-    def pause_writing(self) -> None:
-        if self._other is not None and not self._other.lost:
-            self._other._transport.pause_reading()
-
-    def resume_writing(self) -> None:
-        if self._other is not None and not self._other.lost:
-            self._other._transport.resume_reading()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self.lost = True
-        if self._first is not None:
-            first, self._first = self._first, None
-            first(self, b"")
-        if self._other is not None:
-            self._other.close()
-
-    def close(self) -> None:
-        """End the connection once what was written is sent."""
-        if not self.lost and self._transport is not None:
-            self._transport.close()
-
-
-def _tell(answer: asyncio.Future[bytes], end: _End, data: bytes) -> None:
-    if not answer.done():
-        answer.set_result(data)
+def _words(line: bytes) -> dict[str, Any]:
+    try:
+        words = json.loads(line)
+    except ValueError:
+        words = None
+    return cast("dict[str, Any]", words) if isinstance(words, dict) else {}
 
 
 def context_of(files: Files, *, server: bool) -> ssl.SSLContext:
@@ -345,7 +305,7 @@ def context_of(files: Files, *, server: bool) -> ssl.SSLContext:
     ca, certificate, key = files
     try:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER if server else ssl.PROTOCOL_TLS_CLIENT)
-        # Names are those of parties, checked in ``_owner``, not of hosts.
+        # Names are those of parties, checked by ``Link``, not of hosts.
         context.check_hostname = False
         context.verify_mode = ssl.CERT_REQUIRED
         context.minimum_version = ssl.TLSVersion.TLSv1_3
@@ -358,18 +318,3 @@ def context_of(files: Files, *, server: bool) -> ssl.SSLContext:
             code="secure-certificate",
         ) from None
     return context
-
-
-def _owner(transport: asyncio.BaseTransport) -> str | None:
-    """Common name of the certificate at the other end."""
-    shown: Any = transport.get_extra_info("peercert") or {}
-    for part in shown.get("subject", ()):
-        for name, value in part:
-            if name == "commonName":
-                return str(value)
-    return None
-
-
-def _split(address: str) -> tuple[str, int]:
-    host, _, port = address.rpartition(":")
-    return host.strip("[]"), int(port)

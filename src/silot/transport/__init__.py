@@ -1,15 +1,20 @@
 """Optimal transport on plain arrays: no parties, no files, no clocks."""
 
-from .bounded import Frame, bounded_coordinates
-from .bounds import lower_bounds, mean_bound
-from .classwise import class_distances
-from .cost import cost_matrix
-from .entropic import EntropicPlan, SinkhornDivergence, sinkhorn, sinkhorn_divergence
-from .exact import ExactPlan, exact_plan, plan_from_cost
-from .geodesic import Interpolant, interpolate
-from .moments import Moments, covariance_root, gaussian_distance, gelbrich_bound, moments
-from .sensitivity import Sensitivity, calibrated_gradient, sensitivity
-from .sliced import sliced_bound, sliced_distance
+from typing import TYPE_CHECKING
+
+from .._lazy import lazily
+
+if TYPE_CHECKING:
+    from .bounded import Frame, bounded_coordinates
+    from .bounds import lower_bounds, mean_bound
+    from .classwise import class_distances
+    from .cost import cost_matrix
+    from .entropic import EntropicPlan, SinkhornDivergence, sinkhorn, sinkhorn_divergence
+    from .exact import ExactPlan, exact_plan, plan_from_cost
+    from .geodesic import Interpolant, interpolate
+    from .moments import Moments, covariance_root, gaussian_distance, gelbrich_bound, moments
+    from .sensitivity import Sensitivity, calibrated_gradient, sensitivity
+    from .sliced import sliced_bound, sliced_distance
 
 __all__ = [
     "EntropicPlan",
@@ -38,3 +43,34 @@ __all__ = [
     "sliced_bound",
     "sliced_distance",
 ]
+
+lazily(
+    __name__,
+    {
+        "EntropicPlan": ".entropic",
+        "ExactPlan": ".exact",
+        "Frame": ".bounded",
+        "Interpolant": ".geodesic",
+        "Moments": ".moments",
+        "Sensitivity": ".sensitivity",
+        "SinkhornDivergence": ".entropic",
+        "bounded_coordinates": ".bounded",
+        "calibrated_gradient": ".sensitivity",
+        "class_distances": ".classwise",
+        "cost_matrix": ".cost",
+        "covariance_root": ".moments",
+        "exact_plan": ".exact",
+        "gaussian_distance": ".moments",
+        "gelbrich_bound": ".moments",
+        "interpolate": ".geodesic",
+        "lower_bounds": ".bounds",
+        "mean_bound": ".bounds",
+        "moments": ".moments",
+        "plan_from_cost": ".exact",
+        "sensitivity": ".sensitivity",
+        "sinkhorn": ".entropic",
+        "sinkhorn_divergence": ".entropic",
+        "sliced_bound": ".sliced",
+        "sliced_distance": ".sliced",
+    },
+)

@@ -1,0 +1,91 @@
+"""What is opened of two bounds, and what the number opened stands for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from ._effort import Effort
+from ._sinkhorn import Found, Numbers, Shared
+
+# Gaps of the two bounds that are told apart, relative to the number opened.
+GRADES = (0.5, 0.34, 0.24, 0.17, 0.12, 0.085, 0.06, 0.042, 0.03, 0.021, 0.015, 0.01)
+# Gap at which a run counts as converged.
+CLOSE = 0.12
+# Where the number opened lies between the bounds after one part, and after more: the lower one is
+# by far the tighter, and gets more so.
+SPLITS = (0.15, 0.05)
+
+
+def opened_number(found: Found, part: int, effort: Effort, xp: Numbers) -> tuple[Shared, Shared]:
+    """Return what is opened, a number and its grade, and whether no further part is needed.
+
+    The grade says how many of ``GRADES`` the gap of the bounds keeps to: then the number lies
+    between them. Where it keeps to none, the number is the lower bound, which is tight long before
+    the other; where numbers left their range, it is 0 and the grade -1.
+    """
+    gap = found.upper - found.lower
+    error = _error(found, effort)
+    split = SPLITS[min(part, 1)]
+    middle = found.lower + split * gap
+    # Room for the error on either side of the number: see ``bounds_of``.
+    room = gap + (1.0 / split) * error
+    sides = [(room, limit * middle) for limit in (*GRADES, effort.enough)]
+    met, sound = _met(sides, found, effort, xp)
+    grade, close = met[:-1].sum(), met[-1]
+    number = xp.where(grade > 0.5, middle, xp.maximum(found.lower - error, 0.0))
+    opened = xp.stack([sound * number, sound * (grade + 1.0) - 1.0])
+    return opened, 1.0 - sound * (1.0 - close)
+
+
+def opened_noisily(
+    found: Found,
+    noise: Shared,
+    largest: float,
+    tolerance: float,
+    failed: float,
+    effort: Effort,
+    xp: Numbers,
+) -> Shared:
+    """Return the squared distance, clipped to [0, largest], plus noise.
+
+    Bounds further apart than the tolerance open as the constant ``failed`` plus noise.
+    """
+    middle = xp.minimum(xp.maximum(0.5 * (found.lower + found.upper), 0.0), largest)
+    gap = found.upper - found.lower + 2.0 * _error(found, effort)
+    met, sound = _met([(gap, tolerance)], found, effort, xp)
+    return xp.stack([failed + met[0] * sound * (middle - failed) + noise])
+
+
+def bounds_of(number: float, grade: int, parts: int) -> tuple[float, float]:
+    """Return the bounds of the squared distance that an opened number stands for."""
+    if grade <= 0:
+        return number, math.inf
+    gap, split = GRADES[grade - 1], SPLITS[min(parts - 1, 1)]
+    return number * (1.0 - split * gap), number * (1.0 + (1.0 - split) * gap)
+
+
+def _error(found: Found, effort: Effort) -> Shared:
+    """What fixed point may have cost."""
+    return effort.resolution * found.independent + 64.0 * effort.unit
+
+
+def _met(
+    sides: Sequence[tuple[Shared, Shared]], found: Found, effort: Effort, xp: Numbers
+) -> tuple[Shared, Shared]:
+    """Which left sides are at most the right ones, as 1 or 0; and whether the bounds can be bounds.
+
+    Anything else is an overflow. All are compared at once: a call costs a fixed number of messages.
+    """
+    room = 0.01 * found.independent + 2.0**10 * effort.unit
+    checks = [
+        (found.upper, found.independent + room),
+        (found.lower, found.upper + room),
+        (-found.lower, room),
+        (found.independent, effort.furthest),
+        (found.mass, 1.01),
+        (0.99, found.mass),
+    ]
+    left, right = zip(*sides, *checks, strict=True)
+    met = xp.where(xp.stack(left) <= xp.stack(right), 1.0, 0.0)
+    return met[: len(sides)], xp.where(met[len(sides) :].sum() > len(checks) - 0.5, 1.0, 0.0)

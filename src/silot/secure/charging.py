@@ -1,0 +1,170 @@
+"""What a run costs its holder: charged to the ledger before any share is sent."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import Any
+
+from ..errors import InputError, RefusedError
+from ..federation.disclosure import Account
+from ..federation.holder import Holder
+from ..federation.policy import Policy
+from ..privacy.ledger import Ledger
+
+# What the opened number can hold: a fixed-point number and its grade.
+_BITS = 40.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """One run, as what is public about it.
+
+    Attributes
+    ----------
+    session
+        What no other run has: all parties had a part in it.
+    peers
+        Addresses by role.
+    sizes, dimension
+        Records of each holder, and their features.
+    options
+        Public options.
+    asker
+        The party that is told the number.
+    epsilon
+        Of the noise; ``None`` for an exact number.
+    """
+
+    session: str
+    peers: dict[str, str]
+    sizes: tuple[int, ...]
+    dimension: int
+    options: dict[str, Any]
+    asker: str
+    epsilon: float | None
+
+    @property
+    def key(self) -> str:
+        """Digest of all of it: a run that is repeated is charged again."""
+        body = [self.session, self.peers, list(self.sizes), self.dimension, self.options]
+        return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """What the ledger notes beside the charge."""
+        return {"sizes": list(self.sizes), "dimension": self.dimension, **self.options}
+
+
+def mu_of_laplace(epsilon: float) -> float:
+    r"""Return the mu of what is epsilon-differentially private.
+
+    .. math:: \mu = -2 \Phi^{-1}\big(1 / (1 + e^\epsilon)\big)
+
+    The trade-off of pure differential privacy has its corner where both errors are
+    1 / (1 + e^epsilon); the convex curve of mu through that corner lies below it everywhere else
+    (Dong, Roth and Su 2022). Or epsilon itself, where that is less: what is epsilon-differentially
+    private is epsilon^2 / 2-zero-concentrated (Bun and Steinke 2016), and a mu counts as mu^2 / 2.
+
+    Examples
+    --------
+    >>> round(mu_of_laplace(1.0), 3), round(mu_of_laplace(8.0), 3)
+    (1.0, 6.805)
+    """
+    share = math.exp(-epsilon) / (1.0 + math.exp(-epsilon))
+    return min(epsilon, -2.0 * NormalDist().inv_cdf(max(share, 1e-300)))
+
+
+def charge(
+    policy: Policy | None, ledger: Ledger | None, request: Request, holder: Holder | None = None
+) -> None:
+    """Charge a run to its holder's ledger under the holder's policy, or refuse it.
+
+    A holder that gives neither answers for its runs itself.
+
+    Parameters
+    ----------
+    policy, ledger
+        The holder's rules, and its account.
+    request
+        The run.
+    holder
+        The records, for what an exact number about them counts.
+
+    Raises
+    ------
+    RefusedError
+        The policy does not allow the run (codes ``"policy-question"``, ``"policy-budget"``,
+        ``"policy-level"``, ``"policy-numbers"``), there is no ledger to remember it by
+        (``"secure-ledger"``), or the budget is spent (``"ledger-budget"``).
+    InputError
+        A ledger without a policy that says how much may be spent (``"secure-policy"``).
+    """
+    if policy is None:
+        if ledger is not None:
+            raise InputError(
+                "a ledger is charged under a policy, which says how much may be spent. Give both.",
+                code="secure-policy",
+            )
+        return
+    if policy.questions is not None:
+        raise RefusedError(
+            "the policy names the questions it allows, and a secure distance is none of them.",
+            code="policy-question",
+        )
+    if policy.level == "record":
+        return
+    if ledger is None:
+        raise RefusedError(
+            f"the policy allows level {policy.level} only, and there is no ledger to remember "
+            "this run by. Give the ledger.",
+            code="secure-ledger",
+        )
+    if request.epsilon is None:
+        _count(policy, ledger, request, holder)
+        return
+    if policy.budget_mu is None:
+        raise RefusedError(
+            "the policy has no budget for noisy numbers: its privacy_epsilon is not set.",
+            code="policy-budget",
+        )
+    ledger.reserve(
+        request.key,
+        mu=mu_of_laplace(request.epsilon),
+        budget=policy.budget_mu,
+        mechanism="secure distance",
+        parameters=request.parameters,
+        asker=request.asker,
+    )
+
+
+def _count(policy: Policy, ledger: Ledger, request: Request, holder: Holder | None) -> None:
+    """Count one exact number about inputs the other side chose, or refuse it."""
+    if policy.level == "sketch" or holder is None:
+        code = "policy-level"
+    else:
+        limits, version = holder.limits, holder.version
+        counted = ledger.count(
+            request.key,
+            account=Account.CHOSEN,
+            question="secure-distance",
+            numbers=1,
+            # All digits of the number are opened: more bits than of one that is told rounded.
+            bits=_BITS,
+            data=version,
+            limits=limits.most,
+            asker=request.asker,
+            rule=lambda told: policy.over_chosen(
+                1, limits, told, version, request.asker, bits=_BITS
+            ),
+        )
+        code = counted.code
+    if code:
+        raise RefusedError(
+            f"the policy of this holder does not allow the exact number ({code}): `silot policy "
+            "explain` says what it allows. Add noise by privacy_epsilon.",
+            code=code,
+        )
