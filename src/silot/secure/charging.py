@@ -66,16 +66,15 @@ def mu_of_laplace(epsilon: float) -> float:
 
     The trade-off of pure differential privacy has its corner where both errors are
     1 / (1 + e^epsilon); the convex curve of mu through that corner lies below it everywhere else
-    (Dong, Roth and Su 2022). Or epsilon itself, where that is less: what is epsilon-differentially
-    private is epsilon^2 / 2-zero-concentrated (Bun and Steinke 2016), and a mu counts as mu^2 / 2.
+    (Dong, Roth and Su 2022).
 
     Examples
     --------
     >>> round(mu_of_laplace(1.0), 3), round(mu_of_laplace(8.0), 3)
-    (1.0, 6.805)
+    (1.232, 6.803)
     """
     share = math.exp(-epsilon) / (1.0 + math.exp(-epsilon))
-    return min(epsilon, -2.0 * NormalDist().inv_cdf(max(share, 1e-300)))
+    return -2.0 * NormalDist().inv_cdf(max(share, 1e-300))
 
 
 def charge(
