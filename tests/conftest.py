@@ -1,6 +1,8 @@
 """No test measures time, for a busy machine must not fail one; the same examples every time."""
 
+import atexit
 import os
+import shutil
 import tempfile
 
 from hypothesis import settings
@@ -10,3 +12,4 @@ settings.load_profile("silot")
 
 # Heads of the ledgers that tests make; processes that they start use the same.
 os.environ["SILOT_STATE"] = tempfile.mkdtemp(prefix="silot-state-")
+atexit.register(shutil.rmtree, os.environ["SILOT_STATE"], ignore_errors=True)

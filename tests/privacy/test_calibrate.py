@@ -114,12 +114,13 @@ def test_a_moved_law_is_its_shift_away_and_the_same_law_is_nowhere_else() -> Non
     truth = truth_of(points, None, "none", [still, step] * 6, rng)
     laws = truth.at(1e12, 1e12) ** 0.5
     np.testing.assert_allclose(laws[1::2], 0.6, atol=0.02)
-    assert laws[::2].max() < 0.02
     # What chance adds to samples of 300 is what it adds to fresh ones, but for the means' part.
     fresh = []
     for _ in range(4):
         x, y = rng.normal(size=(2, 300, 4))
         fresh.append(exact_plan(x - x.mean(axis=0), y - y.mean(axis=0)).cost)
+    # What is left is how unsure the exponent of chance is: a small part of what chance adds.
+    assert laws[::2].max() < 0.1 * np.mean(fresh) ** 0.5
     assert truth.at(300, 300)[::2].mean() == pytest.approx(np.mean(fresh), rel=0.15)
 
 
