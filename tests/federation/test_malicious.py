@@ -16,6 +16,7 @@ from sklearn.datasets import load_breast_cancer
 from silot import Holder, LocalFederation, Measure, Own, Policy
 from silot.audit import audit_policy
 from silot.audit.strategies import STRATEGIES
+from silot.errors import InputError
 from silot.federation import (
     Answer,
     DistanceTo,
@@ -41,10 +42,14 @@ ROUND = RNG.normal(size=(120, 4)) @ np.diag([3.0, 2.0, 1.0, 0.5])
 LABELS = np.array(["a"] * 80 + ["b"] * 39 + ["rare"])
 BINARY = (RNG.random((150, 12)) < 0.4).astype(float)
 CANCER = load_breast_cancer().data[:160, :8]
+
+FLAGS = (RNG.random((1000, 20)) < np.minimum(RNG.lognormal(-3.5, 1.2, 20), 0.4)).astype(float)
+FLAGS[:, 0] = np.arange(1000) == 7
 DATA = {
     "round": Measure(ROUND, labels=LABELS),
     "binary": Measure(BINARY),
     "cancer": Measure(CANCER),
+    "flags": Measure(FLAGS),
 }
 
 
@@ -72,11 +77,14 @@ def test_the_same_strategies_find_records_where_everything_is_told() -> None:
     found = audit_policy(Policy(level="record"), DATA["round"], questions=25)
     assert found.recovered == 120
     hits = {each.name: each.recovered for each in found.strategies}
-    # Random references are there for the numbers they cost; quantiles and features want fewer
-    # records, or more questions.
-    idle = ("quantiles of many seeds", "mean random features of many seeds", "random references")
+    # Random references are there for the numbers they cost; pairs want rare values; quantiles and
+    # features want fewer records, or more questions.
+    idle = ("pairs", "quantiles of many", "mean random features of many", "random references")
     for name, count in hits.items():
         assert count > 0 or name.startswith(idle), name
+    rare = audit_policy(Policy(level="record"), DATA["flags"], questions=5)
+    pairs = "pairs of features: records with a rare value"
+    assert {each.name: each.recovered for each in rare.strategies}[pairs] > 0
     small = audit_policy(Policy(level="record"), Measure(ROUND[:12, :2]), questions=25)
     assert {each.name: each.recovered for each in small.strategies}["quantiles of many seeds"] == 12
 
@@ -316,6 +324,76 @@ def test_limits_are_those_of_the_first_time_though_the_owner_allows_more_later()
     later = Holder(DATA["round"], Policy(numbers=50, digits=1), ledger)
     codes = [code(later.answer(chosen(float(k)))) for k in range(3, 9)]
     assert codes.count("answered") <= 2
+
+
+def test_fields_out_of_range_count_nothing() -> None:
+    ledger = Ledger()
+    holder = Holder(DATA["round"], Policy(), ledger)
+    for question in (
+        MeanFeatures(features=-(10**15), bandwidth=1.0, seed=0),
+        MeanFeatures(features=7, bandwidth=1.0, seed=0),
+        ProjectedQuantiles(directions=-(10**12), quantiles=10, seed=0),
+        ProjectedQuantiles(directions=3, quantiles=-(10**12), seed=0),
+    ):
+        assert code(holder.answer(question)) == "question-fields"
+    assert ledger.tally.named == 0 and ledger.tally.kinds == frozenset()
+    assert code(holder.answer(MeanFeatures(features=4, bandwidth=1.0, seed=0))) == "answered"
+    with pytest.raises(InputError):
+        ledger.count("0" * 64, account="named", question="x", numbers=-1)
+
+
+def test_label_coordinates_are_no_named_statistic() -> None:
+    holder = Holder(DATA["round"], Policy(digits=9), Ledger())
+    for question in (Moments(embedding="diagonal"), Spread(embedding="full")):
+        assert code(holder.answer(question)) == "policy-level"
+
+
+def test_moments_want_many_records_behind_every_value() -> None:
+    assert code(Holder(DATA["flags"], Policy(), Ledger()).answer(Moments())) in (
+        "policy-rare", "policy-numbers",
+    )  # fmt: skip
+    x = RNG.normal(size=(500, 4))
+    assert code(Holder(Measure(x), Policy(), Ledger()).answer(Moments())) == "answered"
+    x[:, 0] = np.arange(500) == 3
+    assert code(Holder(Measure(x), Policy(), Ledger()).answer(Moments())) == "policy-rare"
+
+
+def test_what_was_told_at_level_record_counts_below_it() -> None:
+    ledger = Ledger()
+    questions = [chosen(float(k)) for k in range(9)]
+    for question in questions:
+        assert code(Holder(DATA["round"], Policy(level="record"), ledger).answer(question)) == (
+            "answered"
+        )
+    strict = Holder(DATA["round"], Policy(level="scalar", numbers=0), ledger)
+    assert {code(strict.answer(each)) for each in questions} == {"policy-numbers"}
+
+
+def test_one_of_many_kinds_holds_no_more_bits_than_a_guess_of_it() -> None:
+    kinds = np.eye(100)[RNG.integers(100, size=400)]
+    limits = Limits.of(kinds, even(400))
+    assert limits.bits < 8 and Policy().chosen(limits) == 0
+    skewed = np.minimum(RNG.poisson(0.3, size=(400, 10)), 3).astype(float)
+    skewed[np.arange(10), np.arange(10)] = 5000.0
+    assert Policy().chosen(Limits.of(skewed, even(400))) == 0
+
+
+def test_names_are_counted_as_the_ledger_keeps_them() -> None:
+    x = RNG.normal(size=(2000, 9))
+    for name in ("x" * 300, "bank\u200b"):
+        holder = Holder(Measure(x), Policy(numbers_each=1), Ledger())
+        nine = draw_reference(0, 20, 9)
+        codes = [
+            code(holder.answer(DistanceTo(reference=nine + k, reference_weights=even(20)), name))
+            for k in range(2)
+        ]
+        assert codes == ["answered", "policy-numbers"]
+
+
+def test_the_same_records_in_another_order_are_the_same_data() -> None:
+    ledger = Ledger()
+    for data in (DATA["round"], Measure(ROUND[::-1], labels=LABELS[::-1])):
+        assert code(Holder(data, Policy(), ledger).answer(Spread())) == "answered"
 
 
 def test_valuing_holders_with_labels_goes_on_under_the_default_policy() -> None:

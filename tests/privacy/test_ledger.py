@@ -586,6 +586,36 @@ def test_a_moved_ledger_goes_on_in_its_new_place(path: Path) -> None:
     assert code(caught) == "ledger-gone"
 
 
+def test_a_link_that_is_turned_to_another_folder_is_no_new_budget(tmp_path: Path) -> None:
+    for name in ("v1", "v2"):
+        (tmp_path / name).mkdir()
+    current = tmp_path / "current"
+    current.symlink_to(tmp_path / "v1")
+    with Ledger(current / "n.ledger") as ledger:
+        release(ledger, 1)
+    current.unlink()
+    current.symlink_to(tmp_path / "v2")
+    with pytest.raises(FileError) as caught:
+        Ledger(current / "n.ledger")
+    assert code(caught) == "ledger-gone"
+    with Ledger(tmp_path / "v1" / "n.ledger") as ledger:
+        assert ledger.find(key(1)) == b"answer 1"
+
+
+def test_a_relative_path_stays_where_it_was_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with Ledger("n.ledger") as ledger:
+        (tmp_path / "elsewhere").mkdir()
+        monkeypatch.chdir(tmp_path / "elsewhere")
+        release(ledger, 1)
+    monkeypatch.setenv("SILOT_STATE", "state")
+    with pytest.raises(FileError, match="absolute") as caught:
+        Ledger(tmp_path / "n.ledger")
+    assert code(caught) == "ledger-head"
+
+
 def test_a_ledger_from_another_machine_is_trusted_once(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -200,7 +200,7 @@ def request(session: str = "1", epsilon: float | None = 1.0) -> Request:
 
 @needs_accounting
 def test_a_repeated_run_is_charged_again_until_the_budget_is_spent() -> None:
-    policy = Policy(level="sketch", privacy_epsilon=12.0)
+    policy = Policy(level="scalar", privacy_epsilon=12.0)
     with Ledger() as ledger:
         charge(policy, ledger, request("1"))
         once = ledger.spent

@@ -155,7 +155,7 @@ def test_a_party_that_is_killed_ends_all_and_leaves_nothing(
 @pytest.mark.slow
 def test_a_run_is_charged_and_again_when_repeated(processes: Processes) -> None:
     folder = processes.folder
-    (folder / "policy.yml").write_text("level: sketch\nprivacy_epsilon: .inf\n")
+    (folder / "policy.yml").write_text("level: scalar\nprivacy_epsilon: .inf\n")
     noise = ("--privacy-epsilon", "20", "--diameter", "10", "--timeout", "300")
     own = ("--policy", "policy.yml", "--ledger", "north.ledger")
     for _ in range(2):

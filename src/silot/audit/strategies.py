@@ -173,6 +173,25 @@ def _last_from_moments(session: Session, n: int, d: int) -> Iterator[Array]:
             yield (n * answer.arrays["mean"] - session.data.points[:-1].sum(axis=0))[None]
 
 
+def _rare_values(session: Session, n: int, d: int) -> Iterator[Array]:
+    """Records that alone have a value of some feature, from second moments and label means."""
+    for question in (
+        MeanFeatures(features=-(10**15), bandwidth=1.0, seed=0),
+        ProjectedQuantiles(directions=-(10**12), quantiles=10, seed=0),
+        Moments(),
+        Moments(embedding="diagonal"),
+    ):
+        answer = session.ask(question)
+        if answer is None or not isinstance(question, Moments):
+            continue
+        mean, covariance = answer.arrays["mean"], answer.arrays["covariance"]
+        second = n * (covariance + np.outer(mean, mean))[:d, :d]
+        sums = np.where(np.abs(mean[:d]) > 0, n * mean[:d], np.inf)
+        # For a feature that is 0 but for one record, row j over its value is that record.
+        yield second / sums[:, None]
+        yield np.rint(second)
+
+
 def _rare_class(session: Session, n: int, d: int) -> Iterator[Array]:
     """Distances of classes that make the smallest class pay for where its atoms are."""
     names = session.data.names
@@ -384,6 +403,7 @@ STRATEGIES: dict[str, tuple[Play, bool]] = {
     "costs to d + 1 points": (_costs, False),
     "two far clusters: the outermost records": (_two_clusters, False),
     "chosen class distances: the rarest class": (_rare_class, False),
+    "pairs of features: records with a rare value": (_rare_values, False),
     "quantiles of many seeds": (_quantiles, False),
     "mean random features of many seeds": (_features, False),
     "classifiers, thresholds and training steps": (_models, False),

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import SilotError
-from ..privacy.ledger import BudgetError, Ledger
+from ..privacy.ledger import BudgetError, Ledger, plain_name
 from ..privacy.mechanism import noise_for
 from .answer import Answer, Failure, encode_reply, rounded, with_charge
 from .policy import Limits, Policy
@@ -110,6 +110,9 @@ class Counting:
         """
         if self.ledger is None:
             return encode_reply(Failure("ledger-absent", "refused"))
+        asker = plain_name(asker)
+        # Whatever is wrong whoever the records are is said before anything is counted.
+        question.check_fields()
         key = key_of(question)
         numbers = question.numbers(self.limits.records, self.limits.dimension)
         counted = self.ledger.count(

@@ -87,12 +87,15 @@ class MeanFeatures(AboutMany):
     def numbers(self, records: int, dimension: int) -> int:
         return self.features + 1
 
+    def check_fields(self) -> None:
+        _bounded(0 < self.features <= MOST_FEATURES and self.features % 2 == 0)
+        _bounded(0 < self.bandwidth < np.inf and 0 <= self.seed <= MOST_SEED)
+
     def drawn_from(self, seed: int) -> bool:
         return self.seed == seed
 
     def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
-        _bounded(0 < self.features <= MOST_FEATURES and self.features % 2 == 0)
-        _bounded(0 < self.bandwidth < np.inf and 0 <= self.seed <= MOST_SEED)
+        self.check_fields()
         _enough(self.features, self.least, points, weights)
         mean = np.zeros(self.features)
         for first in range(0, len(points), _CHUNK):
@@ -131,12 +134,15 @@ class ProjectedQuantiles(AboutMany):
     def drawn_from(self, seed: int) -> bool:
         return self.seed == seed
 
+    def check_fields(self) -> None:
+        _bounded(0 < self.directions <= MOST_DIRECTIONS and self.seed >= 0)
+        _bounded(0 < self.quantiles <= MOST_FEATURES)
+
     def _steps(self, records: int) -> int:
         return min(self.quantiles, records // max(self.least, 1))
 
     def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
-        _bounded(0 < self.directions <= MOST_DIRECTIONS and self.seed >= 0)
-        _bounded(0 < self.quantiles <= MOST_FEATURES)
+        self.check_fields()
         steps = self._steps(_effective(weights))
         _enough(steps * self.directions, self.least, points, weights)
         projected = points @ public_directions(self.seed, self.directions, points.shape[1])

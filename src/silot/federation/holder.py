@@ -46,7 +46,7 @@ class Holder:
     --------
     >>> from silot.federation import Spread
     >>> rows = Measure([[k % 7, k % 5] for k in range(200)])
-    >>> Holder(rows, Policy(), Ledger()).answer(Spread()).arrays["mean"].tolist()
+    >>> Holder(rows, Policy(behind=5), Ledger()).answer(Spread()).arrays["mean"].tolist()
     [2.97, 2.0]
     """
 
@@ -139,11 +139,14 @@ class Holder:
     def version(self) -> str:
         """What the data are, for the ledger to see that they are still the same."""
         points, _ = self._measure.arrays()
-        digest = hashlib.sha256(repr(points.shape).encode())
-        digest.update(points.tobytes() + self._measure.masses.tobytes())
-        if self._measure.names is not None:
-            digest.update("\0".join(self._measure.names.tolist()).encode())
-        return digest.hexdigest()
+        names = self._measure.names
+        texts = [""] * len(points) if names is None else names.tolist()
+        rows = (
+            hashlib.sha256(point.tobytes() + mass.tobytes() + text.encode()).digest()
+            for point, mass, text in zip(points, self._measure.masses, texts, strict=True)
+        )
+        # The same records in another order are the same data.
+        return hashlib.sha256(b"".join(sorted(rows))).hexdigest()
 
     def _arrays(self, embedding: Embedding) -> tuple[Array, Array]:
         # Label coordinates are the same in every round: computed once.

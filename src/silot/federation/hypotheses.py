@@ -51,6 +51,10 @@ class AboutLabelled(Question):
     unlabelled: str = ""
     least: int = 1
 
+    def check_fields(self) -> None:
+        if self.classes:
+            decode_classes(self.classes)
+
     def coarser(self, least: int) -> Self:
         return replace(self, least=max(self.least, least))
 

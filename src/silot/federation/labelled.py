@@ -85,6 +85,10 @@ class ClassSizes(Question):
     def numbers(self, records: int, dimension: int) -> int:
         return len(decode_classes(self.classes))
 
+    def check_fields(self) -> None:
+        if self.classes:
+            decode_classes(self.classes)
+
     def coarser(self, least: int) -> Self:
         return replace(self, least=max(self.least, least))
 

@@ -243,7 +243,9 @@ class LocalFederation:
 def _replies(party: Party, asker: str) -> Callable[[bytes], bytes]:
     """How a party is asked in a name."""
     try:
-        named = "asker" in inspect.signature(party.reply).parameters
+        parameters = inspect.signature(party.reply).parameters
+        kinds = {each.kind for each in parameters.values()}
+        named = "asker" in parameters or inspect.Parameter.VAR_KEYWORD in kinds
     except (TypeError, ValueError):
         named = False
     if not named:

@@ -42,7 +42,11 @@ class Limits:
     rank
         Directions in which the records differ.
     bits
-        What one record holds, as far as the values that occur can tell.
+        What one record holds, as far as the values that occur can tell: for each feature that
+        repeats values, how hard the commonest is to guess. Features that follow from one another
+        count each.
+    support
+        Fewest records that differ from a feature's commonest value, over features that vary.
 
     Notes
     -----
@@ -58,6 +62,7 @@ class Limits:
     dimension: int
     rank: int
     bits: float
+    support: int
 
     @classmethod
     def of(cls, points: Array, weights: Array) -> Limits:
@@ -71,6 +76,7 @@ class Limits:
             dimension=points.shape[1],
             rank=rank,
             bits=sum(_bits(column) for column in used.T),
+            support=min((n for n in map(_rarest, used.T) if n > 0), default=0),
         )
 
     @property
@@ -187,6 +193,12 @@ class Policy(BaseModel):
 
         return mu_of(self.privacy_epsilon, self.privacy_delta)
 
+    def named(self, limits: Limits) -> int:
+        """Most numbers of named statistics that will ever be told of such data."""
+        held = min(limits.dimension, limits.bits / self.bits)
+        few = limits.records < self.behind or self.level != "aggregate"
+        return 0 if few else int(limits.records * held / self.behind)
+
     @property
     def tells_records(self) -> bool:
         """Whether everything may be told."""
@@ -224,6 +236,8 @@ class Policy(BaseModel):
             return ""
         # One exact number beside releases would end what they guarantee.
         exact = self.level == "sketch"
+        # Label coordinates are means of classes, small ones too.
+        exact = exact or (account is Account.NAMED and question.embedding != "none")
         if exact or account is Account.RECORD or question.level > Disclosure[self.level.upper()]:
             return "policy-level"
         return ""
@@ -259,8 +273,11 @@ class Policy(BaseModel):
             return "policy-seed"
         if question.kind in told.kinds:
             return "policy-once"
-        held = limits.records * limits.dimension
-        return "policy-numbers" if (told.named + numbers) * self.behind > held else ""
+        if question.by_pairs and limits.support < self.behind:
+            return "policy-rare"
+        over = (told.named + numbers) * self.behind > limits.records * limits.dimension
+        more = told.named_bits + numbers * self.bits
+        return "policy-numbers" if over or more * self.behind > limits.records * limits.bits else ""
 
     def _over_data(self, limits: Limits, told: Tally, data: str) -> str:
         if limits.records < self.behind:
@@ -304,91 +321,21 @@ class Policy(BaseModel):
         limits
             Of the data it is meant for, for figures.
         """
-        return "\n".join(_sentences(self, limits))
+        from .explanation import sentences
+
+        return "\n".join(sentences(self, limits))
 
 
 def _bits(column: Array) -> float:
-    values = np.unique(column)
+    values, counts = np.unique(column, return_counts=True)
     if len(values) < 2:
         return 0.0
     steps = float(values[-1] - values[0]) / float(np.diff(values).min())
-    return min(math.log2(1.0 + steps), _MOST_BITS)
+    most = min(math.log2(1.0 + steps), _MOST_BITS)
+    repeats = int(counts.max()) > 1
+    return min(most, math.log2(len(column) / int(counts.max()))) if repeats else most
 
 
-def _sentences(policy: Policy, limits: Limits | None) -> list[str]:
-    lines: list[str] = []
-    if policy.questions is not None:
-        kinds = ", ".join(sorted(policy.questions)) or "none"
-        lines.append(f"Only these kinds of questions are answered: {kinds}.")
-    if policy.level != "scalar" and policy.privacy_epsilon is not None:
-        if math.isinf(policy.privacy_epsilon):
-            lines.append("Noisy releases: without any limit, so their noise protects nothing.")
-        else:
-            lines.append(
-                f"Noisy releases: together ({policy.privacy_epsilon:g}, "
-                f"{policy.privacy_delta:g})-differentially private for each record, for ever. "
-                "Whatever anybody knows, or asks later, whether a record is in the data shows "
-                f"through them by a factor of at most e^{policy.privacy_epsilon:g} "
-                f"(= {math.exp(min(policy.privacy_epsilon, 700.0)):.3g}), save with probability "
-                f"{policy.privacy_delta:g}."
-            )
-    else:
-        lines.append("Noisy releases: none.")
-    if policy.tells_records:
-        lines.append(
-            "Exact answers: everything, the records themselves included. An asker can have every "
-            "record, and nothing is counted."
-        )
-        return lines
-    if policy.level == "sketch":
-        lines.append("Exact answers: none, not even the number of records.")
-        return lines
-    lines.append("How many records and features there are is told exactly to whoever asks.")
-    lines += _exact(policy, limits)
-    lines.append(
-        "Exact answers are no differential privacy. Whoever knows all other records can test with "
-        "one number whether a guessed record is in the data, and narrow an unknown one down by the "
-        "bits above. Only level sketch bounds what can be inferred about a person."
-    )
-    return lines
-
-
-def _exact(policy: Policy, limits: Limits | None) -> list[str]:
-    lines: list[str] = []
-    if policy.level == "aggregate":
-        held = f"one for every {policy.behind} numbers that the records hold"
-        if limits is not None:
-            held = f"{limits.records * limits.dimension // policy.behind} numbers"
-        lines.append(
-            "Named statistics (moments, spread, sizes of public classes, mean random features, "
-            f"averaged quantiles, from seed {policy.seed}): each kind once for ever, of the data "
-            f"as they were then, {held} in all, {policy.digits} digits each. Classes of fewer "
-            f"than {policy.behind} records count as absent. They sum up many records; but whoever "
-            "knows all records but one can compute that one from a mean of all."
-        )
-    else:
-        lines.append("Named statistics: none.")
-    most = policy.numbers if limits is None else policy.chosen(limits)
-    fewer = " or fewer, where the data hold less" if limits is None and most else ""
-    each = "" if policy.numbers_each is None else f", {min(policy.numbers_each, most)} to one asker"
-    lines.append(
-        f"Chosen inputs (a distance to records the asker brings): {most} numbers{fewer} in all, "
-        f"for ever{each}, {policy.digits} digits each, {most * policy.bits:.0f} bits together."
-    )
-    if limits is None:
-        lines.append(
-            "A record of d features needs d numbers to be solved for. Give the data (--data FILE) "
-            "to see how many they allow: always fewer than that."
-        )
-    elif limits.records < policy.behind:
-        lines.append(
-            f"These data count as {limits.records} records, fewer than {policy.behind}: no exact "
-            "answer but their number will be given."
-        )
-    else:
-        lines.append(
-            f"A record of these data needs {limits.rank} numbers to be solved for and holds "
-            f"{limits.bits:.0f} bits, so no record can be solved for from chosen numbers, not even "
-            "by an asker who knows all others."
-        )
-    return lines
+def _rarest(column: Array) -> int:
+    _, counts = np.unique(column, return_counts=True)
+    return len(column) - int(counts.max())

@@ -103,6 +103,8 @@ _CURES = {
     "Use the options of the first time, or method 'sketch'",
     "policy-version": "its records are not those that its exact numbers were told of: the "
     "difference would tell single records. Use method 'sketch' or 'secure'",
+    "policy-rare": "a value of some feature is held by so few records that statistics of pairs of "
+    "features would single them out. Use method 'sketch' or 'secure'",
     "policy-seed": "its policy tells random statistics for one public seed only. Give that seed "
     "(Policy(seed=...), by default 0)",
     "policy-budget": "its policy has no budget for differentially private releases. Ask for "

@@ -42,6 +42,8 @@ class Question:
     kind: ClassVar[str] = ""
     level: ClassVar[Disclosure] = Disclosure.RECORD
     account: ClassVar[Account] = Account.RECORD
+    by_pairs: ClassVar[bool] = False
+    """Whether it tells of pairs of features: a value one record has would single it out."""
 
     embedding: Embedding = "none"
 
@@ -56,6 +58,12 @@ class Question:
     def numbers(self, records: int, dimension: int) -> int:
         """How many numbers the answer tells of so many records, where that counts."""
         return 0
+
+    def check_fields(self) -> None:
+        """Raise what is wrong with its public fields, whatever the records are.
+
+        Called before anything is counted: numbers are counted from these fields.
+        """
 
     def drawn_from(self, seed: int) -> bool:
         """Whether all that is random in it is the public draw of a seed."""
@@ -112,6 +120,7 @@ class Moments(Question):
     kind: ClassVar[str] = "moments"
     level: ClassVar[Disclosure] = Disclosure.AGGREGATE
     account: ClassVar[Account] = Account.NAMED
+    by_pairs: ClassVar[bool] = True
 
     def numbers(self, records: int, dimension: int) -> int:
         return dimension + dimension * (dimension + 1) // 2

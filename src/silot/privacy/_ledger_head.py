@@ -34,16 +34,25 @@ class Head:
 
 def state_folder() -> Path:
     """Where heads are kept: ``SILOT_STATE``, or the user's folder for state."""
-    given = os.environ.get(STATE)
-    if given:
-        return Path(given)
-    base = os.environ.get("XDG_STATE_HOME")
-    return (Path(base) if base else Path.home() / ".local" / "state") / "silot"
+    given, base = os.environ.get(STATE), os.environ.get("XDG_STATE_HOME")
+    try:
+        home = Path(base) if base else Path.home() / ".local" / "state"
+    except RuntimeError:
+        home = Path()
+    folder = Path(given) if given else home / "silot"
+    if not folder.is_absolute():
+        # From another folder it would be another one, and know nothing.
+        raise FileError(
+            f"there is no folder to note the last row of a ledger in. Name an absolute one with "
+            f"{STATE}.",
+            code="ledger-head",
+        )
+    return folder
 
 
-def place_of(path: Path) -> str:
-    """One name for a file, however it is written."""
-    return str(path.parent.resolve() / path.name)
+def places_of(path: Path) -> set[str]:
+    """Names of a place: as it is written, and where that leads to. A link may be turned."""
+    return {os.path.abspath(path), str(path.parent.resolve() / path.name)}  # noqa: PTH100
 
 
 class Heads:
@@ -63,18 +72,21 @@ class Heads:
         heads = [Head(int(number), digest.decode()) for number, digest in _LINE.findall(data)]
         return max(heads, key=lambda head: head.sequence, default=None)
 
-    def at(self, path: Path) -> str | None:
-        """The ledger that was at a place."""
+    def at(self, path: Path) -> dict[str, str]:
+        """The ledgers that were at a place, by the names of the place; no text for none."""
         with self._kept():
-            name = _read(self._file(place_of(path), "place"), _TAIL).decode(errors="replace")
-        return name or None
+            return {
+                place: _read(self._file(place, "place"), _TAIL).decode(errors="replace")
+                for place in places_of(path)
+            }
 
     def advance(self, ledger: str, path: Path, head: Head) -> None:
         """Note a later row, durably."""
         with self._kept():
-            place = self._file(place_of(path), "place")
-            if not place.exists():
-                _write(place, ledger.encode())
+            for name in places_of(path):
+                place = self._file(name, "place")
+                if not place.exists():
+                    _write(place, ledger.encode())
             # A line that was begun when the power failed must not join this one.
             line = f"\n{head.sequence} {head.hash}\n".encode()
             file = self._file(ledger, "head")
@@ -82,7 +94,8 @@ class Heads:
             # One write of one line: others may note theirs at the same time.
             handle = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
             try:
-                os.write(handle, line)
+                if os.write(handle, line) < len(line):
+                    raise OSError("the line was not written whole")
                 os.fsync(handle)
             finally:
                 os.close(handle)
@@ -93,14 +106,16 @@ class Heads:
         """Take a file for what it is, whatever was noted before."""
         with self._kept():
             _write(self._file(ledger, "head"), f"{head.sequence} {head.hash}\n".encode())
-            _write(self._file(place_of(path), "place"), ledger.encode())
+            for name in places_of(path):
+                _write(self._file(name, "place"), ledger.encode())
 
     def forget(self, path: Path) -> bool:
         """Forget what was at a place; whether anything was."""
         with self._kept():
-            place = self._file(place_of(path), "place")
-            known = place.exists()
-            place.unlink(missing_ok=True)
+            places = [self._file(name, "place") for name in places_of(path)]
+            known = any(place.exists() for place in places)
+            for place in places:
+                place.unlink(missing_ok=True)
         return known
 
     def _file(self, name: str, kind: str) -> Path:
@@ -139,7 +154,7 @@ class Place:
 
     def check_free(self) -> None:
         """Raise if a ledger was here that is gone."""
-        known = self._heads.at(self._path) is not None
+        known = any(self._heads.at(self._path).values())
         # Another process may have made it just now.
         if known and not self._path.exists():
             raise _gone(self._path)
@@ -154,7 +169,7 @@ class Place:
         if not self._name:
             self._name = table.name(connection)
         there, head = self._heads.at(self._path), self._heads.of(self._name)
-        if there is not None and there != self._name:
+        if set(there.values()) - {"", self._name}:
             raise _replaced(self._path)
         if head is None:
             if table.last(connection).sequence > 0:
@@ -163,7 +178,8 @@ class Place:
         row = table.numbered(connection, head.sequence)
         if row is None or row.hash != head.hash:
             raise _older(self._path, head.sequence)
-        return head.sequence if there is not None else -1
+        # A place it is new at has to be noted.
+        return head.sequence if all(there.values()) else -1
 
     def note(self, last: Row) -> None:
         """Note the last row, and see that the file is still there."""

@@ -29,8 +29,8 @@ class Tally:
         Numbers told about inputs that askers chose, by asker.
     bits
         What those can hold together.
-    named
-        Numbers of statistics that askers only named.
+    named, named_bits
+        Numbers of statistics that askers only named, and what those can hold.
     kinds
         Kinds of named statistics that were told.
     data
@@ -42,6 +42,7 @@ class Tally:
     numbers: Mapping[str, int]
     bits: float = 0.0
     named: int = 0
+    named_bits: float = 0.0
     kinds: frozenset[str] = frozenset()
     data: str = ""
     limits: tuple[int, float] | None = None
@@ -55,7 +56,7 @@ class Tally:
 def tally(connection: sqlite3.Connection) -> Tally:
     """Add up the exact answers that count."""
     numbers: dict[str, int] = {}
-    bits, named, kinds = 0.0, 0, set[str]()
+    bits, named, named_bits, kinds = 0.0, 0, 0.0, set[str]()
     data, limits = "", None
     found = connection.execute(
         "SELECT asker, mechanism, parameters FROM rows WHERE event = 'count' AND mechanism IN "
@@ -67,11 +68,12 @@ def tally(connection: sqlite3.Connection) -> Tally:
         limits = limits or (counted["limits"][0], counted["limits"][1])
         if account == "named":
             named += counted["numbers"]
+            named_bits += counted["bits"]
             kinds.add(counted["question"])
         else:
             numbers[asker] = numbers.get(asker, 0) + counted["numbers"]
             bits += counted["bits"]
-    return Tally(numbers, bits, named, frozenset(kinds), data, limits)
+    return Tally(numbers, bits, named, named_bits, frozenset(kinds), data, limits)
 
 
 def name(connection: sqlite3.Connection) -> str:

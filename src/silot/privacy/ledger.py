@@ -134,7 +134,8 @@ class Ledger:
         timeout: float = 30.0,
         state: str | Path | None = None,
     ) -> None:
-        self.path = None if path is None else Path(path)
+        # From now on, wherever the process goes.
+        self.path = None if path is None else Path(path).absolute()
         self._lock = threading.RLock()
         self._process = os.getpid()
         self._place = None if self.path is None else Place(self.path, state)
@@ -314,7 +315,7 @@ class Ledger:
                 mu=float(mu),
                 mechanism=mechanism,
                 parameters=text,
-                asker=_plain(asker),
+                asker=plain_name(asker),
             )
 
     def commit(self, key: str, reply: bytes) -> bytes:
@@ -386,7 +387,12 @@ class Ledger:
         FileError
             The file cannot be written, or is not what it was.
         """
-        asker = _plain(asker)
+        if numbers < 0 or not bits >= 0:
+            raise InputError("an answer tells no fewer numbers than none.", code="ledger-numbers")
+        asker = plain_name(asker)
+        if account == "record":
+            # What was asked at level record was not counted, and counts when it is asked below.
+            key = sha256(f"record {key}".encode()).hexdigest()
         with self._writing() as connection:
             code = ""
             if account != "record":
@@ -427,7 +433,7 @@ class Ledger:
     def refuse(self, question: str, code: str, asker: str) -> None:
         """Note that a question was refused, once for each asker, kind of question and reason."""
         with self._writing() as connection:
-            self._refuse(connection, question, code, _plain(asker))
+            self._refuse(connection, question, code, plain_name(asker))
 
     @staticmethod
     def _refuse(connection: sqlite3.Connection, question: str, code: str, asker: str) -> None:
@@ -527,8 +533,8 @@ def _over(spent: float, asked: float, budget: float) -> BudgetError:
     )
 
 
-def _plain(asker: str) -> str:
-    # Names come from outside: no line breaks or terminal codes, and not without end.
+def plain_name(asker: str) -> str:
+    """A name as a ledger keeps it: without line breaks and terminal codes, and not without end."""
     return "".join(c if c.isprintable() else "?" for c in asker)[:_LONGEST_ASKER]
 
 

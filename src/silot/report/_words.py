@@ -15,6 +15,7 @@ _CODES = {
     "policy-numbers": "it has told as many exact numbers as its policy or its data allow",
     "policy-once": "it tells each kind of statistic once, and has told this one",
     "policy-version": "its records have changed since it told exact numbers",
+    "policy-rare": "a value of some feature is held by too few of its records",
     "policy-seed": "its policy tells random statistics for another seed",
     "policy-asker": "it does not answer this asker",
     "ledger-absent": "its owner gave it no ledger to account for what it tells",
