@@ -215,7 +215,7 @@ def test_means_that_are_none_leave_a_device_out(change: Any) -> None:
 
 
 def test_a_policy_against_records_makes_a_device_a_target() -> None:
-    found = run({"d1": holder("d1", Policy(behind=4))})
+    found = run({"d1": holder("d1", Policy(behind=2))})
     assert found.excluded["d1"] == "policy-level"
     assert "d1" in found.plan.targets
     # It received models all the same, and does not tell how good they are.
