@@ -102,36 +102,7 @@ def charge(
     InputError
         A ledger without a policy that says how much may be spent (``"secure-policy"``).
     """
-    check_rules(policy, ledger)
-    if policy is None or policy.level == "record":
-        return
-    assert ledger is not None
-    if request.epsilon is None:
-        _count(policy, ledger, request, holder)
-        return
-    if policy.budget_mu is None:
-        raise RefusedError(
-            "the policy has no budget for noisy numbers: its privacy_epsilon is not set.",
-            code="policy-budget",
-        )
-    ledger.reserve(
-        request.key,
-        mu=mu_of_laplace(request.epsilon),
-        budget=policy.budget_mu,
-        mechanism="secure distance",
-        parameters=request.parameters,
-        asker=request.asker,
-    )
-
-
-def check_rules(policy: Policy | None, ledger: Ledger | None) -> None:
-    """Raise what a policy forbids of every run, before other parties are told anything.
-
-    Raises
-    ------
-    RefusedError, InputError
-        As ``charge``.
-    """
+    check_level(policy)
     if policy is None:
         if ledger is not None:
             raise InputError(
@@ -152,7 +123,33 @@ def check_rules(policy: Policy | None, ledger: Ledger | None) -> None:
             "this run by. Give the ledger.",
             code="secure-ledger",
         )
-    if policy.level == "sketch":
+    if request.epsilon is None:
+        _count(policy, ledger, request, holder)
+        return
+    if policy.budget_mu is None:
+        raise RefusedError(
+            "the policy has no budget for noisy numbers: its privacy_epsilon is not set.",
+            code="policy-budget",
+        )
+    ledger.reserve(
+        request.key,
+        mu=mu_of_laplace(request.epsilon),
+        budget=policy.budget_mu,
+        mechanism="secure distance",
+        parameters=request.parameters,
+        asker=request.asker,
+    )
+
+
+def check_level(policy: Policy | None) -> None:
+    """Raise where a policy allows no run at all, before other parties are told anything.
+
+    Raises
+    ------
+    RefusedError
+        Level sketch (``"policy-level"``).
+    """
+    if policy is not None and policy.level == "sketch":
         raise RefusedError(
             "the policy allows noisy releases alone, and the parties of a secure distance tell "
             "each other how many records there are. Use method 'sketch'.",

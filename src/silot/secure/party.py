@@ -29,7 +29,7 @@ from ._engine import Traffic
 from ._inputs import NAMES
 from ._program import Program
 from ._worker import Worker
-from .charging import Request, charge, check_rules, mu_of_laplace
+from .charging import Request, charge, check_level, mu_of_laplace
 from .distance import result_of, transcript_of
 from .forecast import Forecast, forecast_of
 from .options import ROLES, Role, SecureOptions
@@ -135,7 +135,7 @@ def play(
             code="option-role",
         )
     if measure is not None:
-        check_rules(policy, ledger)
+        check_level(policy)
     if find_spec("spu") is None:
         raise ExtraError(
             "a secure distance needs spu (about 1 GB, with numpy 1.26). Run: "
