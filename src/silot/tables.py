@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import gzip
-import io
 import os
 import zlib
 from collections.abc import Iterator, Sequence
@@ -185,13 +184,10 @@ def _rows(file: Path) -> Iterator[Iterator[list[str]]]:
     """Rows of a csv. Strictly: a quote that is not closed must not swallow other records."""
     with file.open("rb") as handle:
         packed = handle.read(len(_GZIP)) == _GZIP
-        handle.seek(0)
-        with (
-            gzip.GzipFile(fileobj=handle) if packed else handle as stream,
-            io.TextIOWrapper(stream, encoding="utf-8-sig", newline="") as text,  # type: ignore[arg-type]
-        ):
-            # A blank line is no record.
-            yield (row for row in csv.reader(text, strict=True) if row)
+    opened = gzip.open if packed else open
+    with opened(file, "rt", encoding="utf-8-sig", newline="") as text:
+        # A blank line is no record.
+        yield (row for row in csv.reader(text, strict=True) if row)
 
 
 def _header(file: Path, rows: Iterator[list[str]]) -> list[str]:

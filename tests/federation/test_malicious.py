@@ -89,13 +89,15 @@ def test_the_same_strategies_find_records_where_everything_is_told() -> None:
     assert {each.name: each.recovered for each in small.strategies}["quantiles of many seeds"] == 12
 
 
-def test_who_knows_all_others_solves_for_the_last_as_soon_as_d_numbers_are_told() -> None:
+def test_who_knows_all_others_solves_for_the_last_only_where_d_numbers_are_told() -> None:
     name = "distances to all other records and a guess"
-    for numbers, recovered in ((3, 0), (10, 0)):
-        policy = Policy(level="scalar", numbers=numbers, digits=12)
+    for policy, told, recovered in (
+        (Policy(level="record"), 8, 1),
+        (Policy(level="scalar", numbers=10, digits=12), 0, 0),
+        (Policy(level="scalar", numbers=10), 1, 0),
+    ):
         found = {each.name: each for each in audit_policy(policy, DATA["round"]).strategies}[name]
-        assert (found.informed, found.recovered) == (True, recovered)
-        assert found.answered <= 3
+        assert (found.answered, found.recovered, found.informed) == (told, recovered, True)
 
 
 def test_the_finding_never_reads_as_safe() -> None:

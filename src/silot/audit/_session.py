@@ -72,7 +72,7 @@ class Session:
         """The numbers told under a name, and the questions that got them."""
         told = [(each, self.ask(each)) for each in questions]
         kept = [(each, answer) for each, answer in told if answer is not None]
-        values = [float(answer.scalars[name]) for _, answer in kept]  # type: ignore[arg-type]
+        values = [answer.number(name) for _, answer in kept]
         return [each for each, _ in kept], np.array(values)
 
     def turn_to(self, data: Measure) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 
@@ -38,7 +39,10 @@ from ..federation.reference import draw_reference
 from ..learning import ModelSpec, initial, random_features
 from ..measure import Measure
 from ..transport import exact_plan
+from ..transport.geodesic import Interpolation
 from ._session import Array, Session
+
+_KINDS: tuple[Interpolation, ...] = ("exact", "barycentric")
 
 Play = Callable[[Session, int, int], Iterator[Array]]
 """A strategy: asks, and yields guesses (k, d) at records. Given the session, n and d."""
@@ -56,9 +60,9 @@ def _everything(session: Session, n: int, d: int) -> Iterator[Array]:
             yield answer.arrays["points"]
     far = 1e3 * draw_reference(0, n, d)
     for t in (0.0, 1e-9, 0.3):
-        for kind in ("exact", "barycentric"):
+        for kind in _KINDS:
             answer = session.ask(
-                Interpolate(reference=far, reference_weights=even(n), t=t, interpolation=kind)  # type: ignore[arg-type]
+                Interpolate(reference=far, reference_weights=even(n), t=t, interpolation=kind)
             )
             if answer is None:
                 continue
@@ -308,17 +312,17 @@ def _models(session: Session, n: int, d: int) -> Iterator[Array]:
     spec = ModelSpec("logistic", (d,), 2)
     rows = np.zeros((d + 1, d + 1))
     rows[:d, :d], rows[d, :d] = np.eye(d), session.rng.standard_normal(d)
-    fields = {
+    fields: dict[str, Any] = {
         "model": spec.to_text(),
         "sides": np.zeros(d + 1, np.int64),
         "centre": np.zeros(d),
         "scale": np.ones(d),
     }
-    answer = session.ask(DomainScores(parameters=rows, quantiles=40 * n + 1, **fields))  # type: ignore[arg-type]
+    answer = session.ask(DomainScores(parameters=rows, quantiles=40 * n + 1, **fields))
     if answer is not None:
         lines = [np.unique(line.round(9)) for line in answer.arrays["scores"]]
         yield _untangled(rows[:, :d], lines)
-    session.ask(DomainErrors(parameters=rows, thresholds=np.zeros(d + 1), **fields))  # type: ignore[arg-type]
+    session.ask(DomainErrors(parameters=rows, thresholds=np.zeros(d + 1), **fields))
     start = initial(spec, 0)
     answer = session.ask(
         TrainDomain(

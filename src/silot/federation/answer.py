@@ -108,6 +108,18 @@ def rounded(answer: Answer, digits: int) -> Answer:
     return Answer(arrays, {**scalars, DIGITS: digits})
 
 
+def bits_of(digits: int) -> float:
+    """What a number rounded to so many digits can hold, with its sign or whether it is exact.
+
+    Examples
+    --------
+    >>> round(bits_of(3), 2)
+    15.4
+    """
+    powers = math.log10(_LARGEST / SMALLEST)
+    return math.log2(9 * 10 ** (digits - 1) * powers + 2) + 1.0
+
+
 def _step(largest: float, digits: int) -> float:
     size = abs(largest)
     return 0.0 if size < SMALLEST else 10.0 ** (math.floor(math.log10(size)) + 1 - digits)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import threading
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -114,13 +116,14 @@ class Counting:
         # Whatever is wrong whoever the records are is said before anything is counted.
         question.check_fields()
         key = key_of(question)
+        account = question.accounted(self.limits.dimension)
         numbers = question.numbers(self.limits.records, self.limits.dimension)
         counted = self.ledger.count(
             key,
-            account=question.accounted(self.limits.dimension).value,
+            account=account,
             question=question.kind,
             numbers=numbers,
-            bits=numbers * self.policy.bits,
+            bits=numbers * self.policy.bits(account),
             data=self.version,
             limits=self.limits.most,
             asker=asker,
@@ -131,10 +134,44 @@ class Counting:
         if counted.reply is not None:
             return counted.reply
         try:
-            reply = encode_reply(rounded(compute(), self.policy.digits))
+            reply = encode_reply(rounded(compute(), self.policy.digits_of(account)))
         except Exception as error:  # noqa: BLE001 - see failure_of
             reply = encode_reply(failure_of(error))
         return self.ledger.tell(key, reply)
+
+
+class Replies:
+    """The last replies of a party that tells everything, each noted in its ledger if it has one.
+
+    Parameters
+    ----------
+    most
+        How many are kept.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._kept: OrderedDict[str, bytes] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def reply(
+        self, question: Question, asker: str, ledger: Ledger | None, compute: Callable[[], Answer]
+    ) -> bytes:
+        """The reply given before, or a new one."""
+        key = key_of(question)
+        if ledger is not None:
+            ledger.count(key, account="record", question=question.kind, numbers=0, asker=asker)
+        with self._lock:
+            known = self._kept.get(key)
+            if known is not None:
+                self._kept.move_to_end(key)
+                return known
+        reply = encode_reply(compute())
+        with self._lock:
+            self._kept[key] = reply
+            while len(self._kept) > self._most:
+                self._kept.popitem(last=False)
+        return reply
 
 
 def key_of(question: Question) -> str:

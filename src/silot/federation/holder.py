@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections import OrderedDict
 from functools import cached_property
 
 import numpy.typing as npt
@@ -13,7 +12,7 @@ from ..errors import InputError
 from ..measure import Embedding, Measure
 from ..privacy.ledger import Ledger
 from .answer import Answer, Array, Failure, decode_reply, encode_reply
-from .charging import Counting, charged_reply, failure_of, key_of
+from .charging import Counting, Replies, charged_reply, failure_of
 from .combinations import Evaluation
 from .disclosure import Account
 from .policy import Limits, Policy
@@ -21,7 +20,7 @@ from .protocol import COORDINATOR
 from .question import Codes, Question, decode_question
 from .release import Release
 
-_CACHED_REPLIES = 16
+_KEPT_REPLIES = 16
 
 
 class Holder:
@@ -61,7 +60,7 @@ class Holder:
         self._evaluation = evaluation
         self.policy = policy if policy is not None else Policy()
         self._ledger = ledger
-        self._replies: OrderedDict[str, bytes] = OrderedDict()
+        self._replies = Replies(_KEPT_REPLIES)
         self._embedded: dict[Embedding, tuple[Array, Array]] = {}
         self._lock = threading.Lock()
 
@@ -104,31 +103,14 @@ class Holder:
         if isinstance(question, Release):
             return self._release(question, asker)
         if self.policy.tells_records:
-            return self._everything(question, asker)
+            return self._replies.reply(
+                question, asker, self._ledger, lambda: self._compute(question)
+            )
         if question.accounted(dimension) is Account.FREE:
             return encode_reply(self._compute(question))
         coarse = question.coarser(self.policy.behind)
         counting = Counting(self._ledger, self.policy, self.limits, self.version)
         return counting.reply(coarse, asker, lambda: self._compute(coarse))
-
-    def _everything(self, question: Question, asker: str) -> bytes:
-        """Answer at level record: noted where there is a ledger, and remembered for a while."""
-        key = key_of(question)
-        if self._ledger is not None:
-            self._ledger.count(
-                key, account="record", question=question.kind, numbers=0, asker=asker
-            )
-        with self._lock:
-            known = self._replies.get(key)
-            if known is not None:
-                self._replies.move_to_end(key)
-                return known
-        reply = encode_reply(self._compute(question))
-        with self._lock:
-            self._replies[key] = reply
-            while len(self._replies) > _CACHED_REPLIES:
-                self._replies.popitem(last=False)
-        return reply
 
     @cached_property
     def limits(self) -> Limits:

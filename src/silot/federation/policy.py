@@ -14,17 +14,18 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from ..documents import complaint, read_fields
 from ..errors import InputError
 from ..privacy.ledger import Tally
-from .answer import Array
+from .answer import Array, bits_of
 from .disclosure import Account, Disclosure
 from .question import QUESTIONS, Question
 
 Level = Literal["scalar", "sketch", "aggregate", "record"]
 
-# Powers of ten that a told number may have: smaller ones are told as 0, larger ones not at all.
-DECADES = 24
 # Of the bits that one record holds, the share that chosen numbers may tell.
 _SHARE = 0.5
 _MOST_BITS = 16.0
+# Of a mean of 20 records or more, so few digits place a single record no better than to a
+# hundredth of the widest feature, however many means are put together.
+_NAMED_DIGITS = 3
 # Directions along which records differ by less than that share of the widest do not count.
 _FLAT = 1e-3
 
@@ -69,7 +70,9 @@ class Limits:
         """Limits of the records of positive weight."""
         used = points[weights > 0]
         centred = used - used.mean(axis=0)
-        values = np.linalg.eigvalsh(centred.T @ centred)
+        # The smaller of the two products has the same eigenvalues, zeros apart.
+        wide = used.shape[1] > len(used)
+        values = np.linalg.eigvalsh(centred @ centred.T if wide else centred.T @ centred)
         rank = int((values > _FLAT**2 * values[-1]).sum()) if values[-1] > 0 else 0
         return cls(
             records=int(1.0 / float(weights.max()) + 1e-9),
@@ -118,7 +121,7 @@ class Policy(BaseModel):
     numbers_each
         Most of them for one asker; ``None`` sets no limit of its own.
     digits
-        Significant digits of a told number.
+        Significant digits of a told number; named statistics have three at most.
     behind
         Numbers of the records behind each number of a named statistic, and fewest records for any
         exact answer; smaller classes count as absent.
@@ -140,11 +143,11 @@ class Policy(BaseModel):
 
     level: Level = "aggregate"
     questions: frozenset[str] | None = None
-    numbers: int = Field(default=10, ge=0)
-    numbers_each: int | None = Field(default=None, ge=0)
-    digits: int = Field(default=3, ge=1, le=15)
-    behind: int = Field(default=20, ge=2)
-    seed: int = Field(default=0, ge=0)
+    numbers: int = Field(default=10, ge=0, strict=True)
+    numbers_each: int | None = Field(default=None, ge=0, strict=True)
+    digits: int = Field(default=3, ge=1, le=15, strict=True)
+    behind: int = Field(default=20, ge=2, strict=True)
+    seed: int = Field(default=0, ge=0, strict=True)
     prediction_decimals: int | None = Field(default=None, ge=0, le=12)
     privacy_epsilon: float | None = Field(default=None, gt=0)
     privacy_delta: float = Field(default=1e-5, gt=0, lt=1)
@@ -195,7 +198,7 @@ class Policy(BaseModel):
 
     def named(self, limits: Limits) -> int:
         """Most numbers of named statistics that will ever be told of such data."""
-        held = min(limits.dimension, limits.bits / self.bits)
+        held = min(limits.dimension, limits.bits / self.bits(Account.NAMED))
         few = limits.records < self.behind or self.level != "aggregate"
         return 0 if few else int(limits.records * held / self.behind)
 
@@ -204,10 +207,13 @@ class Policy(BaseModel):
         """Whether everything may be told."""
         return self.level == "record"
 
-    @property
-    def bits(self) -> float:
-        """What one told number can hold, and whether it is exact."""
-        return math.log2(9 * 10 ** (self.digits - 1) * DECADES + 2) + 1.0
+    def digits_of(self, account: Account) -> int:
+        """Digits a number is told with: of named statistics never more than three."""
+        return min(self.digits, _NAMED_DIGITS) if account is Account.NAMED else self.digits
+
+    def bits(self, account: Account) -> float:
+        """What one told number can hold."""
+        return bits_of(self.digits_of(account))
 
     def refusal(self, question: Question, dimension: int) -> str:
         """Return the code of the rule that forbids the question whatever was told before.
@@ -234,13 +240,15 @@ class Policy(BaseModel):
             return "policy-budget" if self.privacy_epsilon is None else ""
         if self.tells_records:
             return ""
-        # One exact number beside releases would end what they guarantee.
-        exact = self.level == "sketch"
-        # Label coordinates are means of classes, small ones too.
-        exact = exact or (account is Account.NAMED and question.embedding != "none")
-        if exact or account is Account.RECORD or question.level > Disclosure[self.level.upper()]:
-            return "policy-level"
-        return ""
+        forbidden = (
+            # One exact number beside releases would end what they guarantee.
+            self.level == "sketch"
+            or account is Account.RECORD
+            or question.level > Disclosure[self.level.upper()]
+            # Label coordinates are means of classes, small ones too.
+            or (account is Account.NAMED and question.embedding != "none")
+        )
+        return "policy-level" if forbidden else ""
 
     def over(self, question: Question, limits: Limits, told: Tally, data: str, asker: str) -> str:
         """Return the code of the rule that what was told before makes forbid the question.
@@ -276,7 +284,7 @@ class Policy(BaseModel):
         if question.by_pairs and limits.support < self.behind:
             return "policy-rare"
         over = (told.named + numbers) * self.behind > limits.records * limits.dimension
-        more = told.named_bits + numbers * self.bits
+        more = told.named_bits + numbers * self.bits(Account.NAMED)
         return "policy-numbers" if over or more * self.behind > limits.records * limits.bits else ""
 
     def _over_data(self, limits: Limits, told: Tally, data: str) -> str:
@@ -305,13 +313,13 @@ class Policy(BaseModel):
         each = self.numbers if self.numbers_each is None else self.numbers_each
         over = told.told + numbers > min(self.numbers, most)
         over = over or told.numbers.get(asker, 0) + numbers > each
-        more = numbers * self.bits if bits is None else bits
+        more = numbers * self.bits(Account.CHOSEN) if bits is None else bits
         return "policy-numbers" if over or told.bits + more > held else ""
 
     def chosen(self, limits: Limits) -> int:
         """Most chosen numbers that will ever be told of such data."""
         most, bits = limits.most
-        return min(self.numbers, most, int(bits / self.bits))
+        return min(self.numbers, most, int(bits / self.bits(Account.CHOSEN)))
 
     def explain(self, limits: Limits | None = None) -> str:
         """Say in plain sentences what askers could learn at most.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-from collections import OrderedDict
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, cast
 
@@ -15,7 +14,7 @@ from ..errors import InputError, MismatchError
 from ..privacy.ledger import Ledger
 from ..transport._check import whole
 from .answer import Answer, Array, Failure, decode_reply, encode_reply
-from .charging import charged_reply, failure_of, key_of
+from .charging import Replies, charged_reply, failure_of
 from .message import Scalar
 from .policy import Policy
 from .predictions import (
@@ -37,7 +36,7 @@ from .question import Codes, Question, decode_question
 
 Predictor = Callable[[Any], npt.ArrayLike]
 
-_CACHED_REPLIES = 128
+_KEPT_REPLIES = 128
 # What half and single precision leave of a sum of 1, by bytes of a number.
 _COARSE = {2: 1e-2, 4: 1e-4}
 _FAULTS = {
@@ -144,8 +143,7 @@ class Teacher:
         self._most = whole(most_inputs, "most_inputs", "option-inputs")
         self._askers = None if askers is None else frozenset(askers)
         self.replaced = 0
-        self._replies: OrderedDict[str, bytes] = OrderedDict()
-        self._lock = threading.Lock()
+        self._replies = Replies(_KEPT_REPLIES)
         self._model = threading.Lock()
 
     def rules(self) -> tuple[tuple[Predictor, ...], list[Any]]:
@@ -190,22 +188,8 @@ class Teacher:
             return encode_reply(Failure(code, "refused"))
         if isinstance(question, ReleasePredictions):
             return self._release(question, asker)
-        key = key_of(question)
-        if self._ledger is not None and not isinstance(question, DescribeTeacher):
-            self._ledger.count(
-                key, account="record", question=question.kind, numbers=0, asker=asker
-            )
-        with self._lock:
-            known = self._replies.get(key)
-            if known is not None:
-                self._replies.move_to_end(key)
-                return known
-        reply = encode_reply(self._compute(question))
-        with self._lock:
-            self._replies[key] = reply
-            while len(self._replies) > _CACHED_REPLIES:
-                self._replies.popitem(last=False)
-        return reply
+        ledger = None if isinstance(question, DescribeTeacher) else self._ledger
+        return self._replies.reply(question, asker, ledger, lambda: self._compute(question))
 
     def _refusal(self, question: Question, asker: str) -> str:
         if self._askers is not None and asker not in self._askers:
