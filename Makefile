@@ -25,8 +25,9 @@ types: $(VENV)/.dev
 contracts: $(VENV)/.dev
 	$(BIN)/lint-imports
 
+# A worker a core, each with one thread: tests of one file share what is made once.
 unit: $(VENV)/.dev
-	$(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist loadfile
 
 secure: $(SECURE)/.installed
 	$(SECURE)/bin/python -m pytest tests/secure tests/transport

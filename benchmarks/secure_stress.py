@@ -52,12 +52,19 @@ def main() -> None:
         rng_data = np.random.default_rng(0)
         np.savez(folder / "a.npz", X=rng_data.normal(size=(40, 4)))
         np.savez(folder / "b.npz", X=rng_data.normal(size=(50, 4)) + 0.5)
-        usual = [run(folder, None, rng) for _ in range(runs)]
+        usual = [_said(run(folder, None, rng)) for _ in range(runs)]
         rows.append(_row("undisturbed", usual))
         longest = float(np.median([each.seconds for each in usual]))
-        rows.append(_row("one killed", [run(folder, longest, rng) for _ in range(runs)]))
+        killed = [_said(run(folder, longest, rng)) for _ in range(runs)]
+        rows.append(_row("one killed", killed))
     columns = ("runs", "ended", "after, s", "statuses", "orphans", "files left")
     show(f"40 x 50 records, load of the machine {os.getloadavg()[0]:.1f}", columns, rows)
+
+
+def _said(ended: Ended) -> Ended:
+    """Progress, for a look at a run of twenty minutes."""
+    print(f"{ended.seconds:.1f} s, {ended.after:.2f} s after, {ended.codes}", file=sys.stderr)
+    return ended
 
 
 def _row(name: str, ended: list[Ended]) -> tuple[str, ...]:
