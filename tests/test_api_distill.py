@@ -404,10 +404,28 @@ def test_whole_numbers_are_names_where_names_are_numbers() -> None:
     stars = LabelSpace([-1.0, 0.0, 1.0], names=["1", "2", "3"])
     for labels in (["1", "3", "2"], [1, 3, 2], [1.0, 3.0, 2.0]):
         found = check_tests({"a": (X[:3], labels)}, stars)
-        assert found["a"][1].tolist() == [0, 2, 1]
+        assert found["a"][1].values.tolist() == [0, 2, 1]
     with pytest.raises(MismatchError) as caught:
         check_tests({"a": (X[:3], [0, 1, 2])}, stars)
     assert caught.value.code == "test-labels"
+
+
+def test_a_class_a_test_set_lacks_decides_nothing() -> None:
+    stars = LabelSpace([-1.0, 0.0, 1.0], names=["1", "2", "3"])
+    # These were taken for names as long as no 0 was among them.
+    with pytest.raises(InputError, match=r"labels\.coded") as caught:
+        check_tests({"a": (X[:3], [1, 2, 1])}, stars)
+    assert caught.value.code == "test-labels"
+    for labels, rows in ((["1", "2", "1"], [0, 1, 0]), (stars.coded([1, 2, 1]), [1, 2, 1])):
+        assert check_tests({"a": (X[:3], labels)}, stars)["a"][1].values.tolist() == rows
+    whole = run(epochs=2, test=(X, Y)).after["test"]
+    part = run(epochs=2, test=(X[Y > 0], Y[Y > 0])).after["test"]
+    assert [each.to_dict() for each in part.per_class] == [
+        each.to_dict() | {"f1": now.f1}
+        for each, now in zip(whole.per_class[1:], part.per_class, strict=True)
+    ]
+    with pytest.raises(MismatchError, match="another label space"):
+        check_tests({"a": (X[:3], stars.coded([0, 1, 2]))}, SPACE)
 
 
 def test_a_checkpoint_knows_its_teachers(tmp_path: Path) -> None:

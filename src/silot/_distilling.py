@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from .distillation import LabelSpace
+from .distillation._coding import LabelCodes, ambiguous
 from .distillation.checkpoint import fingerprint, folder, load, save
-from .distillation.labels import codes_of
 from .distillation.text import PAIR, Vocabulary, noise, noise_vectors
 from .errors import FileError, InputError, MismatchError
 from .federation.local import LocalFederation, Party
@@ -24,8 +24,7 @@ from .privacy.ledger import Ledger
 from .results.distillation import Predictions
 from .transport._check import whole
 
-Codes = npt.NDArray[np.int64]
-Test = tuple[Any, npt.ArrayLike]
+Test = tuple[Any, npt.ArrayLike | LabelCodes]
 
 FILE = "predictions.npz"
 """Name of the predictions in the folder of checkpoints."""
@@ -126,12 +125,12 @@ def noise_of(given: Any, inputs: Inputs, seed: int) -> Inputs:
 
 def check_tests(
     test: Mapping[str, Test] | Test | None, space: LabelSpace
-) -> dict[str, tuple[Inputs, Codes]]:
+) -> dict[str, tuple[Inputs, LabelCodes]]:
     """Test sets by name, with codes of their labels."""
     if test is None:
         return {}
     named = test if isinstance(test, Mapping) else {"test": test}
-    found: dict[str, tuple[Inputs, Codes]] = {}
+    found: dict[str, tuple[Inputs, LabelCodes]] = {}
     for name, pair in named.items():
         if not isinstance(pair, tuple) or len(pair) != 2:
             raise InputError(
@@ -147,14 +146,24 @@ def check_tests(
     return found
 
 
-def _codes(name: str, labels: npt.ArrayLike, space: LabelSpace) -> Codes:
+def _codes(name: str, labels: npt.ArrayLike | LabelCodes, space: LabelSpace) -> LabelCodes:
+    if isinstance(labels, LabelCodes):
+        return space.codes(labels)
     given = np.asarray(labels)
     if given.dtype.kind not in "Uiuf" or given.ndim != 1:
         raise InputError(
             f"the labels of test set {name!r} are neither names nor codes.", code="test-labels"
         )
+    known: list[Any] = given.tolist()
+    # A class that the test set lacks must not decide which of the two is meant.
+    if given.dtype.kind != "U" and ambiguous(known, space.names):
+        raise InputError(
+            f"the labels of test set {name!r} are numbers that may be names of labels or their "
+            "places, which differ. Give names as texts, or labels.coded(numbers) for places.",
+            code="test-labels",
+        )
     try:
-        return codes_of(given.tolist(), space)
+        return space.codes(known)
     except MismatchError as error:
         raise MismatchError(f"test set {name!r}: {error.message}", code="test-labels") from None
 

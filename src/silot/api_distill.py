@@ -130,8 +130,9 @@ def distill(
         A folder that keeps the predictions and every epoch. Called again with the same
         arguments, no teacher is asked and no epoch is trained twice.
     test
-        Inputs and their labels (codes or names), alone or by name: the model is scored on them
-        before and after.
+        Inputs and their labels, alone or by name: the model is scored on them before and after.
+        Labels are names, or ``labels.coded(rows)``. Numbers are taken for names where these are
+        numbers, and refused where they may be names or rows and the two differ.
     seed
         Of noise, the order of inputs and dropout.
     progress
@@ -280,8 +281,12 @@ def distill(
         biases=found.biases,
         sizes=cast("Mapping[str, float | None]", found.sizes),
         noise=found.noise,
-        before={name: scores(before[name], codes, labels) for name, (_, codes) in tests.items()},
-        after={name: scores(predictor(x), codes, labels) for name, (x, codes) in tests.items()},
+        before={
+            name: scores(before[name], codes.values, labels) for name, (_, codes) in tests.items()
+        },
+        after={
+            name: scores(predictor(x), codes.values, labels) for name, (x, codes) in tests.items()
+        },
         options={
             "loss": loss,
             "weights": weights,

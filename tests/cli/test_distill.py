@@ -21,7 +21,6 @@ from silot.cli.app import app
 from silot.cli.distill_config import Config
 from silot.cli.distill_data import read
 from silot.distillation import LabelSpace
-from silot.distillation.labels import codes_of
 from silot.errors import SilotError
 from silot.federation.answer import Answer
 from silot.federation.transcript import Transcript
@@ -463,7 +462,7 @@ def test_the_example_can_be_read_and_its_transfer_set_has_no_labels(tmp_path: Pa
     assert not transfer.labelled and len(transfer.inputs) == 1000
     for source in [told.student.train, *(each.train for each in told.teachers.values())]:
         assert source is not None
-        assert set(read(tmp_path, source, told, space, transfer).truth) == set(range(5))
+        assert set(read(tmp_path, source, told, space, transfer).truth.values) == set(range(5))
     assert {len(read(tmp_path, each, told, space).inputs) for each in told.tests.values()} == {
         300,
         600,
@@ -489,7 +488,8 @@ def test_labels_are_names_or_numbers_and_never_a_guess(
 ) -> None:
     space = LabelSpace.one_hot(names)
     if codes is not None:
-        assert codes_of(labels, space).tolist() == codes
+        assert space.codes(labels).values.tolist() == codes
+        assert space.codes(space.codes(labels)) == space.coded(codes)
         return
     with pytest.raises(SilotError, match="labels-unknown"):
-        codes_of(labels, space)
+        space.codes(labels)

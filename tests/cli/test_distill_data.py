@@ -29,7 +29,7 @@ def test_texts_are_read_as_they_are_written(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text('text,y\nNA,a\n7,b\n"null",a\n007,b\n')
     found = read(tmp_path, FileSource(file=Path("t.csv")), TEXTS, SPACE)
     assert list(found.inputs) == ["NA", "7", "null", "007"]
-    assert found.truth.tolist() == [0, 1, 0, 1]
+    assert found.truth.values.tolist() == [0, 1, 0, 1]
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_one_more_record_of_a_teacher_moves_no_other_to_another_part(
             {
                 (place, np.asarray(record).tobytes(), int(code))
                 for place, part in enumerate(found)
-                for record, code in zip(part.inputs, part.truth, strict=True)
+                for record, code in zip(part.inputs, part.truth.values, strict=True)
             }
         )
     assert parts[0] < parts[1] and len(parts[1]) == len(parts[0]) + 1

@@ -7,17 +7,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
-from ..distillation import LabelSpace
-from ..distillation.labels import codes_of
+from ..distillation import LabelCodes, LabelSpace
 from ..distillation.text import PAIR
 from ..errors import FileError, InputError, MismatchError, SilotError
 from ..federation.predictions import Inputs, inputs_of
 from ..tables import Table, known_file, read_arrays, read_table
 from .distill_config import Columns, FileSource
-
-Codes = npt.NDArray[np.int64]
 
 _INPUT_COLUMNS = ("text_column", "premise_column", "hypothesis_column", "feature_columns")
 
@@ -39,12 +35,12 @@ class Records:
     """
 
     inputs: Inputs = field(repr=False)
-    codes: Codes | None = field(default=None, repr=False)
+    codes: LabelCodes | None = field(default=None, repr=False)
     features: tuple[str, ...] = ()
     labelled: bool = False
 
     @property
-    def truth(self) -> Codes:
+    def truth(self) -> LabelCodes:
         """Labels of a file that was read with them."""
         assert self.codes is not None
         return self.codes
@@ -114,7 +110,7 @@ def _from_npz(file: Path, space: LabelSpace | None) -> Records:
                 f"{len(inputs)} inputs and labels of shape {labels.shape}. Give one for each.",
                 code="labels-shape",
             )
-        codes = codes_of(labels.tolist(), space)
+        codes = space.codes(labels)
     return Records(inputs, codes, (), "y" in arrays)
 
 
@@ -148,7 +144,7 @@ def _from_table(
                 f"{missing} label(s) are missing. Drop those records.",
                 code="labels-missing",
             )
-        codes = codes_of(labels, space)
+        codes = space.codes(labels)
     return Records(inputs, codes, features, label in table.names)
 
 

@@ -157,7 +157,7 @@ class Workshop:
                 fit=how.model_dump(),
                 seed=self.seed,
                 inputs=digest_of(data.inputs),
-                codes=data.truth,
+                codes=data.truth.values,
             )
             known = load(place, "model", mark)
             if known is not None:
@@ -166,7 +166,7 @@ class Workshop:
         fit(
             module,
             inputs,
-            data.truth,
+            data.truth.values,
             **how.model_dump(),
             seed=self.seed,
             progress=lambda epoch, loss: self.tell(name, epoch, how.epochs, loss),
@@ -180,7 +180,10 @@ def parts_of(data: Records, count: int) -> list[Records]:
     """Split records; where one goes follows from itself alone, whatever the others are."""
     codes = data.truth
     parts = np.array(
-        [_part(given, int(code), count) for given, code in zip(data.inputs, codes, strict=True)]
+        [
+            _part(given, int(code), count)
+            for given, code in zip(data.inputs, codes.values, strict=True)
+        ]
     )
     found: list[Records] = []
     for part in range(count):

@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ExtraError
+from ._coding import LabelCodes
 from .confidence import Weights, teacher_weights
 from .labels import LabelSpace
 from .scores import ClassScores, Scores, scores
@@ -24,6 +25,7 @@ __all__ = [
     "ClassScores",
     "Epoch",
     "History",
+    "LabelCodes",
     "LabelSpace",
     "Scores",
     "Transformer",

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from ..errors import InputError, MismatchError
 from ..measure import label_name
+from ._coding import Codes, LabelCodes, coded
 
 Array = npt.NDArray[np.float64]
 Metric = Literal["euclidean", "cityblock"]
@@ -189,6 +190,60 @@ class LabelSpace:
             )
         return given @ self.coordinates
 
+    def codes(self, labels: Sequence[Any] | Array | Codes | LabelCodes) -> LabelCodes:
+        """Rows of this space that labels stand for.
+
+        Parameters
+        ----------
+        labels
+            n names; or, where no name of the space is a number, the numbers 0 to L - 1. Where
+            names are numbers (stars from 1 to 5), numbers are names. ``LabelCodes`` of this space
+            stay as they are.
+
+        Raises
+        ------
+        MismatchError
+            Labels that are none of the space (``"labels-unknown"``), codes of another space
+            (``"label-codes"``).
+
+        Examples
+        --------
+        >>> stars = LabelSpace([1.0, 2.0, 3.0], names=["1", "2", "3"])
+        >>> stars.codes([3, "1", 2.0]).values.tolist()
+        [2, 0, 1]
+        >>> LabelSpace.preset("nli").codes([0, 2]).values.tolist()
+        [0, 2]
+        """
+        if isinstance(labels, LabelCodes):
+            if labels.names != self.names:
+                raise MismatchError("codes of another label space arrived.", code="label-codes")
+            return labels
+        given: list[Any] = labels.tolist() if isinstance(labels, np.ndarray) else list(labels)
+        return LabelCodes(coded(given, self.names), self.names)
+
+    def coded(self, rows: npt.ArrayLike) -> LabelCodes:
+        """Labels that are given as rows of this space (n,), from 0, whatever its names are.
+
+        Raises
+        ------
+        InputError
+            Anything else than whole numbers from 0 to L - 1 (``"label-codes"``).
+
+        Examples
+        --------
+        >>> stars = LabelSpace([1.0, 2.0, 3.0], names=["1", "2", "3"])
+        >>> stars.coded([2, 0]) == stars.codes(["3", "1"])
+        True
+        """
+        given = np.asarray(rows)
+        whole = given.ndim == 1 and np.issubdtype(given.dtype, np.integer)
+        if not whole or (given.size and (given.min() < 0 or given.max() >= self.size)):
+            raise InputError(
+                f"codes must be whole numbers from 0 to {self.size - 1}, one for each record.",
+                code="label-codes",
+            )
+        return LabelCodes(given.astype(np.int64), self.names)
+
     def to_dict(self) -> dict[str, Any]:
         """Turn into plain values, for JSON and YAML.
 
@@ -282,33 +337,6 @@ def _cost(placed: Array, metric: Metric) -> Array:
             code="label-coincident",
         )
     return cost
-
-
-def codes_of(labels: Sequence[Any], space: LabelSpace) -> npt.NDArray[np.int64]:
-    """Numbers of labels that are given by name, or as such numbers where no name is one."""
-    places = {label_name(name): code for code, name in enumerate(space.names)}
-    found = [places.get(label_name(label), -1) for label in labels]
-    known = ", ".join(space.names[:12])
-    if not any(_number(name, np.inf) >= 0 for name in space.names):
-        known += f", or 0 to {space.size - 1}"
-        if not any(code >= 0 for code in found):
-            found = [_number(label, space.size) for label in labels]
-    wrong = [row for row, code in enumerate(found) if code < 0]
-    if wrong:
-        raise MismatchError(
-            f"{len(wrong)} of {len(found)} labels are none of the label space, the first in row "
-            f"{wrong[0]}. Its labels are {known}.",
-            code="labels-unknown",
-        )
-    return np.array(found, dtype=np.int64)
-
-
-def _number(label: Any, size: float) -> int:
-    try:
-        value = float(label)
-    except (TypeError, ValueError):
-        return -1
-    return int(value) if value.is_integer() and 0 <= value < size else -1
 
 
 def improper(probabilities: Array, tolerance: float = 1e-6) -> npt.NDArray[np.bool_]:
