@@ -5,7 +5,9 @@ numbers are always fewer than d, and named statistics are of many records each. 
 played to see that this is so on the path from the file of the data to the answer.
 """
 
+import itertools
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,8 @@ from silot.audit.strategies import STRATEGIES
 from silot.errors import InputError
 from silot.federation import (
     Answer,
+    ClassSizes,
+    CountLabelled,
     DistanceTo,
     Failure,
     InterpolantDistance,
@@ -57,6 +61,15 @@ def even(size: int) -> np.ndarray:
     return np.full(size, 1.0 / size)
 
 
+def labelled_question() -> LabelledDistanceTo:
+    """Towards the records of two classes."""
+    return LabelledDistanceTo(
+        target=draw_reference(0, 30, 6), target_weights=even(30), target_codes=np.arange(30) % 2,
+        classes='["0", "1"]', class_distances=np.array([[0.0, 2.0], [2.0, 0.0]]),
+        class_slack=np.zeros(2),
+    )  # fmt: skip
+
+
 def code(answer: Answer | Failure) -> str:
     return answer.code if isinstance(answer, Failure) else "answered"
 
@@ -93,8 +106,7 @@ def test_who_knows_all_others_solves_for_the_last_only_where_d_numbers_are_told(
     name = "distances to all other records and a guess"
     for policy, told, recovered in (
         (Policy(level="record"), 8, 1),
-        (Policy(level="scalar", numbers=10, digits=12), 0, 0),
-        (Policy(level="scalar", numbers=10), 1, 0),
+        (Policy(level="scalar", numbers=10), 2, 0),
     ):
         found = {each.name: each for each in audit_policy(policy, DATA["round"]).strategies}[name]
         assert (found.answered, found.recovered, found.informed) == (told, recovered, True)
@@ -206,7 +218,7 @@ def test_sixty_random_strategies_of_a_thousand_questions_determine_no_record(
     n, d = FEW.shape
     asked = 0
     for seed in range(60):
-        policy = Policy(level=("aggregate", "scalar")[seed % 2], behind=BEHIND, digits=1 + seed % 4)  # type: ignore[arg-type]
+        policy = Policy(level=("aggregate", "scalar")[seed % 2], behind=BEHIND)  # type: ignore[arg-type]
         told, count = played(policy, seed, tmp_path / f"{seed}.ledger")
         asked += count
         limits = Limits.of(FEW, even(n))
@@ -291,22 +303,145 @@ def test_without_a_ledger_no_exact_number_is_told() -> None:
         assert code(holder.answer(question)) == "ledger-absent"
 
 
-def test_a_number_of_a_few_values_is_not_told_with_all_its_digits() -> None:
-    # One number with all its digits can tell twelve yes and no of a record.
-    for digits, answered in ((3, False), (15, False)):
-        holder = Holder(Measure(BINARY), Policy(digits=digits), Ledger())
-        question = DistanceTo(reference=draw_reference(0, 20, 12), reference_weights=even(20))
-        assert (code(holder.answer(question)) == "answered") == answered
-    assert Policy().chosen(Limits.of(BINARY, even(150))) == 0
+def test_of_records_that_hold_a_few_bits_no_number_is_told() -> None:
+    # A few exact numbers can tell twelve yes and no of a record, with jitter on them or without,
+    # whatever records of next to no weight or columns of other units stand beside them.
+    jittered = BINARY + 1e-6 * RNG.random(BINARY.shape)
+    wide = np.hstack([BINARY, 1e-4 * RNG.normal(size=(150, 8))])
+    light = np.vstack([BINARY, RNG.normal(size=(300, 12))])
+    for x, weights in (
+        (BINARY, even(150)), (jittered, even(150)), (wide, even(150)),
+        (light, np.repeat([1.0 / 150, 1e-15], [150, 300])),
+    ):  # fmt: skip
+        assert Policy(numbers=50).chosen(Limits.of(x, weights / weights.sum())) == 0
 
 
 def test_told_numbers_are_rounded_and_nothing_beside_them_has_more_digits() -> None:
     exact = chosen().compute(ROUND, even(120)).scalars["distance"]
-    answer = Holder(DATA["round"], Policy(digits=2), Ledger()).answer(chosen())
-    assert isinstance(answer, Answer)
-    assert answer.scalars == {
-        "distance": float(f"{exact:.1e}"), "optimal": True, "digits": 2,
-    }  # fmt: skip
+    answer = Holder(DATA["round"], Policy(), Ledger()).answer(chosen())
+    assert isinstance(answer, Answer) and isinstance(exact, float)
+    assert set(answer.scalars) == {"distance", "step_distance", "optimal"}
+    step, told = answer.number("step_distance"), answer.number("distance")
+    assert abs(told - exact) <= answer.rounding("distance") == pytest.approx(0.5 * step)
+    assert told / step == pytest.approx(round(told / step))
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        Moments(),
+        Spread(),
+        MeanFeatures(features=12, bandwidth=2.0, seed=0),
+        ProjectedQuantiles(directions=3, quantiles=6, seed=0),
+        DistanceTo(reference=draw_reference(0, 30, 6), reference_weights=even(30)),
+        DistanceTo(reference=draw_reference(0, 30, 6), reference_weights=even(30), p=1),
+        InterpolantDistance(
+            reference=draw_reference(0, 30, 6), reference_weights=even(30), t=0.3,
+            target=draw_reference(1, 20, 6), target_weights=even(20),
+        ),
+        ClassSizes(classes='["0", "1"]'),
+        CountLabelled(classes='["0", "1"]'),
+        labelled_question(),
+    ],
+    ids=lambda question: question.kind,
+)  # fmt: skip
+def test_no_record_moves_a_number_further_than_is_said(question: Question) -> None:
+    rng = np.random.default_rng(8)
+    n = 80
+    x = rng.normal(size=(n, 6)) + rng.standard_t(1.5, size=(n, 6))
+    weights, labels = even(n), (x[:, 0] > 0).astype(int).astype(str)
+    whole = question.compute(x, weights, labels)
+    moves = question.moves(x, weights, labels, whole)
+    numbers = {**whole.arrays, **whole.scalars}
+    floats = {name for name, value in numbers.items() if np.asarray(value).dtype.kind == "f"} - {
+        "distance_lower",
+        "target_lower",
+        "estimate",
+        "gap",
+    }
+    assert set(moves) == floats
+    for row in rng.choice(n, 12, replace=False):
+        # Its mass goes to the others: as much as if it had never been there.
+        rest = np.delete(weights, row) / (1.0 - weights[row])
+        other = question.compute(np.delete(x, row, 0), rest, np.delete(labels, row))
+        for name in floats:
+            now = np.asarray({**other.arrays, **other.scalars}[name])
+            moved = np.abs(np.asarray(numbers[name]) - now).max()
+            assert moved <= 1.05 * moves[name] * n / (n - 1)
+
+
+def test_a_value_of_one_record_hides_whichever_way_the_features_are_turned() -> None:
+    found = 0
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        x = (rng.random((420, 16)) < 0.4) * 1.0
+        x[:, 0] = np.arange(420) == 7
+        turned = np.linalg.qr(rng.normal(size=(16, 16)))[0]
+        for data, back in ((x @ turned, turned), (x + 1e-6 * rng.random(x.shape), np.eye(16))):
+            holder = Holder(Measure(data), Policy(), Ledger())
+            assert code(holder.answer(Moments())) == "policy-rare"
+            holder.__dict__["limits"] = replace(holder.limits, leverage=0.0, bits=1e3)
+            told = holder.answer(Moments())
+            assert isinstance(told, Answer)
+            mean, covariance = told.arrays["mean"], told.arrays["covariance"]
+            guess = np.rint(back @ mean + 420 * (back @ covariance @ back.T)[0])
+            guess[0] = 1.0
+            found += np.array_equal(guess, x[7])
+    assert found == 0
+
+
+def test_who_knows_all_other_yes_and_no_narrows_one_record_by_a_bit_a_number() -> None:
+    cube = np.array(list(itertools.product([0.0, 1.0], repeat=12)))
+    left: list[int] = []
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        y = (rng.random((150, 12)) < 0.4) + 1e-6 * rng.random((150, 12))
+        # The bits alone would refuse: they are taken away here.
+        holder = Holder(Measure(y), Policy(level="scalar", numbers=5), Ledger())
+        holder.__dict__["limits"] = replace(holder.limits, bits=1e3)
+        alive, rest = cube, np.delete(y, 7, 0)
+        while True:
+            guess = alive.mean(0) + rng.normal(size=12)
+            told = holder.answer(
+                DistanceTo(reference=np.vstack([rest, guess]), reference_weights=even(150), p=1)
+            )
+            if not isinstance(told, Answer):
+                break
+            apart = np.linalg.norm(alive - guess, axis=1) / 150 - told.number("distance")
+            near = np.abs(apart) <= told.rounding("distance") + 1e-9
+            alive = alive[near] if near.any() else alive
+        left.append(len(alive))
+    assert min(left) >= len(cube) / 2**6
+
+
+def test_the_mean_of_centred_records_does_not_give_the_last_one_away() -> None:
+    rng = np.random.default_rng(4)
+    for shift in (0.05, 0.3):
+        z = rng.normal(size=(120, 4))
+        z = (z - z.mean(0)) / z.std(0) + shift * rng.normal(size=4)
+        for question in (Spread(), Moments()):
+            told = Holder(Measure(z), Policy(), Ledger()).answer(question)
+            assert isinstance(told, Answer)
+            last = 120 * told.arrays["mean"] - z[:-1].sum(0)
+            assert np.abs(last - z[-1]).max() > 0.05
+
+
+def test_a_record_that_dominates_a_number_is_not_read_off_it() -> None:
+    found = 0
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        x = rng.normal(size=(1000, 6))
+        x[5, 2] = 10 ** rng.uniform(4, 5.5)
+        holder = Holder(Measure(x), Policy(), Ledger())
+        # The bits alone refuse most of these.
+        holder.__dict__["limits"] = replace(holder.limits, bits=60.0)
+        told = holder.answer(Spread())
+        assert isinstance(told, Answer)
+        variance, mean = told.arrays["variance"], told.arrays["mean"]
+        guesses = [(variance[2] * 1e6 / 999) ** 0.5, mean[2] * 1000]
+        apart = np.sort(np.linalg.norm(x - x[5], axis=1))[1]
+        found += min(abs(guess - x[5, 2]) for guess in guesses) < 1e-3 * apart
+    assert found <= 1
 
 
 def test_a_question_is_charged_though_it_fails() -> None:
@@ -323,7 +458,7 @@ def test_limits_are_those_of_the_first_time_though_the_owner_allows_more_later()
     first = Holder(DATA["round"], Policy(numbers=1), ledger)
     assert code(first.answer(chosen(1.0))) == "answered"
     assert code(first.answer(chosen(2.0))) == "policy-numbers"
-    later = Holder(DATA["round"], Policy(numbers=50, digits=1), ledger)
+    later = Holder(DATA["round"], Policy(numbers=50), ledger)
     codes = [code(later.answer(chosen(float(k)))) for k in range(3, 9)]
     assert codes.count("answered") <= 2
 
@@ -345,7 +480,7 @@ def test_fields_out_of_range_count_nothing() -> None:
 
 
 def test_label_coordinates_are_no_named_statistic() -> None:
-    holder = Holder(DATA["round"], Policy(digits=9), Ledger())
+    holder = Holder(DATA["round"], Policy(), Ledger())
     for question in (Moments(embedding="diagonal"), Spread(embedding="full")):
         assert code(holder.answer(question)) == "policy-level"
 
@@ -358,6 +493,31 @@ def test_moments_want_many_records_behind_every_value() -> None:
     assert code(Holder(Measure(x), Policy(), Ledger()).answer(Moments())) == "answered"
     x[:, 0] = np.arange(500) == 3
     assert code(Holder(Measure(x), Policy(), Ledger()).answer(Moments())) == "policy-rare"
+
+
+def test_a_counted_question_without_a_stored_answer_is_not_about_later_data(
+    tmp_path: Path,
+) -> None:
+    class Killed(BaseException):
+        pass
+
+    def die(*_: object) -> bytes:
+        raise Killed
+
+    ledger = Ledger(tmp_path / "a.ledger")
+    ledger.tell = die  # type: ignore[method-assign]
+    with pytest.raises(Killed):
+        Holder(DATA["round"], Policy(level="scalar"), ledger).answer(chosen())
+    ledger.close()
+    later = Holder(Measure(ROUND[:3] + 5), Policy(level="scalar"), Ledger(tmp_path / "a.ledger"))
+    assert code(later.answer(chosen())) == "policy-version"
+
+
+def test_truth_values_of_yaml_are_no_numbers(tmp_path: Path) -> None:
+    for field in ("privacy_epsilon", "privacy_delta", "prediction_decimals", "numbers"):
+        (tmp_path / "p.yml").write_text(f"{field}: yes\n")
+        with pytest.raises(InputError, match="policy-field"):
+            Policy.load(tmp_path / "p.yml")
 
 
 def test_what_was_told_at_level_record_counts_below_it() -> None:

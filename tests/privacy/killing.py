@@ -45,7 +45,7 @@ def question(number: int) -> Question:
 
 
 def policy() -> Policy:
-    return Policy(privacy_epsilon=BUDGET_EPSILON, privacy_delta=DELTA, numbers=40)
+    return Policy(privacy_epsilon=BUDGET_EPSILON, privacy_delta=DELTA, numbers=40, behind=10)
 
 
 def release(path: Path, answers: int, seed: int) -> None:
@@ -58,7 +58,7 @@ def release(path: Path, answers: int, seed: int) -> None:
             number = draw.choice([draw.randrange(QUESTIONS), draw.randrange(20)])
             reply = decode_reply(holder.reply(encode_question(question(number))))
             if not isinstance(reply, Answer):
-                expected = ("ledger-budget", "policy-numbers", "policy-level")
+                expected = ("ledger-budget", "policy-numbers", "policy-level", "policy-rare")
                 assert reply.code in expected, reply
                 refused += reply.code == "ledger-budget"
                 continue

@@ -357,12 +357,12 @@ def test_a_rounded_distance_lies_within_its_bounds_and_they_are_close(labels: st
         class_tolerance=0.0,  # type: ignore[arg-type]
     )
     exact = LocalFederation(LARGE).run(protocol)
-    holders = {name: Holder(x, Policy(digits=2), Ledger()) for name, x in LARGE.items()}
+    holders = {name: Holder(x, Policy(), Ledger()) for name, x in LARGE.items()}
     told = LocalFederation(holders).run(protocol)
     for one, other in zip(exact.holders, told.holders, strict=True):
         assert other.distance.lower <= one.distance.value <= other.distance.upper
-        assert other.distance.upper - other.distance.lower <= 0.11 * one.distance.value
-        assert float(f"{other.distance.value:.1e}") == other.distance.value
+        # One of 200 records moves it by a part of that.
+        assert other.distance.upper - other.distance.lower <= 0.25 * one.distance.value
         assert "rounded" in other.distance.status
 
 

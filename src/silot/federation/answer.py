@@ -52,15 +52,15 @@ class Answer:
             raise _malformed(f"{name!r} that is not a finite number of zero or more")
         return float(value)
 
-    def rounding(self, value: float) -> float:
-        """How far a number of the answer, or of an array whose largest it is, was rounded."""
-        digits = self.scalars.get(DIGITS)
-        if digits is None:
+    def rounding(self, name: str) -> float:
+        """How far a number of the answer, or those of an array, may be from what was computed."""
+        step = self.scalars.get(STEP + name)
+        if step is None:
             return 0.0
-        if isinstance(digits, bool | str | float) or not 1 <= digits <= 15:
-            raise _malformed("digits that are no number of digits")
+        if isinstance(step, bool | str) or not SMALLEST <= step <= _LARGEST:
+            raise _malformed(f"a step of {name!r} that is none")
         # A little more than half a step: rounding is in binary.
-        return 0.5000001 * max(_step(value, digits), SMALLEST)
+        return 0.5000001 * step
 
     def flag(self, name: str) -> bool:
         """Return a truth value of the answer, or raise a ``WireError``."""
@@ -70,77 +70,94 @@ class Answer:
         return value
 
 
-DIGITS = "digits"
-"""Name under which an answer says to how many digits its numbers were rounded."""
+STEP = "step_"
+"""Before the name of a number: under that an answer says to what step it was rounded."""
 
 SMALLEST = 1e-12
-"""Smaller numbers are told as 0 where numbers are rounded."""
+"""No number is told to a finer step."""
 
 _LARGEST = 1e12
+# Steps are 1, 2 or 5 times a power of ten.
+_LEADING = (1.0, 2.0, 5.0)
 # Certificates and variants of a number that is told: they would be numbers more.
 _MORE = frozenset({"distance_lower", "target_lower", "estimate", "gap"})
 
+BITS = math.log2(3.0 * len(_LEADING) * math.log10(_LARGEST / SMALLEST))
+"""What a told number can say of one record to who knows all others: the step, and the cell.
 
-def rounded(answer: Answer, digits: int) -> Answer:
-    """An answer with so many significant digits, and without what would tell more digits.
+The step is larger than what the record moves the number by, so the number is in one of two
+cells, or of three where the step itself is in doubt.
+"""
 
-    Arrays are rounded to steps of their largest number. Integers and truth values stay.
+
+def rounded(answer: Answer, moves: Mapping[str, float]) -> Answer:
+    """An answer no number of which is finer than what one record can move it by.
+
+    Numbers are told as multiples of a step that is larger than what one record moves them by.
+    Integers and truth values stay, and what would tell more of a number that is told is left out.
+
+    Parameters
+    ----------
+    answer
+        As it was computed.
+    moves
+        By name, how far one record can move a number, or any number of an array.
 
     Raises
     ------
     InputError
-        A number whose power of ten is beyond those that rounded numbers may have.
+        A number that is too large (``"answer-large"``), or whose move is not known
+        (``"answer-moves"``).
 
     Examples
     --------
-    >>> rounded(Answer(scalars={"distance": 1.23456, "distance_lower": 1.2}), 3).scalars
-    {'distance': 1.23, 'digits': 3}
+    >>> told = rounded(Answer(scalars={"distance": 1.23456, "gap": 1e-9}), {"distance": 0.012})
+    >>> told.scalars
+    {'distance': 1.24, 'step_distance': 0.02}
     """
-    scalars = {
-        name: _coarse(value, value, digits) if isinstance(value, float) else value
-        for name, value in answer.scalars.items()
-        if name not in _MORE
-    }
-    arrays = {
-        name: _coarse_array(array, digits) if array.dtype.kind == "f" and array.size else array
-        for name, array in answer.arrays.items()
-    }
-    return Answer(arrays, {**scalars, DIGITS: digits})
+    scalars: dict[str, Scalar] = {}
+    arrays: dict[str, npt.NDArray[Any]] = {}
+    for name, value in answer.scalars.items():
+        if not isinstance(value, float):
+            scalars[name] = value
+        elif name not in _MORE:
+            step = _step(moves, name)
+            scalars |= {name: _coarse(value, step), STEP + name: step}
+    for name, array in answer.arrays.items():
+        arrays[name] = array
+        if array.dtype.kind == "f" and array.size:
+            step = scalars[STEP + name] = _step(moves, name)
+            flat = [_coarse(float(value), step) for value in array.ravel().tolist()]
+            arrays[name] = np.array(flat, dtype=array.dtype).reshape(array.shape)
+    return Answer(arrays, scalars)
 
 
-def bits_of(digits: int) -> float:
-    """What a number rounded to so many digits can hold, with its sign or whether it is exact.
-
-    Examples
-    --------
-    >>> round(bits_of(3), 2)
-    15.4
-    """
-    powers = math.log10(_LARGEST / SMALLEST)
-    return math.log2(9 * 10 ** (digits - 1) * powers + 2) + 1.0
-
-
-def _step(largest: float, digits: int) -> float:
-    size = abs(largest)
-    return 0.0 if size < SMALLEST else 10.0 ** (math.floor(math.log10(size)) + 1 - digits)
-
-
-def _coarse(value: float, largest: float, digits: int) -> float:
-    if not abs(value) < _LARGEST:
+def _step(moves: Mapping[str, float], name: str) -> float:
+    """The smallest step that is larger than what one record moves."""
+    if name not in moves:
         raise InputError(
-            f"a number is not below {_LARGEST:g}. Scale the features.", code="answer-large"
+            f"how far a record moves {name!r} is not known, so it is not told.",
+            code="answer-moves",
         )
-    if abs(largest) < SMALLEST:
-        return 0.0
-    step = _step(largest, digits)
+    least = max(moves[name], 0.5 * SMALLEST)
+    if not least < 0.2 * _LARGEST:
+        raise _too_large()
+    power = 10.0 ** math.floor(math.log10(least))
+    steps = [float(f"{lead * ten:.0e}") for ten in (power, 10.0 * power) for lead in _LEADING]
+    return next(step for step in steps if step > least)
+
+
+def _coarse(value: float, step: float) -> float:
+    if not abs(value) < _LARGEST:
+        raise _too_large()
     # Through the decimal text, so that equal numbers are equal bits.
-    return float(f"{round(value / step) * step:.{max(digits, 1)}e}") + 0.0
+    return float(f"{round(value / step) * step:.15g}") + 0.0
 
 
-def _coarse_array(array: npt.NDArray[Any], digits: int) -> npt.NDArray[Any]:
-    largest = float(np.abs(array).max())
-    flat = [_coarse(float(value), largest, digits) for value in array.ravel().tolist()]
-    return np.array(flat, dtype=array.dtype).reshape(array.shape)
+def _too_large() -> InputError:
+    return InputError(
+        f"a number is not below {_LARGEST:g}. Scale the features.", code="answer-large"
+    )
 
 
 def _malformed(what: str) -> WireError:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from ..errors import SilotError
 from ..privacy.ledger import BudgetError, Ledger, plain_name
 from ..privacy.mechanism import noise_for
-from .answer import Answer, Failure, encode_reply, rounded, with_charge
+from .answer import BITS, Answer, Failure, encode_reply, with_charge
 from .policy import Limits, Policy
 from .question import Codes, Question, encode_question
 from .release import Release
@@ -107,6 +107,8 @@ class Counting:
     def reply(self, question: Question, asker: str, compute: Callable[[], Answer]) -> bytes:
         """Answer a question that the policy's ``refusal`` allows, once its numbers are counted.
 
+        ``compute`` returns a rounded answer.
+
         Whatever becomes of the computation is stored and told again: that it failed may tell
         about the records too.
         """
@@ -123,7 +125,7 @@ class Counting:
             account=account,
             question=question.kind,
             numbers=numbers,
-            bits=numbers * self.policy.bits(account),
+            bits=numbers * BITS,
             data=self.version,
             limits=self.limits.most,
             asker=asker,
@@ -134,7 +136,7 @@ class Counting:
         if counted.reply is not None:
             return counted.reply
         try:
-            reply = encode_reply(rounded(compute(), self.policy.digits_of(account)))
+            reply = encode_reply(compute())
         except Exception as error:  # noqa: BLE001 - see failure_of
             reply = encode_reply(failure_of(error))
         return self.ledger.tell(key, reply)

@@ -13,6 +13,7 @@ classifier chooses which records its answers are about. Training has no ``least`
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self, cast
 
@@ -64,6 +65,12 @@ class Spread(AboutMany):
         variance = weights @ (points - mean) ** 2
         return Answer({"mean": mean, "variance": variance}, {"records": _effective(weights)})
 
+    def moves(
+        self, points: Array, weights: Array, labels: Names | None, answer: Answer
+    ) -> Mapping[str, float]:
+        far = np.abs(points - answer.arrays["mean"]).max(axis=1)
+        return {"mean": float((weights * far).max()), "variance": float((weights * far**2).max())}
+
 
 @dataclass(frozen=True, kw_only=True)
 class MeanFeatures(AboutMany):
@@ -104,6 +111,13 @@ class MeanFeatures(AboutMany):
                 points[rows], features=self.features, bandwidth=self.bandwidth, seed=self.seed
             )
         return Answer({"mean": mean}, {"squares": float(weights @ weights)})
+
+    def moves(
+        self, points: Array, weights: Array, labels: Names | None, answer: Answer
+    ) -> Mapping[str, float]:
+        # Whatever the bandwidth, no feature is larger than that.
+        most = float(weights.max())
+        return {"mean": 2.0 * most * math.sqrt(2.0 / self.features), "squares": most**2}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,6 +161,16 @@ class ProjectedQuantiles(AboutMany):
         _enough(steps * self.directions, self.least, points, weights)
         projected = points @ public_directions(self.seed, self.directions, points.shape[1])
         return Answer({"quantiles": _step_means(projected.T, weights, steps)})
+
+    def moves(
+        self, points: Array, weights: Array, labels: Names | None, answer: Answer
+    ) -> Mapping[str, float]:
+        # Without one record every step loses it or takes its neighbour: mass of one record, moved
+        # by the width of a step at most.
+        steps = answer.arrays["quantiles"].shape[1]
+        projected = points @ public_directions(self.seed, self.directions, points.shape[1])
+        wide = max(_widest_step(line, weights, steps) for line in projected.T)
+        return {"quantiles": float(weights.max()) / float(weights.sum()) * steps * wide}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -324,6 +348,17 @@ def _step_means(values: Array, weights: Array, steps: int) -> Array:
         at = cast("Array", np.interp(edges * mass[-1], mass, integral))
         found[row] = (at[1:] - at[:-1]) * steps + middle
     return found
+
+
+def _widest_step(line: Array, weights: Array, steps: int) -> float:
+    """Length of the longest step of equal mass."""
+    order = np.argsort(line, kind="stable")
+    order = order[weights[order] > 0]
+    mass = np.cumsum(weights[order])
+    edges = [k / steps * float(mass[-1]) for k in range(1, steps)]
+    inner = line[order][np.minimum(np.searchsorted(mass, edges), len(order) - 1)]
+    ends = np.concatenate([line[order[:1]], inner, line[order[-1:]]])
+    return float(np.diff(ends).max())
 
 
 def _check_rows(parameters: Array, sides: Codes) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from .disclosure import Account
+from .answer import BITS
 
 if TYPE_CHECKING:
     from .policy import Limits, Policy
@@ -71,27 +71,30 @@ def _exact(policy: Policy, limits: Limits | None) -> list[str]:
             "exact answer will be given."
         ]
     if policy.level == "aggregate":
-        digits = policy.digits_of(Account.NAMED)
         held = f"one for every {policy.behind} numbers that the records hold"
         if limits is not None:
             held = f"{policy.named(limits)} numbers"
         lines.append(
             "Named statistics (moments, spread, sizes of public classes, mean random features, "
             f"averaged quantiles, from seed {policy.seed}): each kind once for ever, of the data "
-            f"as they were then, {held} in all, {digits} digits each. Classes of fewer "
+            f"as they were then, {held} in all. Classes of fewer "
             f"than {policy.behind} records count as absent (how many they hold together follows "
             "from the number of records). They sum up many records; but whoever knows all records "
             "but one can compute that one from a mean of all."
         )
     else:
         lines.append("Named statistics: none.")
+    lines.append(
+        "Every such number, and every one below, is told as a multiple of a step that is larger "
+        "than what any one record moves it by."
+    )
     most = policy.numbers if limits is None else policy.chosen(limits)
     fewer = " or fewer, where the data hold less" if limits is None and most else ""
     each = "" if policy.numbers_each is None else f", {min(policy.numbers_each, most)} to one asker"
-    bits = most * policy.bits(Account.CHOSEN)
+    bits = most * BITS
     lines.append(
         f"Chosen inputs (a distance to records the asker brings): {most} numbers{fewer} in all, "
-        f"for ever{each}, {policy.digits} digits each, {bits:.0f} bits together. "
+        f"for ever{each}, {bits:.0f} bits of one record together. "
         "(An exact secure distance is one of them, and counts 40 bits: all its digits are opened.)"
     )
     if limits is None:

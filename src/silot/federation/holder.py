@@ -11,7 +11,7 @@ import numpy.typing as npt
 from ..errors import InputError
 from ..measure import Embedding, Measure
 from ..privacy.ledger import Ledger
-from .answer import Answer, Array, Failure, decode_reply, encode_reply
+from .answer import Answer, Array, Failure, decode_reply, encode_reply, rounded
 from .charging import Counting, Replies, charged_reply, failure_of
 from .combinations import Evaluation
 from .disclosure import Account
@@ -46,7 +46,7 @@ class Holder:
     >>> from silot.federation import Spread
     >>> rows = Measure([[k % 7, k % 5] for k in range(200)])
     >>> Holder(rows, Policy(behind=5), Ledger()).answer(Spread()).arrays["mean"].tolist()
-    [2.97, 2.0]
+    [2.96, 2.0]
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class Holder:
             return encode_reply(self._compute(question))
         coarse = question.coarser(self.policy.behind)
         counting = Counting(self._ledger, self.policy, self.limits, self.version)
-        return counting.reply(coarse, asker, lambda: self._compute(coarse))
+        return counting.reply(coarse, asker, lambda: self._rounded(coarse))
 
     @cached_property
     def limits(self) -> Limits:
@@ -143,6 +143,12 @@ class Holder:
                 raise InputError("there are no evaluation records.", code="evaluation-absent")
             return question.compute(*self._evaluation.arrays(), self._evaluation.names)
         return question.compute(*self._arrays(question.embedding), self._measure.names)
+
+    def _rounded(self, question: Question) -> Answer:
+        """The answer below level record."""
+        points, weights = self._arrays(question.embedding)
+        answer = question.compute(points, weights, self._measure.names)
+        return rounded(answer, question.moves(points, weights, self._measure.names, answer))
 
     def _release(self, release: Release, asker: str) -> bytes:
         """Answer with noise, once the budget is charged; an answer of before is free."""

@@ -11,6 +11,7 @@ a class for it to be told of; a holder raises it to what its policy wants.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Self
 
@@ -121,6 +122,14 @@ class CountLabelled(AboutLabelled):
         if not self.classes:
             scalars["classes"] = text
         return Answer({"counts": counts}, scalars)
+
+    def moves(
+        self, points: Array, weights: Array, labels: Names | None, answer: Answer
+    ) -> Mapping[str, float]:
+        records = points[weights > 0]
+        centre = float(np.abs(records.mean(axis=1) - records.mean()).max())
+        far = float(((records - records.mean(axis=0)) ** 2).sum(axis=1).max())
+        return {"centre": centre / len(records), "variance": far / len(records)}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,6 +7,7 @@ a list of texts. An empty text stands for no labels at all: every record is of c
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self, cast
 
@@ -20,7 +21,7 @@ from ..transport.sensitivity import Marginal
 from .answer import Answer
 from .disclosure import Account, Disclosure
 from .message import LARGEST_TEXT
-from .question import Array, Codes, Names, Question, register
+from .question import Array, Codes, Names, Question, move_of, register, share_of
 
 
 def encode_classes(names: list[str]) -> str:
@@ -106,6 +107,16 @@ class ClassSizes(Question):
         total = float(masses.sum())
         answer = {"masses": masses[:known] / total if total > 0 else masses[:known]}
         return Answer(answer, {} if self.classes else {"classes": text})
+
+    def moves(
+        self, points: Array, weights: Array, labels: Names | None, answer: Answer
+    ) -> Mapping[str, float]:
+        # Classes that are told hold all mass but that of those that are not.
+        known = decode_classes(self.classes)
+        if labels is None:
+            return {}
+        mass = float(weights[np.isin(labels, list(known))].sum())
+        return {"masses": min(float(weights.max()) / mass, 1.0) if mass > 0 else 0.0}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -252,6 +263,17 @@ class LabelledDistanceTo(_WithClassMetric):
                 "optimal": plan.optimal,
             }
         )
+
+    def moves(
+        self, points: Array, weights: Array, labels: Names | None, answer: Answer
+    ) -> Mapping[str, float]:
+        codes, _, new = codes_of(labels, self.classes, len(points))
+        squares = self._label_distances(points, self.target, weights, codes, new)
+        labels_share = float((weights * squares[codes].max(axis=1)).max())
+        share = share_of(points, weights, self.target) + labels_share
+        move = move_of(answer.number("distance"), share, 2)
+        # A record of a class of its holder's own moves the place of that class as well.
+        return {"distance": 2.0 * move if new or self.embedding != "none" else move}
 
 
 @dataclass(frozen=True, kw_only=True)

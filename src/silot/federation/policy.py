@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from ..documents import complaint, read_fields
 from ..errors import InputError
 from ..privacy.ledger import Tally
-from .answer import Array, bits_of
+from .answer import BITS, Array
 from .disclosure import Account, Disclosure
 from .question import QUESTIONS, Question
 
@@ -22,12 +22,13 @@ Level = Literal["scalar", "sketch", "aggregate", "record"]
 
 # Of the bits that one record holds, the share that chosen numbers may tell.
 _SHARE = 0.5
-_MOST_BITS = 16.0
-# Of a mean of 20 records or more, so few digits place a single record no better than to a
-# hundredth of the widest feature, however many means are put together.
-_NAMED_DIGITS = 3
-# Directions along which records differ by less than that share of the widest do not count.
+# What a feature holds at most: its range in so many parts.
+_MOST_BITS = 10.0
+# Directions and features in which records differ by less than that share of the widest do not
+# count.
 _FLAT = 1e-3
+# Of the variance along any direction, the part that one record may have where pairs are told.
+_LEVERAGE = 0.2
 
 
 @dataclass(frozen=True)
@@ -43,11 +44,10 @@ class Limits:
     rank
         Directions in which the records differ.
     bits
-        What one record holds, as far as the values that occur can tell: for each feature that
-        repeats values, how hard the commonest is to guess. Features that follow from one another
-        count each.
-    support
-        Fewest records that differ from a feature's commonest value, over features that vary.
+        What one record holds, as far as the values that occur can tell: for each feature whose
+        values repeat, or nearly, how hard the commonest is to guess, of any ten at most.
+    leverage
+        Largest part that one record has in the variance along some direction.
 
     Notes
     -----
@@ -55,37 +55,42 @@ class Limits:
     (locally, to somebody who knows all others) only if its d unit vectors lie in the row space,
     so m numbers determine at most m / d records, and fewer than d none. Records that span fewer
     dimensions need fewer numbers, hence the rank. Values that are few, such as yes and no, could
-    be guessed from a single number with all its digits, hence the bits: b bits help a guess by a
-    factor of at most 2^b.
+    be guessed from fewer numbers, hence the bits: b bits help a guess by a factor of at most 2^b.
     """
 
     records: int
     dimension: int
     rank: int
     bits: float
-    support: int
+    leverage: float
 
     @classmethod
     def of(cls, points: Array, weights: Array) -> Limits:
         """Limits of the records of positive weight."""
-        used = points[weights > 0]
-        centred = used - used.mean(axis=0)
+        used, masses = points[weights > 0], weights[weights > 0]
+        centred = (used - masses @ used / masses.sum()) * np.sqrt(masses / masses.sum())[:, None]
         # The smaller of the two products has the same eigenvalues, zeros apart.
         wide = used.shape[1] > len(used)
-        values = np.linalg.eigvalsh(centred @ centred.T if wide else centred.T @ centred)
-        rank = int((values > _FLAT**2 * values[-1]).sum()) if values[-1] > 0 else 0
+        values, vectors = np.linalg.eigh(centred @ centred.T if wide else centred.T @ centred)
+        kept = values > _FLAT**2 * max(float(values[-1]), 0.0)
+        # Rows of the left singular vectors: leverages are their squared lengths.
+        left = vectors[:, kept] if wide else centred @ vectors[:, kept] / np.sqrt(values[kept])
+        deviation = np.sqrt((centred**2).sum(axis=0))
+        seen = deviation > _FLAT * float(deviation.max())
+        held = sum(_bits(column, masses) for column in used.T[seen])
         return cls(
             records=int(1.0 / float(weights.max()) + 1e-9),
             dimension=points.shape[1],
-            rank=rank,
-            bits=sum(_bits(column) for column in used.T),
-            support=min((n for n in map(_rarest, used.T) if n > 0), default=0),
+            rank=int(kept.sum()),
+            # Whole ones: refusals tell of them.
+            bits=float(int(min(held, _MOST_BITS * int(kept.sum())))),
+            leverage=float((left**2).sum(axis=1).max()) if kept.any() else 1.0,
         )
 
     @property
     def most(self) -> tuple[int, float]:
         """Most numbers and bits that may be told about inputs askers chose."""
-        return max(self.rank - 1, 0), _SHARE * self.bits
+        return self.rank // 2, _SHARE * self.bits
 
 
 class Policy(BaseModel):
@@ -103,9 +108,9 @@ class Policy(BaseModel):
       at most ``numbers`` for ever, all askers, kinds of questions and names together, and always
       fewer than one record needs to be solved for.
 
-    Exact answers are told with ``digits`` digits, and are no differential privacy: whoever knows
-    all other records can test a guess with a single one. With ``level="record"`` everything is
-    told and nothing counts.
+    No number is told finer than one record can move it. Exact answers are no differential privacy
+    all the same: whoever knows all other records can test a guess with a single one. With
+    ``level="record"`` everything is told and nothing counts.
 
     Attributes
     ----------
@@ -116,12 +121,10 @@ class Policy(BaseModel):
     questions
         Kinds of questions allowed; ``None`` allows every kind the level allows.
     numbers
-        Most chosen numbers in all. Where the data allow fewer (rank - 1, or half of the bits of
-        a record), it is fewer.
+        Most chosen numbers in all. Where the data allow fewer (half of the rank, or half of the
+        bits of a record), it is fewer.
     numbers_each
         Most of them for one asker; ``None`` sets no limit of its own.
-    digits
-        Significant digits of a told number; named statistics have three at most.
     behind
         Numbers of the records behind each number of a named statistic, and fewest records for any
         exact answer; smaller classes count as absent.
@@ -143,14 +146,21 @@ class Policy(BaseModel):
 
     level: Level = "aggregate"
     questions: frozenset[str] | None = None
-    numbers: int = Field(default=10, ge=0, strict=True)
+    numbers: int = Field(default=5, ge=0, strict=True)
     numbers_each: int | None = Field(default=None, ge=0, strict=True)
-    digits: int = Field(default=3, ge=1, le=15, strict=True)
     behind: int = Field(default=20, ge=2, strict=True)
     seed: int = Field(default=0, ge=0, strict=True)
-    prediction_decimals: int | None = Field(default=None, ge=0, le=12)
+    prediction_decimals: int | None = Field(default=None, ge=0, le=12, strict=True)
     privacy_epsilon: float | None = Field(default=None, gt=0)
     privacy_delta: float = Field(default=1e-5, gt=0, lt=1)
+
+    @field_validator("privacy_epsilon", "privacy_delta", mode="before")
+    @classmethod
+    def _number(cls, value: object) -> object:
+        # YAML reads yes as a truth value, and that as 1.
+        if isinstance(value, bool):
+            raise ValueError("a truth value arrived; give a number")
+        return value
 
     @field_validator("questions")
     @classmethod
@@ -198,7 +208,7 @@ class Policy(BaseModel):
 
     def named(self, limits: Limits) -> int:
         """Most numbers of named statistics that will ever be told of such data."""
-        held = min(limits.dimension, limits.bits / self.bits(Account.NAMED))
+        held = min(limits.dimension, limits.bits / BITS)
         few = limits.records < self.behind or self.level != "aggregate"
         return 0 if few else int(limits.records * held / self.behind)
 
@@ -206,14 +216,6 @@ class Policy(BaseModel):
     def tells_records(self) -> bool:
         """Whether everything may be told."""
         return self.level == "record"
-
-    def digits_of(self, account: Account) -> int:
-        """Digits a number is told with: of named statistics never more than three."""
-        return min(self.digits, _NAMED_DIGITS) if account is Account.NAMED else self.digits
-
-    def bits(self, account: Account) -> float:
-        """What one told number can hold."""
-        return bits_of(self.digits_of(account))
 
     def refusal(self, question: Question, dimension: int) -> str:
         """Return the code of the rule that forbids the question whatever was told before.
@@ -281,16 +283,16 @@ class Policy(BaseModel):
             return "policy-seed"
         if question.kind in told.kinds:
             return "policy-once"
-        if question.by_pairs and limits.support < self.behind:
+        if question.by_pairs and limits.leverage > _LEVERAGE:
             return "policy-rare"
         over = (told.named + numbers) * self.behind > limits.records * limits.dimension
-        more = told.named_bits + numbers * self.bits(Account.NAMED)
+        more = told.named_bits + numbers * BITS
         return "policy-numbers" if over or more * self.behind > limits.records * limits.bits else ""
 
     def _over_data(self, limits: Limits, told: Tally, data: str) -> str:
-        if limits.records < self.behind:
-            return "policy-records"
-        return "policy-version" if told.data and told.data != data else ""
+        if told.data and told.data != data:
+            return "policy-version"
+        return "policy-records" if limits.records < self.behind else ""
 
     def over_chosen(
         self,
@@ -313,13 +315,13 @@ class Policy(BaseModel):
         each = self.numbers if self.numbers_each is None else self.numbers_each
         over = told.told + numbers > min(self.numbers, most)
         over = over or told.numbers.get(asker, 0) + numbers > each
-        more = numbers * self.bits(Account.CHOSEN) if bits is None else bits
+        more = numbers * BITS if bits is None else bits
         return "policy-numbers" if over or told.bits + more > held else ""
 
     def chosen(self, limits: Limits) -> int:
         """Most chosen numbers that will ever be told of such data."""
         most, bits = limits.most
-        return min(self.numbers, most, int(bits / self.bits(Account.CHOSEN)))
+        return min(self.numbers, most, int(bits / BITS))
 
     def explain(self, limits: Limits | None = None) -> str:
         """Say in plain sentences what askers could learn at most.
@@ -334,16 +336,16 @@ class Policy(BaseModel):
         return "\n".join(sentences(self, limits))
 
 
-def _bits(column: Array) -> float:
-    values, counts = np.unique(column, return_counts=True)
-    if len(values) < 2:
+def _bits(column: Array, masses: Array) -> float:
+    """What a value holds: its place in the range, or less where one value, or nearly, is common."""
+    low, wide = float(column.min()), float(np.ptp(column))
+    if wide == 0.0:
         return 0.0
-    steps = float(values[-1] - values[0]) / float(np.diff(values).min())
-    most = min(math.log2(1.0 + steps), _MOST_BITS)
-    repeats = int(counts.max()) > 1
-    return min(most, math.log2(len(column) / int(counts.max()))) if repeats else most
-
-
-def _rarest(column: Array) -> int:
-    _, counts = np.unique(column, return_counts=True)
-    return len(column) - int(counts.max())
+    placed = np.rint(np.multiply(column - low, 2.0**_MOST_BITS / wide))
+    values, places, counts = np.unique(placed, return_inverse=True, return_counts=True)
+    most = math.log2(1.0 + (values[-1] - values[0]) / float(np.diff(values).min()))
+    most = min(most, _MOST_BITS)
+    # That some share a part by chance says nothing of their values.
+    if int(counts.max()) <= 3.0 + math.log2(len(column)):
+        return most
+    return min(most, -math.log2(float(np.bincount(places, masses).max() / masses.sum())))

@@ -320,7 +320,8 @@ class ReleasePredictions(_OfInputs, Release):
             return 1
         if self.texts.size:
             return len(decode_texts(self.texts))
-        return len(self.indices) or len(self.vectors)
+        # As ``inputs`` sees which of them are given.
+        return self.indices.size or len(self.vectors)
 
     @property
     def sensitivity(self) -> float:

@@ -7,6 +7,7 @@ computation on the holder's arrays; the holder runs it after its policy allowed 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, Self, cast
 
@@ -50,6 +51,15 @@ class Question:
     def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
         """Answer from a holder's (embedded) points, its weights, and the names of its labels."""
         raise InputError(f"{type(self).__name__} is not a question.", code="question-unknown")
+
+    def moves(
+        self, points: Array, weights: Array, labels: Names | None, answer: Answer
+    ) -> Mapping[str, float]:
+        """How far one record can move each number of an answer, or any number of an array.
+
+        What is not named is not told below level record.
+        """
+        return {}
 
     def accounted(self, dimension: int) -> Account:
         """How its answer is accounted for; ``dimension`` is that of the records."""
@@ -129,6 +139,15 @@ class Moments(Question):
         found = moments_of(points, weights)
         return Answer({"mean": found.mean, "covariance": found.covariance})
 
+    def moves(
+        self, points: Array, weights: Array, labels: Names | None, answer: Answer
+    ) -> Mapping[str, float]:
+        far = np.abs(points - answer.arrays["mean"]).max(axis=1)
+        return {
+            "mean": float((weights * far).max()),
+            "covariance": float((weights * far**2).max()),
+        }
+
 
 @dataclass(frozen=True, kw_only=True)
 class _WithReference(Question):
@@ -144,6 +163,10 @@ class _WithReference(Question):
                 "the reference has another number of features than the records.",
                 code="dimension-mismatch",
             )
+
+    def _twice(self, move: float) -> float:
+        """Where labels have coordinates, a record moves those of its class as well."""
+        return move if self.embedding == "none" else 2.0 * move
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,6 +186,12 @@ class DistanceTo(_WithReference):
         return Answer(
             scalars={"distance": plan.upper, "distance_lower": plan.lower, "optimal": plan.optimal}
         )
+
+    def moves(
+        self, points: Array, weights: Array, labels: Names | None, answer: Answer
+    ) -> Mapping[str, float]:
+        share = share_of(points, weights, self.reference, p=self.p)
+        return {"distance": self._twice(move_of(answer.number("distance"), share, self.p))}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -245,6 +274,23 @@ class InterpolantDistance(_WithTarget):
         sent["optimal"] = found.optimal and plan.optimal
         return Answer(scalars=sent)
 
+    def moves(
+        self, points: Array, weights: Array, labels: Names | None, answer: Answer
+    ) -> Mapping[str, float]:
+        # A record's mass is on atoms between it and the reference, no further from any target
+        # than one of these is.
+        away = share_of(points, weights, self.reference, p=self.p)
+        ends = max(
+            share_of(points, weights, self.target, p=self.p),
+            float(weights.max()) * farthest(self.reference, self.target, p=self.p),
+        )
+        shares = {"displacement": self.t**self.p * away, "target_distance": ends}
+        return {
+            name: self._twice(move_of(answer.number(name), share, self.p))
+            for name, share in shares.items()
+            if name in answer.scalars
+        }
+
 
 @dataclass(frozen=True, kw_only=True)
 class InterpolantCosts(_WithTarget):
@@ -260,6 +306,30 @@ class InterpolantCosts(_WithTarget):
         found = self._interpolate(points, weights)
         costs = cost_matrix(found.atoms, self.target, p=self.p)
         return Answer({"costs": costs, "weights": found.weights}, self._common(found))
+
+
+# Costs held at once.
+_COSTS = 1 << 22
+
+
+def farthest(x: Array, y: Array, *, p: int = 2) -> float:
+    """Largest cost of two points."""
+    return share_of(x, np.ones(len(x)), y, p=p)
+
+
+def share_of(points: Array, weights: Array, target: Array, *, p: int = 2) -> float:
+    """Largest part of ``W_p^p`` that one record can have: its mass at the farthest of a target."""
+    rows = max(_COSTS // max(len(target), 1), 1)
+    return max(
+        float((weights[k : k + rows] * cost_matrix(points[k : k + rows], target, p=p).max(1)).max())
+        for k in range(0, len(points), rows)
+    )
+
+
+def move_of(distance: float, share: float, p: int) -> float:
+    """How far a distance moves when so much of its p-th power goes."""
+    rest = distance**p - share
+    return distance - rest ** (1.0 / p) if rest > 0 else share ** (1.0 / p)
 
 
 QUESTIONS: dict[str, type[Question]] = {}

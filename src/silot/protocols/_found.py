@@ -41,7 +41,7 @@ def missing_text(missing: Mapping[str, Failure]) -> str:
 def class_masses(answer: Answer, classes: int) -> Array:
     """Masses of classes as a holder told them: parts of its mass, all zero when it has none."""
     masses = answer.array("masses", ndim=1)
-    room = 1e-6 + classes * answer.rounding(1.0)
+    room = 1e-6 + classes * answer.rounding("masses")
     if masses.shape != (classes,) or masses.min() < 0 or masses.sum() > 1 + room:
         raise WireError(
             "the answer has masses that are not those of the classes asked about. The holder runs "
@@ -59,7 +59,7 @@ def told_distance(answer: Answer, name: str, target: str, seed: int) -> Distance
     status = "converged: exact, told by the holder"
     if lower is None:
         # The bounds of a plan that was proven optimal are closer than any rounding.
-        half = answer.rounding(value)
+        half = answer.rounding("distance")
         lower, upper = max(value - half, 0.0) if optimal else 0.0, value + half
         status += ", rounded"
     if not lower <= value <= upper:

@@ -102,6 +102,17 @@ def charge(
     InputError
         A ledger without a policy that says how much may be spent (``"secure-policy"``).
     """
+    try:
+        _charge(policy, ledger, request, holder)
+    except RefusedError as error:
+        if ledger is not None:
+            ledger.refuse("secure-distance", error.code, request.asker)
+        raise
+
+
+def _charge(
+    policy: Policy | None, ledger: Ledger | None, request: Request, holder: Holder | None
+) -> None:
     check_level(policy)
     if policy is None:
         if ledger is not None:
