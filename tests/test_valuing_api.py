@@ -144,7 +144,7 @@ def test_missing_labels_are_refused(call: Call) -> None:
         (scored, {"seed": -3}, "option-seed"),
         (scored, {"label_weight": -1}, "option-label-weight"),
     ],
-    ids=str,
+    ids=lambda value: getattr(value, "__name__", str(value)),
 )
 def test_unknown_option_values_are_refused(
     call: Call, options: dict[str, object], code: str
