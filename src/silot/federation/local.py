@@ -8,8 +8,10 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol as TypingProtocol
 from typing import Self, TypeVar, cast, runtime_checkable
 
@@ -53,6 +55,9 @@ class Party(TypingProtocol):
 
 
 B = TypeVar("B", bound=Billable)
+
+# Seconds of an answer that another thread would not make faster.
+_QUICK = 0.02
 
 
 @dataclass(frozen=True)
@@ -118,6 +123,8 @@ class LocalFederation:
                 f"{asker!r} cannot name who asks: a non-empty text is needed.", code="asker-name"
             )
         self._timeout = timeout
+        # What an answer took the last time.
+        self._seconds = 0.0
         self._holders: dict[str, Party] = {
             name: holder
             if isinstance(holder, Party)
@@ -199,36 +206,19 @@ class LocalFederation:
         self, questions: Questions, round_: int, began: float, entries: list[Entry]
     ) -> Answers:
         """Send each question to its holder, all at once, and collect replies."""
-        # What a party of the caller's own returns need not be bytes.
         replies: dict[str, tuple[float, object]] = {}
-        # As many at work as there are processors, or a hundred holders would hold a hundred cost
-        # matrices. With a timeout all start at once, for waiting would count as theirs.
-        slots = threading.Semaphore(
-            len(questions) if self._timeout is not None else max(os.cpu_count() or 1, 1)
-        )
-        threads: dict[str, threading.Thread] = {}
+        work: dict[str, Callable[[], None]] = {}
         for name in sorted(questions):
             message = encode_question(questions[name])
             entries.append(Entry(round_, name, "sent", time.perf_counter() - began, message))
-
-            def work(name: str = name, message: bytes = message) -> None:
-                # Whatever a holder's code raises is a missing reply; its text stays here.
-                with suppress(Exception), slots:
-                    reply = self._replies[name](message)
-                    replies[name] = (time.perf_counter() - began, reply)
-
-            # Daemons: a holder that never answers must not keep the interpreter alive.
-            threads[name] = threading.Thread(target=work, daemon=True)
-            threads[name].start()
-        deadline = None if self._timeout is None else time.monotonic() + self._timeout
+            work[name] = partial(self._ask, name, message, began, replies)
+        late = self._waited(work) if self._timeout is not None else self._worked(work)
         answers: dict[str, Answer | Failure] = {}
-        for name, thread in threads.items():
-            thread.join(None if deadline is None else max(0.0, deadline - time.monotonic()))
+        for name in work:
             reply = replies.get(name)
-            if reply is None:
-                kind = "timeout" if thread.is_alive() else "failed"
-                code = "holder-timeout" if thread.is_alive() else "holder-raised"
-                answers[name] = Failure(code, kind)
+            if name in late or reply is None:
+                kind = "timeout" if name in late else "failed"
+                answers[name] = Failure("holder-timeout" if name in late else "holder-raised", kind)
                 continue
             at, payload = reply
             if not isinstance(payload, bytes):
@@ -238,6 +228,49 @@ class LocalFederation:
             entries.append(Entry(round_, name, "received", at, payload))
             answers[name] = _read(payload)
         return answers
+
+    def _ask(
+        self, name: str, message: bytes, began: float, replies: dict[str, tuple[float, object]]
+    ) -> None:
+        # Whatever a holder's code raises is a missing reply; its text stays here.
+        with suppress(Exception, SystemExit):
+            # What a party of the caller's own returns need not be bytes.
+            reply: object = self._replies[name](message)
+            replies[name] = (time.perf_counter() - began, reply)
+
+    def _worked(self, work: Mapping[str, Callable[[], None]]) -> frozenset[str]:
+        """Have everybody answer, one after the other where answers took no time the last time.
+
+        A thread takes as long as a small answer, and waits for the others' interpreter lock.
+        """
+        started = time.perf_counter()
+        # As many at work as there are processors, or a hundred holders would hold a hundred cost
+        # matrices.
+        several = min(len(work), os.cpu_count() or 1)
+        # Of other parties nobody knows whether they wait for one another, or for a wire.
+        here = all(type(self._holders[name]) is Holder for name in work)
+        if several == 1 or (here and self._seconds < _QUICK):
+            for each in work.values():
+                each()
+            self._seconds = (time.perf_counter() - started) / len(work)
+        else:
+            with ThreadPoolExecutor(several) as pool:
+                for done in [pool.submit(each) for each in work.values()]:
+                    done.result()
+            self._seconds = (time.perf_counter() - started) * several / len(work)
+        return frozenset()
+
+    def _waited(self, work: Mapping[str, Callable[[], None]]) -> frozenset[str]:
+        """Have everybody answer at once, for waiting would count as theirs; who is late."""
+        assert self._timeout is not None
+        # Daemons: a holder that never answers must not keep the interpreter alive.
+        threads = {name: threading.Thread(target=each, daemon=True) for name, each in work.items()}
+        for thread in threads.values():
+            thread.start()
+        deadline = time.monotonic() + self._timeout
+        for thread in threads.values():
+            thread.join(max(0.0, deadline - time.monotonic()))
+        return frozenset(name for name, thread in threads.items() if thread.is_alive())
 
 
 def _replies(party: Party, asker: str) -> Callable[[bytes], bytes]:

@@ -25,6 +25,9 @@ _ROUNDING = 1e-12
 _EPSILON = float(np.finfo(np.float64).eps)
 _LARGEST_COUNT = 1 << 31
 
+CLOSE = 0.02
+"""Part of the upper bound that bounds of a converged result may be apart."""
+
 
 @dataclass(frozen=True)
 class Description:
@@ -33,6 +36,11 @@ class Description:
     records: Mapping[str, int]
     uniform: Mapping[str, bool]
     dimension: int
+
+    @property
+    def even(self) -> bool:
+        """Whether all sides have equally many records, all of one weight."""
+        return len(set(self.records.values())) == 1 and all(self.uniform.values())
 
 
 def describe(
@@ -286,6 +294,11 @@ class Bounds:
     def cut_upper(self, candidate: float) -> None:
         """Take a certified upper bound into account."""
         self.upper = min(self.upper, candidate * (1.0 + _ROUNDING))
+
+    @property
+    def close(self) -> bool:
+        """Whether they leave next to nothing open: what ``converged`` means."""
+        return self.upper - self.lower <= CLOSE * self.upper
 
     def settle(self, estimate: float) -> tuple[float, float, float]:
         """Return ``(value, lower, upper)``, the estimate moved between the bounds."""

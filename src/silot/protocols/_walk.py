@@ -26,8 +26,7 @@ class Walk:
     estimate: float = np.inf
     history: list[Mapping[str, float]] = field(default_factory=list[Mapping[str, float]])
     optimal: bool = True
-    truncated: bool = False
-    short: int | None = None
+    most: int = 0
     refused: HolderError | None = None
     last: tuple[Received, Received, float, Array, Array] | None = None
 
@@ -41,10 +40,25 @@ class Walk:
         if first.displacement is not None and second.displacement is not None:
             moved = first.displacement + second.displacement + first.rounding + second.rounding
             self.bounds.raise_lower(between.lower - moved)
+            # From the records to their interpolants and across, as the triangle inequality has it.
+            self.learn_sum(between.distance + moved)
         if first.distance is not None and second.distance is not None:
             self.bounds.raise_lower(distance_difference(first, second))
             self.learn_sum(first.distance + second.distance)
         self.note(k)
+
+    def move(self, between: Interpolant, p: int) -> None:
+        """Go on from an interpolant, on no more atoms than the first one had.
+
+        Where records are equal, plans split them in ways that add atoms every round.
+        """
+        atoms, weights = between.atoms, between.weights
+        self.most = self.most or max(len(weights), len(self.weights))
+        if len(weights) > self.most:
+            plan = exact_plan(self.atoms, atoms, self.weights, weights, p=p).plan
+            mass = np.asarray(plan.sum(axis=1)).reshape(-1, 1)
+            atoms, weights = np.asarray(plan @ atoms) / mass, self.weights
+        self.atoms, self.weights = atoms, weights
 
     def learn_sum(self, total: float) -> None:
         self.bounds.cut_upper(total)
@@ -68,6 +82,7 @@ class Walk:
         )
 
     def has_settled(self, tol: float) -> bool:
+        """Whether more rounds would change little: for the good or not, as the bounds say."""
         upper = self.bounds.upper
         if tol == 0 or np.isinf(upper):
             return False

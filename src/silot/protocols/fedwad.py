@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,7 @@ from ..transport import interpolate
 from ..transport._check import as_order, interval, real, whole
 from ..transport.geodesic import Interpolation
 from ._sides import (
+    CLOSE,
     Received,
     Reference,
     describe,
@@ -31,18 +32,20 @@ from ._walk import PATIENCE, Walk
 
 When = Literal["every", "last", "never"]
 Uniform = Literal["uniform"]
+Choice = Literal["auto", "exact", "barycentric"]
 
 # Random parameters follow the arcsine law: near 0 and near 1 often, where the triangle sum
 # learns most, because interpolants near 0 are nearly the records. Clipping protects nothing: it
 # keeps plans to a reference that is no copy of either side. Steps of the golden ratio from a
 # random start spread parameters evenly, so that a few rounds are enough to see both ends.
 _GOLDEN = 0.5 * (5.0**0.5 - 1.0)
-_T_RANGE = (0.01, 0.99)
+_T_RANGE = (0.002, 0.998)
 # Zero itself is no parameter.
 _LEAST_T = 1e-9
-# Exact interpolation adds the atoms of both sides every round; beyond this many atoms a round
-# costs more than it gains and the coordinator's step falls back on the barycentric form.
-_LARGEST_SUPPORT = 1000
+# Up to so many records a reference is as large as two equal sides: beyond, and for other sides,
+# exact interpolants of fewer atoms come as close at less cost.
+_MOST_ATOMS = 1000
+_FEW_ATOMS = 100
 
 
 def fedwad(
@@ -50,13 +53,13 @@ def fedwad(
     b: str | None = None,
     *,
     own: Answerer | None = None,
-    support: int = 100,
+    support: int | None = None,
     rounds: int = 20,
     tol: float = 1e-4,
     seed: int = 0,
     p: int = 2,
     t: float | Uniform | None = None,
-    interpolation: Interpolation = "barycentric",
+    interpolation: Choice = "auto",
     distances: When = "every",
     reference: npt.ArrayLike | None = None,
     reference_mean: float = 0.0,
@@ -81,12 +84,14 @@ def fedwad(
     own
         ``Own(measure)``, instead of ``b``.
     support
-        Atoms of the reference. Fewer atoms than records cost accuracy in high dimension.
+        Atoms S of the reference; ``None``: as many as either side has, where both have equally
+        many records of one weight and 1000 at most, else 100. A round sends some (n + m + 4 S) d
+        numbers with exact interpolation, 4 S d with barycentric.
     rounds
         Most rounds.
     tol
-        Stop when the best triangle sum fell by less than this share over five rounds, or the
-        bounds are this close. Needs ``distances="every"``.
+        Stop when the upper bound fell by less than this share over five rounds, or the bounds are
+        this close. Needs ``distances="every"``.
     seed
         Seed of the reference and of the random parameters.
     p
@@ -99,7 +104,10 @@ def fedwad(
         reference: near 0 it sends them nearly as they are, and that is where small errors come
         from (docs/results/frontier.md).
     interpolation
-        ``"barycentric"`` keeps the support at ``support`` atoms; ``"exact"`` lets it grow.
+        Of what holders send. ``"exact"``: n + S - 1 atoms, a point of the geodesic whatever the
+        sizes and weights. ``"barycentric"``, as published: S atoms, which are off the geodesic
+        where they merge records. ``"auto"``: barycentric where both sides and the reference
+        have equally many atoms of one weight, for it is exact there, else exact.
     distances
         When holders tell their distance to the reference: ``"every"`` round, only after the
         ``"last"``, or ``"never"``. Less often means weaker bounds.
@@ -116,9 +124,11 @@ def fedwad(
     Returns
     -------
     Protocol[Distance]
-        ``value`` is the best triangle sum, which is also the certified ``upper`` bound;
-        ``lower`` is the best bound from what was exchanged. Discloses records: with as many
-        atoms as records one round gives them all back, with fewer several rounds give most.
+        ``value`` is the certified ``upper`` bound: the best triangle sum, over the reference or
+        over both interpolants. ``lower`` is the best bound from what was exchanged. ``converged``
+        says that the two are within 2 % of one another, not that the walk has settled. Discloses
+        records: with exact interpolation, or as many atoms as records, one round gives them all
+        back, with fewer several rounds give most.
 
     Raises
     ------
@@ -128,9 +138,9 @@ def fedwad(
     Notes
     -----
     Rakotomamonjy, Nadjahi and Ralaivola, *Federated Wasserstein Distance*, 2024. Eq. 5 and 10
-    are ``transport.interpolate``. The lower bounds are ours: with an interpolant
-    :math:`\xi_\mu` displaced from :math:`\mu` by :math:`\delta_\mu`,
-    :math:`W(\mu, \nu) \ge W(\xi_\mu, \xi_\nu) - \delta_\mu - \delta_\nu`;
+    are ``transport.interpolate``. More bounds are ours: with an interpolant :math:`\xi_\mu`
+    displaced from :math:`\mu` by :math:`\delta_\mu`, W is between
+    :math:`W(\xi_\mu, \xi_\nu) \pm (\delta_\mu + \delta_\nu)`, and at least
     :math:`|W(\mu, \xi) - W(\xi, \nu)|`; and the difference of means, which interpolants give
     away.
 
@@ -153,9 +163,9 @@ def fedwad(
             f"distances is {distances!r}; give 'every', 'last' or 'never'.",
             code="option-distances",
         )
-    if not isinstance(interpolation, str) or interpolation not in ("exact", "barycentric"):
+    if not isinstance(interpolation, str) or interpolation not in get_args(Choice):
         raise InputError(
-            f"interpolation is {interpolation!r}; give 'exact' or 'barycentric'.",
+            f"interpolation is {interpolation!r}; give one of {', '.join(get_args(Choice))}.",
             code="option-interpolation",
         )
     plan = _Plan(
@@ -167,9 +177,7 @@ def fedwad(
         t=_checked(t),
         interpolation=interpolation,
         distances=distances,
-        reference=reference_options(
-            reference, support if reference is None else None, reference_mean, reference_scale, seed
-        ),
+        reference=reference_options(reference, support, reference_mean, reference_scale, seed),
         moments=moments and p == 2,
         embedding=embedding,
     )
@@ -203,7 +211,7 @@ class _Plan:
     tol: float
     p: int
     t: float | Uniform | None
-    interpolation: Interpolation
+    interpolation: Choice
     distances: When
     reference: Reference
     moments: bool
@@ -211,9 +219,13 @@ class _Plan:
 
     def start(self) -> Steps[Distance]:
         described = yield from describe(self.sides, self.embedding, self.own)
-        state = Walk(*self.reference.build(described))
-        most = max(described.records.values())
-        state.short = most if most > len(state.weights) else None
+        largest = max(described.records.values())
+        few = largest if described.even and largest <= _MOST_ATOMS else _FEW_ATOMS
+        reference = replace(self.reference, support=self.reference.support or few)
+        state = Walk(*reference.build(described))
+        # Then barycentric interpolants are exact.
+        matched = described.even and len(state.weights) == largest
+        form = self._form(matched)
         parameters = self._parameters()
         if self.moments:
             state.bounds.raise_lower(
@@ -221,16 +233,21 @@ class _Plan:
             )
         settled = False
         for k in range(self.rounds):
-            yield from self._round(state, parameters, k, described.dimension)
+            yield from self._round(state, parameters, k, described.dimension, form)
             if self.distances == "every" and state.has_settled(self.tol):
                 settled = True
                 break
         if self.distances != "never":
             yield from self._measure(state)
-        return self._result(state, settled)
+        return self._result(state, settled, form, matched)
+
+    def _form(self, matched: bool) -> Interpolation:
+        if self.interpolation != "auto":
+            return self.interpolation
+        return "barycentric" if matched else "exact"
 
     def _round(
-        self, state: Walk, parameters: Iterator[float], k: int, dimension: int
+        self, state: Walk, parameters: Iterator[float], k: int, dimension: int, form: Interpolation
     ) -> Steps[None]:
         t = next(parameters)
         question = Interpolate(
@@ -238,7 +255,7 @@ class _Plan:
             reference_weights=state.weights,
             t=t,
             p=self.p,
-            interpolation=self.interpolation,
+            interpolation=form,
             on_reference=True,
             scalars=self.distances == "every",
             embedding=self.embedding,
@@ -248,9 +265,6 @@ class _Plan:
         if _precedes(second, first):
             # The walk must not depend on which holder is named first.
             first, second = second, first
-        grown = max(len(first.atoms), len(second.atoms))
-        exact = self.interpolation == "exact" and grown <= _LARGEST_SUPPORT
-        state.truncated |= self.interpolation == "exact" and not exact
         merged = interpolate(
             first.atoms,
             second.atoms,
@@ -258,10 +272,9 @@ class _Plan:
             second.weights,
             t=next(parameters),
             p=self.p,
-            interpolation="exact" if exact else "barycentric",
         )
         state.learn(first, second, t, merged, k)
-        state.atoms, state.weights = merged.atoms, merged.weights
+        state.move(merged, self.p)
 
     def _measure(self, state: Walk) -> Steps[None]:
         """Distances of both sides to the last iterate."""
@@ -299,7 +312,7 @@ class _Plan:
                 place = (place + _GOLDEN) % 1.0
                 yield float(np.clip(np.sin(0.5 * np.pi * place) ** 2, *_T_RANGE))
 
-    def _result(self, state: Walk, settled: bool) -> Distance:
+    def _result(self, state: Walk, settled: bool, form: Interpolation, matched: bool) -> Distance:
         told = np.isfinite(state.estimate)
         estimate = state.bounds.upper if told else state.estimate_untold(self.p)
         value, lower, upper = state.bounds.settle(estimate)
@@ -308,42 +321,36 @@ class _Plan:
             lower=lower,
             upper=upper,
             method="fedwad",
-            status=self._status(state, settled, lower, upper),
-            converged=settled,
+            status=self._status(state, settled, form, matched),
+            converged=state.bounds.close,
             holders=self.sides,
             p=self.p,
             seed=self.reference.seed,
             history=tuple(state.history),
         )
 
-    def _status(self, state: Walk, settled: bool, lower: float, upper: float) -> str:
-        if np.isinf(upper):
+    def _status(self, state: Walk, settled: bool, form: Interpolation, matched: bool) -> str:
+        bounds = state.bounds
+        if np.isinf(bounds.upper):
             why = f" ({state.refused.message})" if state.refused is not None else ""
             return (
                 f"estimate: no distances were told{why}, so there is no upper bound. Use "
                 "distances='last' or 'every'"
             )
-        if settled and upper - lower <= self.tol * upper:
-            text = f"converged: the bounds are within {self.tol:g} of one another"
+        if bounds.close:
+            text = f"converged: the bounds are within {CLOSE:.0%} of one another"
         elif settled:
             text = (
-                f"converged: the triangle sum fell by less than {self.tol:g} in {PATIENCE} rounds"
+                f"settled: the upper bound fell by less than {self.tol:g} in {PATIENCE} rounds, "
+                "perhaps above W"
             )
-            if upper - lower > 0.1 * upper:
-                text += ", perhaps above W: a random t, more support or another seed may lower it"
         else:
-            text = f"stopped: {self.rounds} rounds done, raise rounds to tighten the upper bound"
-        if state.short is not None:
-            text += (
-                f"; the reference has {len(state.weights)} atoms and a side {state.short} records: "
-                "raise support"
-            )
-        if state.truncated:
-            text += (
-                f"; the support passed {_LARGEST_SUPPORT} atoms and was kept there by the "
-                "barycentric form"
-            )
-        if not state.optimal:
+            text = f"stopped: {self.rounds} rounds done, raise rounds to tighten the bounds"
+        if not bounds.close and isinstance(self.t, float):
+            text += "; a random t comes closer"
+        if not bounds.close and form == "barycentric" and not matched:
+            text += "; interpolation='exact' comes closer, for sizes and weights differ"
+        if not state.optimal and not bounds.close:
             text += "; a plan was not proven optimal, rescale the features"
         return text
 

@@ -220,7 +220,7 @@ class _Plan:
             upper=upper,
             method="trianglewad",
             status=self._status(described, kind, certified, optimal),
-            converged=certified,
+            converged=bounds.close,
             holders=self.sides,
             p=self.p,
             seed=self.reference.seed,
@@ -229,8 +229,7 @@ class _Plan:
     def _kind(self, described: Description) -> Interpolation:
         if self.interpolation != "auto":
             return self.interpolation
-        sizes = set(described.records.values())
-        return "barycentric" if len(sizes) == 1 and all(described.uniform.values()) else "exact"
+        return "barycentric" if described.even else "exact"
 
     def _status(
         self, described: Description, kind: Interpolation, certified: bool, optimal: bool
