@@ -434,3 +434,28 @@ def test_a_logit_too_many_is_refused_by_entropy_too() -> None:
         entropy_loss(torch.tensor([2.0, -1.0]), torch.tensor([0.5, 0.5]))
     with pytest.raises(MismatchError):
         entropy_loss(torch.tensor([1.0, 0.0]), torch.tensor([0.5, 0.5, 0.0]))
+
+
+def test_second_derivatives_are_right_or_an_error() -> None:
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(20, 3, dtype=torch.float64, generator=generator)
+    q = torch.softmax(torch.randn(20, 5, dtype=torch.float64, generator=generator), 1)
+    w = torch.randn(3, 5, dtype=torch.float64, generator=generator)
+    v = torch.randn(3, 5, dtype=torch.float64, generator=generator)
+
+    def slope(at: torch.Tensor, epsilon: float | None, **options: bool) -> torch.Tensor:
+        at = at.detach().requires_grad_()
+        loss = sinkhorn_loss(
+            torch.softmax(x @ at, 1), q, LabelSpace.preset("emotion"), epsilon=epsilon
+        )
+        # Squared, so that the loss itself stands in its second derivative.
+        (found,) = torch.autograd.grad(loss**2, at, **options)
+        if not options:
+            return found
+        return torch.autograd.grad((found * v).sum(), at)[0]
+
+    step = 1e-6
+    expected = (slope(w + step * v, None) - slope(w - step * v, None)) / (2 * step)
+    torch.testing.assert_close(slope(w, None, create_graph=True), expected, rtol=1e-6, atol=1e-8)
+    with pytest.raises(InputError, match="loss-second"):
+        slope(w, 0.3, create_graph=True)

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from silot.errors import SolverError
-from silot.transport import ExactPlan, exact_plan, mean_bound, plan_from_cost
+from silot.transport import ExactPlan, cost_matrix, exact_plan, mean_bound, plan_from_cost
 from silot.transport import _network as network
 from silot.transport import exact as exact_module
 from silot.transport._assignment import common_units, solve_units
@@ -616,7 +616,11 @@ def test_weaker_potentials_are_not_called_optimal_and_their_interval_holds() -> 
     pair = drawn(12, 13, 2, "random")
     known = exact_cost(pair, 2)
     with broken(f=np.zeros(12), g=np.zeros(13)):
-        result = solved(pair, 2)
+        mended = solved(pair, 2)
+        with mock.patch.object(exact_module._sharpen, "LARGEST", 0):
+            result = solved(pair, 2)
+    # The coupling is right, and tells better ones.
+    assert mended.optimal and mended.lower_cost <= known <= mended.cost
     assert not result.optimal
     # What is left is what the means prove, at most.
     assert 0.0 <= result.lower_cost <= mean_bound(*pair.arrays) ** 2 * (1 + 1e-9)
@@ -755,3 +759,42 @@ def test_bounds_of_a_distance_are_roots_of_the_bounds_of_the_cost(
         assert result.distance == result.cost ** (1 / p)
         assert result.lower == result.lower_cost ** (1 / p)
         assert result.upper == pytest.approx(result.distance, rel=1e-9)
+
+
+# Masses of a cluster sum to the same up to 1e-17, and that must go far.
+@pytest.mark.parametrize(
+    ("weighted", "far", "tight"),
+    [
+        (False, 1e4, 1e-3),
+        (False, 1e6, 1e-3),
+        (False, 1e4, 1.0),
+        (True, 1e3, 1e-3),
+        (True, 1e4, 1.0),
+    ],
+)
+@pytest.mark.parametrize("p", [1, 2])
+def test_tight_clusters_far_apart_keep_their_lower_bound(
+    weighted: bool, far: float, tight: float, p: int
+) -> None:
+    rng = np.random.default_rng(5)
+    code = np.arange(90) % 3
+    centres = far * np.eye(3)
+    x, y = (centres[code] + tight * rng.normal(size=(90, 3)) for _ in range(2))
+    a, b = (rng.random(90) + 0.05 if weighted else np.ones(90) for _ in range(2))
+    for k in range(3):
+        a[code == k] /= 3 * a[code == k].sum()
+        b[code == k] /= 3 * b[code == k].sum()
+    found = exact_plan(x, y, a, b, p=p)
+    # Every cluster has as much mass on either side, and goes to itself.
+    alone = [
+        exact_plan(
+            x[code == k] - centres[k], y[code == k] - centres[k], a[code == k], b[code == k], p=p
+        )
+        for k in range(3)
+    ]
+    true = sum(each.cost for each in alone) / 3
+    assert found.cost == pytest.approx(true, rel=1e-4)
+    assert 0.999 * true ** (1 / p) <= found.lower <= found.distance
+    assert found.optimal
+    f, g = found.potentials
+    assert (f[:, None] + g <= cost_matrix(x, y, p=p) + 1e-9 * far**p).all()

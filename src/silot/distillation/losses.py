@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from ..errors import InputError, MismatchError
 from ._exact import Array, Solved, exact
@@ -82,7 +81,8 @@ def sinkhorn_loss(
     computed, with rows divided by their sums, so that it agrees with finite differences of single
     entries as well as through a softmax. Where p is 0, f is the soft minimum (exact: the minimum)
     of :math:`C_{ij} - g_j` over the support of q: the derivative of a little mass put there. Where
-    exact transport has a kink the gradient is a subgradient. Second derivatives are not there.
+    exact transport has a kink the gradient is a subgradient. Second derivatives are right between
+    the kinks of exact transport; those of regularised transport are an error (``loss-second``).
 
     Examples
     --------
@@ -112,7 +112,7 @@ def sinkhorn_loss(
             return exact(one, other, cost, positions)
         return entropic(one, other, cost, epsilon, tolerance)
 
-    values = _Transport.apply(left, right, solve)
+    values = _Transport.apply(left, right, solve, epsilon is None)
     return _reduce(values.reshape(shape), reduction, torch.promote_types(p.dtype, q.dtype))
 
 
@@ -167,21 +167,42 @@ class _Transport(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, p: Tensor, q: Tensor, solve: Callable[[Tensor, Tensor], Solved]
+        ctx: Any, p: Tensor, q: Tensor, solve: Callable[[Tensor, Tensor], Solved], linear: bool
     ) -> Tensor:
         values, f, g = solve(p, q)
         ctx.save_for_backward(p, q, f, g)
+        ctx.linear = linear
         return values
 
     @staticmethod
-    @once_differentiable
     def backward(  # pyright: ignore[reportIncompatibleMethodOverride]
         ctx: Any, *grads: Tensor
-    ) -> tuple[Tensor | None, Tensor | None, None]:
+    ) -> tuple[Tensor | None, Tensor | None, None, None]:
         p, q, f, g = ctx.saved_tensors
+        if not ctx.linear and torch.is_grad_enabled():
+            # Potentials of regularised transport move with p and q, and how is not known here.
+            f, g = _Once.apply(f, p, q), _Once.apply(g, p, q)
         by_p = _tangent(f, p) * grads[0][:, None] if ctx.needs_input_grad[0] else None
         by_q = _tangent(g, q) * grads[0][:, None] if ctx.needs_input_grad[1] else None
-        return by_p, by_q, None
+        return by_p, by_q, None, None
+
+
+class _Once(torch.autograd.Function):
+    """Potentials whose derivative is an error, not 0."""
+
+    @staticmethod
+    def forward(ctx: Any, potentials: Tensor, p: Tensor, q: Tensor) -> Tensor:
+        return potentials.clone()
+
+    @staticmethod
+    def backward(  # pyright: ignore[reportIncompatibleMethodOverride]
+        ctx: Any, *grads: Tensor
+    ) -> tuple[None, None, None]:
+        raise InputError(
+            "second derivatives of regularised transport are not known. Use epsilon=None: exact "
+            "transport is linear between its kinks.",
+            code="loss-second",
+        )
 
 
 def _tangent(potentials: Tensor, weights: Tensor) -> Tensor:

@@ -9,6 +9,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from ..errors import SolverError
+from . import _sharpen
 from ._assignment import common_units, solve_units
 from ._check import Array, as_order, as_points, as_weights, same_dimension
 from ._line import solve_line
@@ -23,6 +24,10 @@ _LOW_DIMENSION = 8
 # Relative room for the rounding of sums in the bounds of an exact solve.
 _SUM_ROUNDING = 1e-12
 _GAP_ALLOWED = 1e-9
+# Part of the cost that a lower bound may miss before costs are looked at one by one.
+_LOOSE = 1e-6
+# Times the largest cost that a plan uses: no better plan uses one far above.
+_WELL_ABOVE = 8.0
 _NEGLIGIBLE = 8.0 * float(np.finfo(np.float64).eps)
 
 
@@ -201,6 +206,42 @@ def plan_from_cost(
 
 
 def _solve_points(x: Array, y: Array, a: Array, b: Array, p: int) -> ExactPlan:
+    found = _solve_rounded(x, y, a, b, p)
+    if not _is_loose(found) or len(a) * len(b) > _sharpen.LARGEST:
+        return found
+    found = _sharpened(found, x, y, a, b)
+    if _is_loose(found):
+        # Costs that no plan would use are cut off: the solver then sees those that it would.
+        cost = _sharpen.by_differences(x, y, p)
+        most = _WELL_ABOVE * float(cost[found.rows, found.cols].max())
+        solution = _solve(np.minimum(cost, most), a, b, dimension=x.shape[1])
+        moved = cost[solution.rows, solution.cols]
+        other = _certify(solution, moved, a, b, p=p, rounding=float(cost.max()))
+        other = _sharpened(replace(other, lower_cost=found.lower_cost), x, y, a, b)
+        found = other if other.upper_cost < found.upper_cost else found
+    return found
+
+
+def _is_loose(found: ExactPlan) -> bool:
+    return found.cost - found.lower_cost > _LOOSE * found.cost
+
+
+def _sharpened(found: ExactPlan, x: Array, y: Array, a: Array, b: Array) -> ExactPlan:
+    """The plan with a better lower bound, if there is one."""
+    f, g, dual = _sharpen.sharpened(x, y, a, b, found.p, found.rows, found.cols)
+    if dual <= found.lower_cost:
+        return found
+    proven = found.cost - dual <= _GAP_ALLOWED * found.cost
+    shift = 0.5 * (float(b @ g) - float(a @ f))
+    return replace(
+        found,
+        potentials=(f + shift, g - shift),
+        lower_cost=min(dual, found.cost),
+        status="optimal" if proven else found.status,
+    )
+
+
+def _solve_rounded(x: Array, y: Array, a: Array, b: Array, p: int) -> ExactPlan:
     same = _coincide(x, y, a, b)
     if same is not None:
         solution = Solution(*same, a[same[0]], np.zeros(len(a)), np.zeros(len(b)), "identity")
