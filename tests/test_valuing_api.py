@@ -227,3 +227,29 @@ def test_lists_and_other_numbers_works(data: object) -> None:
     silot.value_records(data, X, progress=lambda step: steps.append(step.rounds))  # type: ignore[arg-type]
     assert steps == [1, 2, 3]
     assert silot.barycenter([data, X], support=3, rounds=2).points.shape == (3, 2)  # type: ignore[list-item]
+
+
+def test_labels_written_in_another_way_are_an_error_or_said() -> None:
+    rng = np.random.default_rng(0)
+    x, v = rng.normal(size=(120, 3)), rng.normal(size=(100, 3))
+    names = np.where(x[:, 0] > 0, "I21.4", "I50.1")
+    plain = np.char.replace(names, ".", "")
+    validation = Measure(v, labels=np.where(v[:, 0] > 0, "I21.4", "I50.1"))
+    market = {
+        "good": Measure(x, labels=names),
+        "half": Measure(x, labels=np.where(np.arange(120) < 60, names, plain)),
+        "other": Measure(x, labels=plain),
+    }
+    for call in (
+        lambda: silot.value_holders(market, validation, labels=True),
+        lambda: silot.value_records(market["other"], validation, labels=True),
+    ):
+        with pytest.raises(SilotError, match="labels-disjoint"):
+            call()
+    found = silot.value_holders(market, validation, labels=True, quorum=2)
+    assert found.missing == {"other": "labels-disjoint"}
+    assert "classes that the target lacks: half (50%)" in found.status
+    # Truth values and 0 and 1 are the same labels.
+    flags = Measure(x, labels=x[:, 0] > 0)
+    scored = silot.value_records(flags, Measure(v, labels=(v[:, 0] > 0) * 1), labels=True)
+    assert scored.flagged.mean() < 0.2

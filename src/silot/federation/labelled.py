@@ -119,6 +119,16 @@ class ClassSizes(Question):
         return {"masses": min(float(weights.max()) / mass, 1.0) if mass > 0 else 0.0}
 
 
+def _share_names(codes: Codes, weights: Array, known: int) -> None:
+    """Raise where no record has a class of the question: names that differ look like errors."""
+    if not (codes[weights > 0] < known).any():
+        raise MismatchError(
+            "no record has a label of those asked about. Write labels alike on both sides, or "
+            "compare without them.",
+            code="labels-disjoint",
+        )
+
+
 @dataclass(frozen=True, kw_only=True)
 class LabelledRecords(Question):
     """Records with the codes of their labels."""
@@ -247,6 +257,7 @@ class LabelledDistanceTo(_WithClassMetric):
     def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
         codes, known, new = codes_of(labels, self.classes, len(points))
         self._check(points, known)
+        _share_names(codes, weights, known)
         squares = self._label_distances(points, self.target, weights, codes, new)
         plan, low, high = labelled_plan(
             points,
@@ -310,6 +321,7 @@ class ScoreRecords(_WithFrame):
         codes, known, new = codes_of(labels, self.classes, len(points))
         own = self._coordinates(points)
         self._check(own, known)
+        _share_names(codes, weights, known)
         if not np.isfinite(self.epsilon) or self.epsilon <= 0:
             raise WireError("epsilon is no positive number.", code="question-fields")
         squares = self._label_distances(own, self.target, weights, codes, new)
@@ -346,6 +358,7 @@ class InterpolateRecords(_WithFrame):
         codes, known, new = codes_of(labels, self.classes, len(points))
         own = self._coordinates(points)
         self._check(own, known)
+        _share_names(codes, weights, known)
         squares = self._label_distances(own, self.target, weights, codes, new)
         found = interpolate(own, self.reference, weights, self.reference_weights, t=self.t)
         used = np.flatnonzero(weights).astype(np.int64)

@@ -103,8 +103,8 @@ _CURES = {
     "Use the options of the first time, or method 'sketch'",
     "policy-version": "its records are not those that its exact numbers were told of: the "
     "difference would tell single records. Use method 'sketch' or 'secure'",
-    "policy-rare": "a value of some feature is held by so few records that statistics of pairs of "
-    "features would single them out. Use method 'sketch' or 'secure'",
+    "policy-rare": "one record has so large a part of the variance along some direction that "
+    "statistics of pairs of features would single it out. Use method 'sketch' or 'secure'",
     "policy-seed": "its policy tells random statistics for one public seed only. Give that seed "
     "(Policy(seed=...), by default 0)",
     "policy-budget": "its policy has no budget for differentially private releases. Ask for "
@@ -129,6 +129,8 @@ _CURES = {
     "ledger-read-only": "its ledger may only be read",
     "extra-privacy": "it cannot add noise: silot[privacy] is not installed there",
     "release-embedding": "releases are of records alone: label vectors depend on all records",
+    "labels-disjoint": "none of its records has a label of those asked about. Write labels alike on "
+    "both sides (`I21.4` is not `I214`), or compare without labels",
     "labels-absent": "its records have no labels. Leave the label option out",
     "answer-fine": "the answer would hold too many numbers for its records, which could be solved "
     "for them. Ask for fewer features, directions or quantiles, or for a larger least",

@@ -196,6 +196,10 @@ def contributions(
     )
 
 
+# Below, labels may be written in another way: a status says so.
+_MOSTLY_SHARED = 0.9
+
+
 @dataclass(frozen=True)
 class _Plan:
     """Checked options of one protocol."""
@@ -223,14 +227,15 @@ class _Plan:
         else:
             target = Target.of_validation(self.own, self.labels, self.embedding)
             records = yield from self._describe(target, missing)
+        shared: dict[str, float] = {}
         if self.method in _PAIRWISE and self.own is not None:
             distances = yield from self._in_step(tuple(records), missing)
         else:
-            distances = yield from self._to_target(target, records, missing)
+            distances = yield from self._to_target(target, records, missing, shared)
         barycenter = None
         if found is not None:
             barycenter = self.centre.result(found, distances, missing)
-        result = self._result(target, distances, records, barycenter, missing)
+        result = self._result(target, distances, records, barycenter, missing, shared)
         if self.between and len(distances) > 1:
             result = yield from distances_between(
                 result, target.atoms, target.weights, self.embedding, self.seed
@@ -249,20 +254,22 @@ class _Plan:
         return {name: described.records[name] for name in present}
 
     def _to_target(
-        self, target: Target, records: Mapping[str, int], missing: dict[str, Failure]
+        self,
+        target: Target,
+        records: Mapping[str, int],
+        missing: dict[str, Failure],
+        shared: dict[str, float],
     ) -> Steps[dict[str, Distance]]:
+        """Distances to the target; notes the mass of each holder that has classes of the target."""
         weights = dict.fromkeys(records, target.weights)
         if target.classes and self.tolerance > 0:
             answers = yield dict.fromkeys(records, ClassSizes(classes=target.text))
             present = self.centre.present(answers, tuple(records), missing)
-            weights = {
-                name: target.reweighted(
-                    class_masses(required(answers, name), len(target.classes)),
-                    records[name],
-                    self.tolerance,
-                )
-                for name in present
-            }
+            weights = {}
+            for name in present:
+                masses = class_masses(required(answers, name), len(target.classes))
+                shared[name] = float(masses.sum())
+                weights[name] = target.reweighted(masses, records[name], self.tolerance)
         questions = {
             name: replace(target, weights=own).distance_question(self.label_weight, self.embedding)
             for name, own in weights.items()
@@ -304,6 +311,7 @@ class _Plan:
         records: Mapping[str, int],
         barycenter: Barycenter | None,
         missing: Mapping[str, Failure],
+        shared: Mapping[str, float],
     ) -> Contributions:
         values = np.array([item.value for item in distances.values()])
         spread = target.spread(self.label_weight)
@@ -333,7 +341,9 @@ class _Plan:
             method=self.method,
             labels=self.labels,
             spread=spread,
-            status=self._status(distances, barycenter) + missing_text(missing),
+            status=self._status(distances, barycenter)
+            + _shared_text(shared, distances)
+            + missing_text(missing),
             converged=all(item.converged for item in distances.values())
             and (barycenter is None or barycenter.converged),
             seed=self.seed,
@@ -355,3 +365,12 @@ class _Plan:
         if self.own is not None and self.method == "target":
             text += "; every holder saw the validation records"
         return text
+
+
+def _shared_text(shared: Mapping[str, float], distances: Mapping[str, Distance]) -> str:
+    """How a status names holders much of whose data have classes that the target lacks."""
+    odd = [name for name, mass in shared.items() if mass < _MOSTLY_SHARED and name in distances]
+    if not odd:
+        return ""
+    parts = ", ".join(f"{name} ({1.0 - shared[name]:.0%})" for name in odd)
+    return f"; of classes that the target lacks: {parts} of their records"
