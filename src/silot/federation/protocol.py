@@ -129,8 +129,8 @@ _CURES = {
     "ledger-read-only": "its ledger may only be read",
     "extra-privacy": "it cannot add noise: silot[privacy] is not installed there",
     "release-embedding": "releases are of records alone: label vectors depend on all records",
-    "labels-disjoint": "none of its records has a label of those asked about. Write labels alike on "
-    "both sides (`I21.4` is not `I214`), or compare without labels",
+    "labels-disjoint": "none of its records has a label of those asked about. Write labels alike "
+    "on both sides (`I21.4` is not `I214`), or compare without labels",
     "labels-absent": "its records have no labels. Leave the label option out",
     "answer-fine": "the answer would hold too many numbers for its records, which could be solved "
     "for them. Ask for fewer features, directions or quantiles, or for a larger least",
