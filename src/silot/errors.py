@@ -10,7 +10,8 @@
     │   └── RefusedError   exit 7   a holder's policy refused the question
     ├── SolverError        exit 8   a solver could not certify its result
     ├── ExtraError         exit 9   an optional dependency is not installed
-    └── WireError          exit 10  bytes that are not a message of silot
+    ├── WireError          exit 10  bytes that are not a message of silot
+    └── MemoryShortError   exit 11  a problem that does not fit into memory
 
 A message says what arrived and what to do. It never quotes a value of the data: row and
 column numbers only.
@@ -96,3 +97,9 @@ class WireError(SilotError):
     """Bytes that are not a message of silot, or exceed its limits."""
 
     exit_status = 10
+
+
+class MemoryShortError(SilotError, MemoryError):
+    """A problem that does not fit into memory; nothing was allocated for it."""
+
+    exit_status = 11

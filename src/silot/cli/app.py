@@ -81,6 +81,14 @@ def main() -> None:
     except SilotError as error:
         ERRORS.print(f"error: {error}", markup=False, highlight=False, soft_wrap=True)
         sys.exit(error.exit_status)
+    except MemoryError:
+        # Larger than what was foreseen: another process may have taken what was free.
+        words = (
+            "error: [memory-short] memory is used up; nothing was written. Take fewer records, or "
+            "method 'sketch'."
+        )
+        ERRORS.print(words, markup=False, highlight=False, soft_wrap=True)
+        sys.exit(11)
     except KeyboardInterrupt:
         ERRORS.print("interrupted; nothing was written", markup=False)
         sys.exit(130)

@@ -129,6 +129,8 @@ _CURES = {
     "ledger-read-only": "its ledger may only be read",
     "extra-privacy": "it cannot add noise: silot[privacy] is not installed there",
     "release-embedding": "releases are of records alone: label vectors depend on all records",
+    "memory-short": "the problem does not fit into its memory. Take fewer records, or method "
+    "'sketch'",
     "labels-disjoint": "none of its records has a label of those asked about. Write labels alike "
     "on both sides (`I21.4` is not `I214`), or compare without labels",
     "labels-absent": "its records have no labels. Leave the label option out",

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from .entropic import EntropicPlan, SinkhornDivergence, sinkhorn, sinkhorn_divergence
     from .exact import ExactPlan, exact_plan, plan_from_cost
     from .geodesic import Interpolant, interpolate
+    from .memory import Forecast, forecast
     from .moments import Moments, covariance_root, gaussian_distance, gelbrich_bound, moments
     from .sensitivity import Sensitivity, calibrated_gradient, sensitivity
     from .sliced import sliced_bound, sliced_distance
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = [
     "EntropicPlan",
     "ExactPlan",
+    "Forecast",
     "Frame",
     "Interpolant",
     "Moments",
@@ -30,6 +32,7 @@ __all__ = [
     "cost_matrix",
     "covariance_root",
     "exact_plan",
+    "forecast",
     "gaussian_distance",
     "gelbrich_bound",
     "interpolate",
@@ -49,6 +52,7 @@ lazily(
     {
         "EntropicPlan": ".entropic",
         "ExactPlan": ".exact",
+        "Forecast": ".memory",
         "Frame": ".bounded",
         "Interpolant": ".geodesic",
         "Moments": ".moments",
@@ -60,6 +64,7 @@ lazily(
         "cost_matrix": ".cost",
         "covariance_root": ".moments",
         "exact_plan": ".exact",
+        "forecast": ".memory",
         "gaussian_distance": ".moments",
         "gelbrich_bound": ".moments",
         "interpolate": ".geodesic",

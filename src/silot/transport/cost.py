@@ -11,6 +11,7 @@ from scipy.spatial.distance import cdist
 
 from ._check import Array, as_order, as_points, same_dimension
 from ._threads import one_blas_thread
+from .memory import require
 
 # A squared distance this far below the squared size of the clouds is computed again from
 # coordinate differences: the product form leaves it too few correct digits.
@@ -71,6 +72,7 @@ def cost_matrix(x: npt.ArrayLike, y: npt.ArrayLike, *, p: int = 2) -> Array:
 
 def build_cost(x: Array, y: Array, p: int) -> Cost:
     """``cost_matrix`` on checked points, with a bound on its rounding."""
+    require(len(x), len(y), x.shape[1])
     centre = 0.5 * (x.mean(axis=0) + y.mean(axis=0))
     raw_x, raw_y = x, y
     x, y = x - centre, y - centre
