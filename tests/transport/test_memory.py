@@ -47,8 +47,9 @@ def test_what_does_not_fit_is_refused_before_it_is_allocated(
 
 
 def test_the_command_line_says_it_in_a_line(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
     for name in ("a", "b"):
-        np.savez(tmp_path / f"{name}.npz", X=np.random.default_rng(1).normal(size=(12_000, 3)))
+        np.savez(tmp_path / f"{name}.npz", X=rng.normal(size=(12_000, 3)))
     done = subprocess.run(
         [sys.executable, "-c", "from silot.cli import main; main()", "distance", "a.npz", "b.npz"],
         cwd=tmp_path,
