@@ -7,12 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from hypothesis.extra import numpy as hnp
 
 from silot import LabelSpace, LocalFederation, Policy
-from silot.errors import HolderError, InputError, MismatchError
+from silot.errors import HolderError
 from silot.federation import (
     Answer,
     DescribeTeacher,
@@ -27,7 +24,6 @@ from silot.federation.predictions import fault_of, rounded, tempered
 from silot.federation.question import Question, decode_question, encode_question
 from silot.privacy import Ledger, mu_of
 from silot.protocols import distill
-from silot.protocols._distill_answers import project
 from silot.results import Predictions
 
 from .serving import Distant, model
@@ -257,7 +253,9 @@ def test_a_teacher_that_lies_or_fails_is_named_and_leaves_no_trace(
          "answer-malformed"),
         (DescribeTeacher, lambda a: Answer(scalars={"parts": 1, "labels": "[1]"}),
          "answer-malformed"),
-        (DescribeTeacher, lambda a: Answer(scalars={"parts": 1, "labels": '["high","low"]'}),
+        (DescribeTeacher, lambda a: Answer(scalars={"parts": 1, "labels": '["high","lower"]'}),
+         "labels-mismatch"),
+        (DescribeTeacher, lambda a: Answer(scalars={"parts": 1, "labels": '["low","low"]'}),
          "labels-mismatch"),
         (DescribeTeacher, lambda a: Answer(scalars={"parts": 1, "shared": 3}), "answer-malformed"),
     ],
@@ -291,59 +289,35 @@ def test_sizes_are_needed_where_they_are_asked_for() -> None:
     assert run(teachers, sizes=True).excluded == {"b": "size-absent"}
 
 
-def test_labels_are_compared_where_both_sides_have_names() -> None:
-    other = {"a": Teacher(model, labels=SPACE.names[::-1])}
-    assert run(other, labels=3).excluded == {}
-    assert run(other, labels=LabelSpace([0.0, 1.0, 2.0])).excluded == {}
-    assert run({"a": Teacher(model, labels=SPACE.names)}).excluded == {}
-    with pytest.raises(HolderError, match="other labels"):
-        run(other)
+def test_labels_are_matched_by_name_where_both_sides_have_names() -> None:
+    straight = run({"a": Teacher(model, labels=SPACE.names)})
+    other = {"a": Teacher(lambda x: model(x)[:, ::-1], labels=SPACE.names[::-1])}
+    turned = run(other)
+    np.testing.assert_allclose(turned.outputs, straight.outputs)
+    assert turned.biases is not None and straight.biases is not None
+    np.testing.assert_allclose(turned.biases, straight.biases)
+    # Without names on one side labels are the same in the same order.
+    for labels in (3, LabelSpace([0.0, 1.0, 2.0])):
+        np.testing.assert_allclose(run(other, labels=labels).outputs[0], model(X)[:, ::-1])
+    with pytest.raises(HolderError, match="none of the label space"):
+        run({"a": Teacher(model, labels=["low", "middle", "highest"])})
 
 
-@pytest.mark.parametrize(
-    ("options", "code"),
-    [
-        ({"labels": 1}, "option-labels"),
-        ({"batch": 0}, "option-batch"),
-        ({"temperature": 0.0}, "option-temperature"),
-        ({"temperature": np.inf}, "option-temperature"),
-        ({"decimals": -1}, "option-decimals"),
-        ({"decimals": 2, "privacy_epsilon": 1.0}, "option-decimals"),
-        ({"privacy_epsilon": -1.0}, "option-epsilon"),
-        ({"privacy_epsilon": np.inf}, "option-epsilon"),
-        ({"privacy_epsilon": 1.0, "temperature": 2.0}, "option-temperature"),
-        ({"privacy_epsilon": 1.0, "sizes": True}, "option-sizes"),
-        ({"privacy_epsilon": 1.0, "noise": np.zeros((4097, 2))}, "option-noise"),
-        ({"min_teachers": 2}, "option-teachers"),
-        ({"noise": ["a text"]}, "noise-dimension"),
-        ({"noise": np.zeros((2, 3))}, "noise-dimension"),
-        ({"inputs": "a text"}, "inputs-texts"),
-        ({"inputs": [[np.nan, 1.0]]}, "measure-nan"),
-        ({"shared": 1}, "option-shared"),
-    ],
-)
-def test_options_are_checked_before_anybody_is_asked(options: dict[str, Any], code: str) -> None:
-    with pytest.raises(InputError) as caught:
-        run({"a": Teacher(model)}, **options)
-    assert caught.value.code == code
-    with pytest.raises(MismatchError):
-        distill(["a", "a"], X, labels=3)
-    with pytest.raises(InputError):
-        distill("ab", X, labels=3)
-
-
-# Noise
-
-
-@given(hnp.arrays(np.float64, st.tuples(st.integers(1, 4), st.integers(2, 6)),
-                  elements=st.floats(-1e6, 1e6)))  # fmt: skip
-def test_noisy_predictions_move_to_the_nearest_probabilities(points: np.ndarray) -> None:
-    found = project(points)
-    assert fault_of(found, points.shape) is None
-    # Nearest: the way there stands at an angle of 90 degrees or more to every way on.
-    scale = 1 + np.abs(points).max()
-    to_corners = np.eye(points.shape[1])[None] - found[:, None]
-    assert (((points - found)[:, None] * to_corners).sum(axis=2) <= 1e-9 * scale).all()
+@pytest.mark.parametrize("epsilon", [None, 50.0])
+def test_a_teacher_of_some_labels_has_no_mass_on_the_others(epsilon: float | None) -> None:
+    few = np.tile([0.9, 0.1], (len(X), 1))
+    teacher = Teacher(
+        lambda x: few[: len(x)],
+        labels=["high", "low"],
+        policy=Policy(level="record", privacy_epsilon=100.0),
+        ledger=Ledger(),
+        parts=50,
+    )
+    found = run({"a": teacher}, noise=None, privacy_epsilon=epsilon)
+    assert found.outputs.shape == (1, len(X), 3)
+    assert (found.outputs[..., 1] == 0).all()
+    assert abs(found.outputs[..., 2].mean() - 0.9) < 0.1
+    assert "some of the labels only" in found.status
 
 
 def test_a_run_spends_its_epsilon_and_no_more() -> None:

@@ -128,7 +128,7 @@ def test_teachers_have_their_weights_and_the_memory_has_no_records() -> None:
         ("prediction-nan", "it answered with numbers that are not finite"),
         ("prediction-simplex", "its answers were no probabilities"),
         ("prediction-labels", "it answered about another number of labels"),
-        ("labels-mismatch", "its labels are others, or in another order"),
+        ("labels-mismatch", "it has a label that is none of the label space"),
         ("holder-timeout", "it did not answer in time"),
         ("policy-level", "its policy does not allow so fine a disclosure"),
         ("strange-code", "it could not answer"),

@@ -146,7 +146,7 @@ _CURES = {
     "batch-large": "it takes fewer inputs a question. Lower the batch",
     "inputs-absent": "it has no transfer set of its own: Teacher(..., inputs=...), or shared=False",
     "inputs-mismatch": "its transfer set is another one, or in another order",
-    "labels-mismatch": "it names other labels, or in another order",
+    "labels-mismatch": "it has a label that is none of the label space, or one twice",
     "parts-mismatch": "its model has fewer parts, so the noise asked for is too small",
     "policy-asker": "it does not answer this asker",
     "prediction-labels": "it predicts another number of labels",

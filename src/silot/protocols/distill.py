@@ -25,8 +25,9 @@ from ..federation.predictions import (
     inputs_of,
     tempered,
 )
-from ..federation.protocol import Protocol, Questions, Steps, failure_error
+from ..federation.protocol import Answers, Protocol, Questions, Steps, failure_error
 from ..federation.question import Question
+from ..measure import label_name
 from ..privacy.accounting import mu_of
 from ..results.distillation import Predictions
 from ..transport._check import flag, real, whole
@@ -35,6 +36,7 @@ from ._distill_answers import Told, released, shown, told
 _BATCH, _PRIVATE_BATCH = 256, 4096
 # Part of the privacy budget (of its square) that the bias gets.
 _BIAS_SHARE = 0.1
+_FEWEST_LABELS = 2
 # Noise above which a probability of a label tells next to nothing.
 _DROWNED = 0.5
 
@@ -223,6 +225,18 @@ def _names(labels: LabelSpace | int) -> tuple[str, ...] | None:
     return labels.names
 
 
+def _places(own: tuple[str, ...] | None, labels: tuple[str, ...] | None, count: int) -> list[int]:
+    """Where a teacher's labels stand in the label space, by name; -1 for one that it lacks.
+
+    Where either has no names, labels are taken to be the same in the same order.
+    """
+    if not own or not labels:
+        return list(range(count))
+    known = {label_name(name): code for code, name in enumerate(labels)}
+    found = [known.get(label_name(name), -1) for name in own]
+    return found if len(set(found)) == len(found) else [-1]
+
+
 def _kind(inputs: Inputs) -> int:
     return 0 if isinstance(inputs, list) else inputs.shape[1]
 
@@ -267,6 +281,7 @@ class _Asking:
     told: dict[str, Told] = field(default_factory=dict[str, Told])
     failures: dict[str, Failure] = field(default_factory=dict[str, Failure])
     noise: dict[str, float] = field(default_factory=dict[str, float])
+    places: dict[str, list[int]] = field(default_factory=dict[str, list[int]])
 
     def fail(self, name: str, failure: Failure) -> None:
         """Exclude a teacher from the whole run."""
@@ -285,7 +300,9 @@ class _Asking:
             self.fail(name, Failure(error.code))
             return
         self.told[name] = found
-        if plan.labels and found.labels and plan.labels != found.labels:
+        places = _places(found.labels, plan.labels, plan.count)
+        self.places[name] = places
+        if -1 in places or len(places) < _FEWEST_LABELS:
             self.fail(name, Failure("labels-mismatch"))
         elif plan.shared and plan.shared != found.shared:
             absent = "inputs-absent" if not found.shared else "inputs-mismatch"
@@ -309,7 +326,7 @@ class _Asking:
         for rows in self._batches(inputs, mean):
             answers = yield self._questions(inputs, rows, mean)
             for name in list(self.left):
-                read = self._read(answers.get(name, Failure("holder-silent")), len(rows), mean)
+                read = self._read(name, answers, len(rows), mean)
                 if isinstance(read, Failure):
                     self.fail(name, read)
                 else:
@@ -326,7 +343,7 @@ class _Asking:
 
     def _questions(self, inputs: Inputs, rows: range, mean: bool) -> Questions:
         plan = self.plan
-        content: dict[str, Any] = {"labels": plan.count}
+        content: dict[str, Any] = {}
         if plan.shared and not mean:
             content |= {"indices": np.arange(rows.start, rows.stop), "shared": plan.shared}
         elif isinstance(inputs, list):
@@ -338,8 +355,10 @@ class _Asking:
                 name: self._release(name, content, plan.mu, len(rows), mean) for name in self.left
             }
         kind = PredictNoise if mean else Predict
-        question = kind(**content, temperature=plan.temperature, decimals=plan.decimals)
-        return dict.fromkeys(self.left, question)
+        options = {"temperature": plan.temperature, "decimals": plan.decimals}
+        return {
+            name: kind(**content, **options, labels=len(self.places[name])) for name in self.left
+        }
 
     def _release(
         self, name: str, content: dict[str, Any], mu: float, rows: int, mean: bool
@@ -348,16 +367,23 @@ class _Asking:
         share = _BIAS_SHARE if mean else 1.0 - (_BIAS_SHARE if plan.noise is not None else 0.0)
         spent = mu * math.sqrt(share * (1.0 if mean else rows / len(plan.inputs)))
         question = ReleasePredictions(
-            **content, privacy_mu=spent, parts=self.told[name].parts, mean=mean
+            **content,
+            labels=len(self.places[name]),
+            privacy_mu=spent,
+            parts=self.told[name].parts,
+            mean=mean,
         )
         if not mean:
             self.noise[name] = question.noise
         return question
 
-    def _read(self, answer: Answer | Failure, rows: int, mean: bool) -> Array | Failure:
+    def _read(self, name: str, answers: Answers, rows: int, mean: bool) -> Array | Failure:
+        """Predictions of a teacher, label by label as the label space has them."""
+        answer = answers.get(name, Failure("holder-silent"))
         if isinstance(answer, Failure):
             return answer
-        labels = self.plan.count
+        places = self.places[name]
+        labels = len(places)
         if self.plan.mu is not None:
             found = released(answer, (1 if mean else rows, labels))
             if not isinstance(found, str):
@@ -366,7 +392,11 @@ class _Asking:
             found = shown(answer, "mean", (labels,))
         else:
             found = shown(answer, "probabilities", (rows, labels))
-        return Failure(found) if isinstance(found, str) else found
+        if isinstance(found, str):
+            return Failure(found)
+        whole = np.zeros((*found.shape[:-1], self.plan.count))
+        whole[..., places] = found
+        return whole
 
     def found(self, outputs: dict[str, list[Array]], biases: dict[str, list[Array]]) -> Predictions:
         """The result, of those that are left."""
@@ -388,6 +418,12 @@ class _Asking:
     def _status(self) -> str:
         told = [f"{len(self.left)} of {len(self.plan.names)} teachers answered everything."]
         told += [failure_error(n, f).message for n, f in sorted(self.failures.items())]
+        fewer = [n for n in self.left if len(self.places[n]) < self.plan.count]
+        if fewer:
+            told.append(
+                f"{', '.join(fewer)} {'knows' if len(fewer) == 1 else 'know'} some of the labels "
+                "only: the others have probability 0 there."
+            )
         drowned = [name for name in self.left if self.noise.get(name, 0.0) > _DROWNED]
         if drowned:
             told.append(

@@ -31,7 +31,7 @@ _CODES = {
     "prediction-simplex": "its answers were no probabilities",
     "prediction-labels": "it answered about another number of labels",
     "prediction-rows": "it answered about another number of inputs",
-    "labels-mismatch": "its labels are others, or in another order",
+    "labels-mismatch": "it has a label that is none of the label space",
     "size-absent": "it does not tell how many records it was trained on",
     "inputs-absent": "it does not have the shared transfer set",
     "inputs-mismatch": "its transfer set is another one",
