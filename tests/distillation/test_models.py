@@ -2,6 +2,7 @@
 
 import io
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -390,6 +391,22 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )  # fmt: skip
     library.BertForSequenceClassification(config).save_pretrained(place)
     return place
+
+
+def test_labels_a_pretrained_model_names_are_matched_by_name(folder: Path, tmp_path: Path) -> None:
+    space = LabelSpace.preset("nli")
+    plain = module_predict(pretrained(folder, space, local_files_only=True), ["good film"])
+    place = shutil.copytree(folder, tmp_path / "named")
+    config = json.loads((place / "config.json").read_text())
+    config["id2label"] = {"0": "CONTRADICTION", "1": "ENTAILMENT", "2": "NEUTRAL"}
+    (place / "config.json").write_text(json.dumps(config))
+    named = module_predict(pretrained(place, space, local_files_only=True), ["good film"])
+    # The space has entailment, neutral, contradiction.
+    np.testing.assert_array_equal(named, plain[:, [1, 2, 0]])
+    with pytest.raises(MismatchError, match="CONTRADICTION") as caught:
+        pretrained(place, LabelSpace.one_hot(["a", "b", "c"]), local_files_only=True)
+    assert caught.value.code == "model-labels"
+    assert pretrained(place, 3, local_files_only=True).order is None
 
 
 def test_a_pretrained_model_learns_and_keeps_what_it_brings(folder: Path) -> None:

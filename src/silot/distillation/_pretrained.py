@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 
 from ..errors import ExtraError, FileError, InputError, MismatchError
+from ..measure import label_name
 from ._batches import seeded
 from .labels import LabelSpace
 from .text import PAIR
@@ -23,8 +24,17 @@ class Pretrained(nn.Module):
     and, if the model has them, token types.
     """
 
-    def __init__(self, model: nn.Module, tokenizer: Any, *, types: bool, length: int) -> None:
+    def __init__(
+        self,
+        model: nn.Module,
+        tokenizer: Any,
+        *,
+        types: bool,
+        length: int,
+        order: Sequence[int] | None = None,
+    ) -> None:
         super().__init__()
+        self.order = None if order is None else list(order)
         self.model, self.tokenizer = model, tokenizer
         self.fields = ["input_ids", "attention_mask"] + ["token_type_ids"] * types
         self.length = length
@@ -58,9 +68,10 @@ class Pretrained(nn.Module):
         return torch.stack([found[field] for field in self.fields], dim=1)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """Logits, (B, L)."""
+        """Logits, (B, L), in the order of the label space."""
         given = {field: tokens[:, place] for place, field in enumerate(self.fields)}
-        return self.model(**given).logits
+        told: Tensor = self.model(**given).logits
+        return told if self.order is None else told[:, self.order]
 
 
 def pretrained(
@@ -84,8 +95,9 @@ def pretrained(
         Name on the hub, such as ``"prajjwal1/bert-tiny"``, or a folder with ``config.json``,
         weights and tokenizer.
     labels
-        Number of labels, or the label space. The order of labels is the caller's: a model that
-        was fitted with another order must be fitted again.
+        Number of labels, or the label space. A model that names its labels (``id2label``, other
+        than LABEL_0, LABEL_1, ...) is matched with the space by name; one that does not has them in
+        the caller's order.
     length
         Tokens read of an input.
     local_files_only
@@ -110,7 +122,7 @@ def pretrained(
     FileError
         There is no such model, or none in the safetensors format, or it cannot be reached.
     MismatchError
-        The model classifies into another number of labels.
+        The model classifies into another number of labels, or names labels that the space lacks.
 
     Examples
     --------
@@ -137,6 +149,7 @@ def pretrained(
                 f"new_head=True to replace its last layer, and fit it.",
                 code="model-labels",
             )
+        order = _order(config, labels) if heads and not new_head else None
         config.num_labels = count
         tokenizer = library.AutoTokenizer.from_pretrained(place, **options)
         with seeded(seed):
@@ -161,7 +174,28 @@ def pretrained(
         tokenizer,
         types="token_type_ids" in tokenizer.model_input_names,
         length=min(length, room),
+        order=order,
     )
+
+
+def _order(config: Any, labels: int | LabelSpace) -> list[int] | None:
+    """Which output of a model is which label of the space, where both have names."""
+    named = cast("dict[int, str]", config.id2label or {})
+    own = [str(named.get(k, "")) for k in range(config.num_labels)]
+    if not isinstance(labels, LabelSpace) or own == [f"LABEL_{k}" for k in range(len(own))]:
+        return None
+    places = {label_name(name).casefold(): k for k, name in enumerate(own)}
+    order = [places.get(label_name(name).casefold(), -1) for name in labels.names]
+    if -1 in order:
+        if labels.names == tuple(map(str, range(labels.size))):
+            return None
+        raise MismatchError(
+            f"the model's labels are {', '.join(own[:12])}, and those of the label space "
+            f"{', '.join(labels.names[:12])}. Name the label space as the model does, or give "
+            "new_head=True and fit it.",
+            code="model-labels",
+        )
+    return order
 
 
 def _transformers() -> ModuleType:
