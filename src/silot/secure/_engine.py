@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 import tempfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -47,17 +48,27 @@ class Traffic:
     messages: int
 
 
+# Of Python, for which spu has no wheels.
+_FIRST_WITHOUT = (3, 12)
+
+
+def absent() -> ExtraError:
+    """What to say where spu is not installed."""
+    words = "a secure distance needs spu (about 1 GB, with numpy 1.26), "
+    if sys.version_info >= _FIRST_WITHOUT:
+        words += "which has wheels for Python 3.11 alone. Use Python 3.11 for it"
+    else:
+        words += "which is not installed. Run: pip install 'silot[secure]'"
+    return ExtraError(f"{words}.", code="extra-secure")
+
+
 def load() -> Any:
     """Import spu, or say which extra to install."""
     try:
         import spu  # pyright: ignore[reportMissingImports]
         from spu.utils import frontend  # pyright: ignore[reportMissingImports]
     except ImportError:
-        raise ExtraError(
-            "a secure distance needs spu (about 1 GB, with numpy 1.26). Run: "
-            "pip install 'silot[secure]'",
-            code="extra-secure",
-        ) from None
+        raise absent() from None
     assert frontend is not None
     return spu
 

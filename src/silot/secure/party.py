@@ -11,7 +11,6 @@ from importlib.util import find_spec
 from typing import Any, cast
 
 from ..errors import (
-    ExtraError,
     HolderError,
     InputError,
     SolverError,
@@ -25,7 +24,7 @@ from ..measure import Measure
 from ..privacy.ledger import Ledger
 from ..results import Distance, Run
 from ._agreement import agreed, program_of, version
-from ._engine import Traffic
+from ._engine import Traffic, absent
 from ._inputs import NAMES
 from ._program import Program
 from ._worker import Worker
@@ -137,11 +136,7 @@ def play(
     if measure is not None:
         check_level(policy)
     if find_spec("spu") is None:
-        raise ExtraError(
-            "a secure distance needs spu (about 1 GB, with numpy 1.26). Run: "
-            "pip install 'silot[secure]'",
-            code="extra-secure",
-        )
+        raise absent()
     addresses = peers.addresses(options.parties)
     with Tunnel(role, addresses, peers.files(role)) as tunnel, Worker(tunnel.folder) as worker:
         tunnel.watch(worker.descriptor)
