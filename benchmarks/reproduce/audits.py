@@ -23,7 +23,7 @@ from silot.federation import Teacher
 from silot.protocols import contributions, divergences, fedbary, pooled, records
 from silot.protocols.distill import distill
 
-from .common import Array, Claim, Context, Report, Table, Verdict, stream
+from .common import WALK, Array, Claim, Context, Report, Table, Verdict, stream
 
 Run = Callable[[Array, Array], silot.results.Billed]
 
@@ -80,7 +80,7 @@ CASES = (
     Case("fedwad, seen by the other holder", "record",
          lambda a, b: silot.distance(a, b, method="fedwad", support=len(a)), "y"),
     Case("fedwad, half as many atoms", "record",
-         lambda a, b: silot.distance(a, b, method="fedwad", support=len(a) // 2)),
+         lambda a, b: silot.distance(a, b, support=len(a) // 2, **WALK)),
     Case("fedbary", "record",
          lambda a, b: _federation(a, b).run(fedbary(["x", "y"], support=len(a), place=0.5))),
     Case("records", "record", _records),
@@ -182,7 +182,7 @@ def _held_out(context: Context) -> dict[str, tuple[Array, Array]]:
 
 def _shares(a: Array, b: Array) -> list[str]:
     """What is recovered of x where a cell holds two records, and what could be."""
-    result = silot.distance(a, b, method="fedwad", support=len(a) // 2)
+    result = silot.distance(a, b, support=len(a) // 2, **WALK)
     assert result.transcript is not None
     audit = silot.audit(result.transcript, truth={"x": a})
     best = audit.best("x")

@@ -22,6 +22,9 @@ Images = npt.NDArray[np.uint8]
 Labels = npt.NDArray[np.int64]
 Verdict = Literal["matched", "partly", "not matched"]
 
+# FedWaD as published: holders send means of records, whatever the sizes.
+WALK: dict[str, Any] = {"method": "fedwad", "interpolation": "barycentric"}
+
 RESULTS = Path(__file__).resolve().parents[2] / "docs" / "results"
 DATA_VARIABLE = "SILOT_DATA"
 # Relative to the repository's root, where the command is run.

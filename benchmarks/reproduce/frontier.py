@@ -17,7 +17,7 @@ from silot.federation import Interpolate
 from silot.protocols import contributions
 from silot.transport import exact_plan, interpolate
 
-from .common import Array, Claim, Context, Report, Table, stream, verdict
+from .common import WALK, Array, Claim, Context, Report, Table, stream, verdict
 
 _DEFAULT = "fedwad, S = n, t often near 0 (default)"
 _UNIFORM = "fedwad, S = n, t uniform (published)"
@@ -65,7 +65,7 @@ def _distance(data: Data, method: str, **options: object) -> Outcome:
 
 
 def _fedwad(data: Data, part: float, **options: object) -> Outcome:
-    return _distance(data, "fedwad", support=_part(data, part), **options)
+    return _distance(data, support=_part(data, part), **WALK, **options)
 
 
 def _triangle(data: Data, part: float) -> Outcome:

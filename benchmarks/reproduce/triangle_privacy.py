@@ -16,6 +16,7 @@ from silot.audit.ball import wasserstein_ball
 from silot.federation import DistanceTo, Interpolate
 
 from .common import (
+    WALK,
     Array,
     Claim,
     Context,
@@ -66,7 +67,7 @@ class Pictures:
 def images(context: Context, *, size: int = 100, t: float = 0.5, seed: int = 0) -> Pictures:
     """Run FedWaD and TriangleWad on cats and cars, and audit both."""
     a, b = _cars_and_cats(context, size, stream(seed, 61))
-    walked = silot.distance(a, b, method="fedwad", support=size, rounds=20, seed=seed)
+    walked = silot.distance(a, b, support=size, rounds=20, seed=seed, **WALK)
     triangle = silot.distance(a, b, method="trianglewad", t=t, seed=seed)
     walk = _last_reference(walked)
     question = next(
@@ -151,7 +152,14 @@ def texts(context: Context, *, pairs: int = 10, scale: float = 4.0, seed: int = 
         clouds = [_words(documents[k], place)[:80] for k in (first, second)]
         a, b = (vectors[[place[word] for word in cloud]] for cloud in clouds)
         support = min(len(a), len(b))
-        walked = silot.distance(a, b, method="fedwad", support=support, rounds=20, seed=seed)
+        walked = silot.distance(
+            a,
+            b,
+            support=support,
+            rounds=20,
+            seed=seed,
+            **WALK,
+        )
         triangle = silot.distance(
             a, b, method="trianglewad", t=0.5, seed=seed,
             interpolation="barycentric", reference_scale=scale,
@@ -206,7 +214,7 @@ class Ball:
 def ball(context: Context, *, size: int = 20, seed: int = 0) -> Ball:
     """The paper's attack on FedWaD: a cloud at two given distances."""
     a, b = _cars_and_cats(context, size, stream(seed, 63))
-    walked = silot.distance(a, b, method="fedwad", support=size, rounds=20, seed=seed)
+    walked = silot.distance(a, b, support=size, rounds=20, seed=seed, **WALK)
     walk = _last_reference(walked)
     direct = silot.distance(a, b).value
     to_walk = silot.distance(a, walk).value

@@ -27,7 +27,7 @@ def gaussian(d: int, n: int, seed: int) -> np.ndarray:
 @pytest.mark.parametrize(("d", "seed"), [(3, 0), (4, 1)])
 def test_pairs_of_few_features_come_apart_by_where_they_can_lie(d: int, seed: int) -> None:
     x, y = np.split(gaussian(d, 80, seed), 2)
-    run = silot.distance(x, y, method="fedwad", support=20)
+    run = silot.distance(x, y, method="fedwad", interpolation="barycentric", support=20)
     found = shared_cells(Case(View.of(run.transcript, "coordinator"), "x"))
     assert not isinstance(found, str) and found.sure is not None
     near = np.abs(found.rows[:, None] - x).max(axis=2) < 1e-6 * np.abs(x).max()
@@ -44,7 +44,7 @@ def rounds_of(run) -> list[Round]:
 
 def test_what_is_proven_is_right_and_shares_are_told() -> None:
     x, y = two_sides("digits", 80, 80)
-    run = silot.distance(x, y, method="fedwad", support=40)
+    run = silot.distance(x, y, method="fedwad", interpolation="barycentric", support=40)
     found = shared_cells(Case(View.of(run.transcript, "coordinator"), "x"))
     assert not isinstance(found, str) and found.sure is not None and not found.certified
     right = np.abs(found.rows[:, None] - x).max(axis=2).min(axis=1) < 1e-6 * np.abs(x).max()
@@ -66,7 +66,7 @@ def test_groups_of_cells_with_one_total_are_found() -> None:
 
 def test_every_record_lies_where_its_cell_allows() -> None:
     x, y = np.split(gaussian(3, 60, 5), 2)
-    run = silot.distance(x, y, method="fedwad", support=15)
+    run = silot.distance(x, y, method="fedwad", interpolation="barycentric", support=15)
     told = rounds_of(run)
     cells = cells_of([one.means for one in told], 2)
     regions = places(cells, [one.reference for one in told], np.random.default_rng(0))
@@ -105,5 +105,5 @@ def test_threads_follow_records_through_rounds() -> None:
 
 def test_one_plan_for_all_rounds_says_nothing() -> None:
     x, y = two_sides("digits", 40, 40)
-    found = audit_of(x, y, method="fedwad", support=20, rounds=1)
+    found = audit_of(x, y, method="fedwad", interpolation="barycentric", support=20, rounds=1)
     assert all(one.name != "shared-cells" or not one.exact_rate for one in found.of("x"))

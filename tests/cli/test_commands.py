@@ -4,8 +4,10 @@ import gzip
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -21,10 +23,13 @@ Y = RNG.normal(size=(20, 3)) + 2.0
 LABELS = np.array(["sick", "well"])[RNG.integers(2, size=50)]
 
 
+_MAIN = "from silot.cli import main; main()"
+
+
 def silot(*arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "COLUMNS": "80", "NO_COLOR": "1", "MPLBACKEND": "agg"}
     return subprocess.run(
-        [sys.executable, "-c", "from silot.cli import main; main()", *map(str, arguments)],
+        [sys.executable, "-c", _MAIN, *map(str, arguments)],
         capture_output=True,
         text=True,
         cwd=cwd,
@@ -189,3 +194,46 @@ def test_demo_prints_tables_and_writes_its_files(tmp_path: Path) -> None:
 
 def test_version_is_printed() -> None:
     assert silot("--version").stdout.startswith("silot ")
+
+
+@pytest.mark.parametrize("wait", [0.4, 3.0])
+def test_an_interruption_is_a_sentence_and_a_status(tmp_path: Path, wait: float) -> None:
+    rng = np.random.default_rng(0)
+    for name in ("a", "b"):
+        np.savez(tmp_path / f"{name}.npz", X=rng.normal(size=(7000, 30)))
+    with subprocess.Popen(
+        [sys.executable, "-c", _MAIN, "distance", "a.npz", "b.npz"],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        # A test run in the background ignores it, and so would its children.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    ) as running:
+        time.sleep(wait)
+        running.send_signal(signal.SIGINT)
+        out, err = running.communicate()
+    assert (running.returncode, out) == (130, "")
+    assert err == "interrupted; nothing was written\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "place", "expected"),
+    [
+        ("silot dist", 1, ["distance", "distill"]),
+        ("silot distance --meth", 2, ["--method"]),
+        ("silot ledger ver", 2, ["verify"]),
+        ("silot distance --method fe", 3, ["fedwad"]),
+    ],
+)
+def test_a_shell_completes_commands_options_and_values(
+    words: str, place: int, expected: list[str]
+) -> None:
+    told = {
+        "_SILOT_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(place),
+    }  # fmt: skip
+    program = "import sys; sys.argv = ['silot']; " + _MAIN
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=os.environ | told, capture_output=True, text=True
+    )
+    assert done.stdout.split() == expected

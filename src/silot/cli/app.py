@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -44,7 +44,6 @@ def build(command: str = "") -> typer.Typer:
         help="Optimal transport across data silos.",
         epilog=EPILOG,
         no_args_is_help=True,
-        add_completion=False,
         pretty_exceptions_enable=False,
     )
     made.callback()(options)
@@ -89,6 +88,17 @@ def main() -> None:
         )
         ERRORS.print(words, markup=False, highlight=False, soft_wrap=True)
         sys.exit(11)
-    except KeyboardInterrupt:
-        ERRORS.print("interrupted; nothing was written", markup=False)
-        sys.exit(130)
+    except KeyboardInterrupt as interrupted:
+        _interrupted(interrupted)
+    except SystemExit as ended:
+        # The parser turns an interruption into a status, and keeps its cause.
+        cause = ended.__context__ and ended.__context__.__cause__
+        if isinstance(cause, KeyboardInterrupt):
+            _interrupted(cause)
+        raise
+
+
+def _interrupted(interrupted: KeyboardInterrupt) -> NoReturn:
+    words = str(interrupted) or "nothing was written"
+    ERRORS.print(f"interrupted; {words}", markup=False, highlight=False, soft_wrap=True)
+    sys.exit(130)

@@ -80,8 +80,7 @@ def distill_command(
     except KeyboardInterrupt:
         if checkpoint is None:
             raise
-        ERRORS.print(f"interrupted; what was finished is in {checkpoint}", markup=False)
-        raise typer.Exit(130) from None
+        raise KeyboardInterrupt(f"what was finished is in {checkpoint}") from None
     save_transcript(found, transcript)
     if transcript is not None and found.transcript is None:
         ERRORS.print(
