@@ -80,7 +80,7 @@ def _exact(policy: Policy, limits: Limits | None) -> list[str]:
             f"as they were then, {held} in all. Classes of fewer "
             f"than {policy.behind} records count as absent (how many they hold together follows "
             "from the number of records). They sum up many records; but whoever knows all records "
-            "but one can compute that one from a mean of all."
+            "but one can narrow that one down."
         )
     else:
         lines.append("Named statistics: none.")
