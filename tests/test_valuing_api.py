@@ -253,3 +253,25 @@ def test_labels_written_in_another_way_works_as_an_error_or_is_said() -> None:
     flags = Measure(x, labels=x[:, 0] > 0)
     scored = silot.value_records(flags, Measure(v, labels=(v[:, 0] > 0) * 1), labels=True)
     assert scored.flagged.mean() < 0.2
+
+
+def test_weights_of_sellers_count_where_that_is_asked_for_and_works() -> None:
+    rng = np.random.default_rng(0)
+    near, far = rng.normal(size=(40, 2)), rng.normal(size=(40, 2)) + 6
+    buyer = rng.normal(size=(50, 2))
+    sellers = {"near": Measure(near, np.full(40, 10.0)), "far": Measure(far, np.full(40, 0.1))}
+    union = Measure(np.vstack([near, far]), np.repeat([10.0, 0.1], 40))
+    plain = Measure(np.vstack([near, far]))
+    told = {
+        shares: silot.pooled_distance(sellers, buyer, shares=shares)
+        for shares in ("records", "weights")
+    }
+    for shares, pooled in (("records", plain), ("weights", union)):
+        exact = silot.distance(pooled, buyer).value
+        assert told[shares].lower <= exact <= told[shares].upper
+    assert told["weights"].upper < told["records"].lower
+    given = silot.pooled_distance(sellers, buyer, shares={"near": 400.0, "far": 4.0})
+    assert given.value == pytest.approx(told["weights"].value, rel=1e-12)
+    for options in ({"shares": "mass"}, {"shares": "weights", "method": "secure"}):
+        with pytest.raises(InputError, match="option-shares"):
+            silot.pooled_distance(sellers, buyer, **options)  # type: ignore[arg-type]

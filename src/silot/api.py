@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations
-from typing import Any
+from typing import Any, Literal
 
 from ._holders import Data, checked_measures, named_holders, unreserved
 from .api_sketch import run_sketch_distance, run_sketches
@@ -160,6 +160,7 @@ def pooled_distance(
     buyer: Data,
     *,
     method: str = "trianglewad",
+    shares: Mapping[str, float] | Literal["records", "weights"] = "records",
     labels: bool = False,
     covariance: Covariance = "diagonal",
     progress: Callable[[Progress], None] | None = None,
@@ -175,6 +176,9 @@ def pooled_distance(
         The coordinator's own measure.
     method
         ``"trianglewad"``, or ``"secure"`` on secret shares.
+    shares
+        What a seller counts for in the union: as it has ``"records"``, as its weights sum to
+        (``"weights"``), or a mass by name.
     labels, covariance, progress
         As ``distance``.
     **options
@@ -198,6 +202,22 @@ def pooled_distance(
     """
     checked = checked_measures({**unreserved(sellers), COORDINATOR: buyer}, labels)
     embedding = covariance if labels else "none"
+    if isinstance(shares, str) and shares not in ("records", "weights"):
+        raise InputError(
+            f"shares is {shares!r}; give 'records', 'weights', or a mass for each seller.",
+            code="option-shares",
+        )
+    if shares != "records":
+        if method == "secure":
+            raise InputError(
+                "method 'secure' counts every seller by its records. Leave shares out.",
+                code="option-shares",
+            )
+        options["shares"] = (
+            {name: float(checked[name].masses.sum()) for name in sellers}
+            if shares == "weights"
+            else shares
+        )
     if method == "secure":
         buyers = {COORDINATOR: checked.pop(COORDINATOR)}
         return run_secure(checked, buyers, embedding=embedding, progress=progress, **options)

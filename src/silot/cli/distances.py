@@ -80,6 +80,13 @@ class Interpolation(StrEnum):
     barycentric = "barycentric"
 
 
+class Shares(StrEnum):
+    """What a seller counts for in a union."""
+
+    records = "records"
+    weights = "weights"
+
+
 MethodOption = Annotated[MethodName, typer.Option("--method", "-m", help="See `silot methods`.")]
 OrderOption = Annotated[int, typer.Option("--p", min=1, max=2, help="Order of the distance.")]
 TOption = Annotated[
@@ -243,6 +250,9 @@ def pooled_command(
     label_column: LabelColumnOption = None,
     weight_column: WeightColumnOption = None,
     columns: ColumnsOption = None,
+    shares: Annotated[
+        Shares, typer.Option(help="What a seller counts for: its records, or their weights' sum.")
+    ] = Shares.records,
     support: SupportOption = None,
     p: OrderOption = 2,
     t: TOption = None,
@@ -263,6 +273,7 @@ def pooled_command(
         result = pooled_distance(
             loaded,
             own,
+            shares=shares.value,
             hidden=hidden,
             labels=labels,
             covariance=covariance.value,
