@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ..distillation.trainer import Epoch
 
 _OPTIONS = (
-    "loss", "weights", "memory", "memory_size", "epochs", "rate", "batch", "epsilon",
+    "loss", "weights", "robust", "memory", "memory_size", "epochs", "rate", "batch", "epsilon",
     "temperature", "decimals", "privacy_epsilon", "privacy_delta", "shared", "question_batch",
     "min_teachers", "timeout",
 )  # fmt: skip
