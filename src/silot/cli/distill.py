@@ -52,7 +52,8 @@ def register(app: typer.Typer) -> None:
 
 def distill_command(
     config: Annotated[
-        Path, typer.Argument(help="Labels, models and data, as .yml or .json; see docs/cli.md.")
+        Path,
+        typer.Argument(help="Labels, models and data, as .yml or .json; see docs/distillation.md."),
     ],
     report: Annotated[Path | None, typer.Option(help="Write an HTML report to this file.")] = None,
     save: Annotated[
