@@ -461,3 +461,48 @@ def test_wrong_kinds_have_codes(options: dict[str, Any], code: str) -> None:
     with pytest.raises(InputError) as caught:
         run({"a": model}, **options)
     assert caught.value.code == code
+
+
+@pytest.mark.parametrize("lie", ["turned", "constant", "random"])
+def test_fewer_than_half_of_the_teachers_may_lie(lie: str) -> None:
+    rng = np.random.default_rng(3)
+    space = LabelSpace([-2.0, -1.0, 0.0, 1.0, 2.0])
+    x, far = rng.normal(size=(600, 2)), rng.normal(size=(800, 2))
+
+    def truth(points: np.ndarray) -> np.ndarray:
+        return np.digitize(points[:, 0] + points[:, 1], [-1.5, -0.5, 0.5, 1.5])
+
+    def honest(seed: int) -> Any:
+        def told(points: np.ndarray) -> np.ndarray:
+            own = np.random.default_rng([seed, len(points)])
+            noisy = points + 0.15 * own.normal(size=points.shape)
+            return 0.8 * np.eye(5)[truth(noisy)] + 0.04
+
+        return told
+
+    def liar(points: np.ndarray) -> np.ndarray:
+        if lie == "constant":
+            return np.eye(5)[np.zeros(len(points), int)]
+        if lie == "random":
+            return np.eye(5)[np.random.default_rng(len(points)).integers(5, size=len(points))]
+        return np.eye(5)[4 - truth(points)]
+
+    def score(teachers: dict[str, Any], **options: Any) -> float:
+        start = nn.Sequential(nn.Linear(2, 16), nn.Tanh(), nn.Linear(16, 5))
+        with torch.random.fork_rng(devices=[]):
+            torch.default_generator.manual_seed(0)
+            start.apply(lambda part: part.reset_parameters() if hasattr(part, "weight") else None)
+        found = silot.distill(
+            start, teachers, x, labels=space, memory=False, epochs=25, rate=0.02, noise=200,
+            test=(far, space.coded(truth(far))), **options,
+        )  # fmt: skip
+        return found.after["test"].accuracy
+
+    good = {str(k): honest(k) for k in range(5)}
+    bad = good | {"3": liar, "4": liar}
+    clean = score(good)
+    assert clean > 0.75
+    assert score(bad, robust=True) >= clean - 0.03
+    # A constant has no confidence anyway.
+    if lie != "constant":
+        assert score(bad) < clean - 0.05

@@ -452,3 +452,30 @@ def test_many_columns_are_listed_in_part(tmp_path: Path) -> None:
 
 def test_images_of_a_file_that_is_missing_are_refused_as_such(tmp_path: Path) -> None:
     assert_refused(lambda: load_images(tmp_path / "gone.npz"), FileError, "file-missing")
+
+
+def test_a_csv_of_semicolons_or_tabs_is_read_and_commas_in_it_are_points(tmp_path: Path) -> None:
+    for name, text in (
+        ("a.csv", "age,pulse,kind\n61,7.5,x\n40,-1e-3,y\n"),
+        ("b.csv", 'age;"pulse";kind\n61;7,5;x\n40;-1e-3;y\n'),
+        ("c.csv", "age\tpulse\tkind\n61\t7.5\tx\n40\t-1e-3\ty\n"),
+        ("d.csv", "age;pulse;kind\n61;7.5;x\n40;-0,001;y\n"),
+    ):
+        (tmp_path / name).write_text(text)
+        found = load_measure(tmp_path / name, label_column="kind")
+        np.testing.assert_array_equal(found.points, [[61, 7.5], [40, -1e-3]])
+        assert found.names is not None and found.names.tolist() == ["x", "y"]
+    # Between commas a comma is none, and two signs are no number.
+    for text in ('a,b\n1,"7,5"\n', "a;b\n1;1.234,5\n"):
+        (tmp_path / "e.csv").write_text(text)
+        with pytest.raises(SilotError, match="measure-dtype"):
+            load_measure(tmp_path / "e.csv")
+
+
+def test_numbers_in_the_place_of_names_are_an_error_but_places_are_names(tmp_path: Path) -> None:
+    for text in ("1.5,2\n3,4\n", "0,0,1\n1,2,3\n", "-1;2,5;3\n3;4;5\n"):
+        (tmp_path / "a.csv").write_text(text)
+        with pytest.raises(SilotError, match="file-header"):
+            load_measure(tmp_path / "a.csv")
+    (tmp_path / "a.csv").write_text("0,1,2\n5,6,7\n")
+    assert load_measure(tmp_path / "a.csv").points.tolist() == [[5, 6, 7]]

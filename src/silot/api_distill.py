@@ -15,6 +15,7 @@ import numpy.typing as npt
 from ._distilling import Test, asked, check_module, check_tests, identity_of, noise_of, parties
 from .distillation import LabelSpace
 from .distillation.confidence import Weights, teacher_weights
+from .distillation.robust import majority
 from .distillation.scores import scores
 from .errors import ExtraError, InputError, MismatchError
 from .federation.local import Progress
@@ -58,6 +59,7 @@ def distill(
     labels: LabelSpace,
     loss: Loss = "sinkhorn",
     weights: Weights = "confidence",
+    robust: bool = False,
     noise: npt.ArrayLike | Sequence[str] | int | None = None,
     memory: bool = True,
     memory_size: int | None = None,
@@ -107,6 +109,10 @@ def distill(
         Of a teacher for an input: ``"confidence"``, the Euclidean distance of its prediction
         from its mean prediction over noise; ``"uniform-distance"``, that from the uniform
         distribution; ``"uniform"``; ``"size"`` of its training records.
+    robust
+        Whether on each input only a closest majority of the teachers counts
+        (``distillation.majority``), so that fewer than half of them can lie without harm. The
+        model as it was is one of them where there is ``memory``.
     noise
         For ``"confidence"``: inputs that mean nothing, or how many to make (2000). Records are
         drawn from a Gaussian with the transfer set's mean and deviation of every feature, texts
@@ -194,6 +200,7 @@ def distill(
             f"weights is {weights!r}; give one of {', '.join(get_args(Weights))}.",
             code="option-weights",
         )
+    flag(robust, "robust", "option-robust")
     inputs = inputs_of(transfer_set)
     tests = check_tests(test, labels)
     if memory_size is not None and not memory:
@@ -255,6 +262,8 @@ def distill(
         if weights == "size"
         else None,
     )
+    if robust:
+        shares = _kept(shares, majority(found.outputs, labels))
     history = train(
         model,
         inputs,
@@ -290,6 +299,7 @@ def distill(
         options={
             "loss": loss,
             "weights": weights,
+            "robust": robust,
             "epsilon": epsilon,
             "memory": memory,
             "epochs": epochs,
@@ -347,6 +357,13 @@ def _with_memory(
         biases=None if found.biases is None else np.vstack([found.biases, bias]),
         sizes={**found.sizes, MEMORY: mean if size is None else size},
     )
+
+
+def _kept(shares: npt.NDArray[np.float64], kept: npt.NDArray[np.bool_]) -> npt.NDArray[np.float64]:
+    """Weights of those that are kept; alike where none of them has any."""
+    left = np.where(kept, shares, 0.0)
+    total = left.sum(axis=0)
+    return np.where(total > 0, left / np.where(total > 0, total, 1.0), kept / kept.sum(axis=0))
 
 
 def _status(asked: str, losses: npt.NDArray[np.float64]) -> str:

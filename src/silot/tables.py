@@ -27,6 +27,8 @@ _MISSING = ("", "NA", "N/A", "NaN", "nan", "NULL", "null")
 _NUMBERS = {**dict.fromkeys(map(str.lower, _MISSING), float("nan")), "true": 1.0, "false": 0.0}
 _DAMAGED_TABLE = (pl.exceptions.PolarsError, OSError, EOFError, ValueError, csv.Error, zlib.error)
 _GZIP = b"\x1f\x8b"
+# What may part fields; of two that part a header into as many, the first.
+_SEPARATORS = (",", ";", "\t")
 # Rows that are texts of Python before they are columns.
 _ROWS = 8192
 
@@ -85,10 +87,13 @@ class Table:
         The columns; those of a csv are texts, as they are written.
     written
         Whether the table is of such texts.
+    comma
+        Whether a comma may stand for the point of a number.
     """
 
     columns: pl.DataFrame = field(repr=False)
     written: bool
+    comma: bool = False
 
     @property
     def names(self) -> list[str]:
@@ -109,20 +114,25 @@ class Table:
             # What stands in brackets is left out: categories are values of the data.
             odd = not known and column.null_count() < len(column)
             return str(column.dtype).split("(")[0] if odd else None
-        odd = [row for row, number in enumerate(map(_number, column)) if number is None]
+        numbers = map(self._number, column)
+        odd = [row for row, number in enumerate(numbers) if number is None]
         return f"{len(odd)} field(s), the first in row {odd[0]}" if odd else None
 
     def numbers(self, name: str) -> npt.NDArray[np.float64]:
         """A column of numbers; missing fields are NaN, and true and false 1 and 0."""
         column = self.columns[name]
         if self.written:
-            return np.array([_number(field) for field in column], dtype=np.float64)
+            return np.array([self._number(field) for field in column], dtype=np.float64)
         if column.dtype == pl.Decimal:
             # By their texts: dividing by the power of ten of the column may round otherwise.
             found = column.cast(pl.String).cast(pl.Float64)
         else:
             found = column.cast(pl.Float64)
         return found.fill_null(float("nan")).to_numpy()
+
+    def _number(self, text: str) -> float | None:
+        found = _number(text)
+        return _number(text.replace(",", ".")) if found is None and self.comma else found
 
     def values(self, name: str) -> list[Any]:
         """Fields of a column one by one, ``None`` where missing."""
@@ -163,7 +173,7 @@ def read_table(file: Path, kind: str) -> Table:
         if kind == ".parquet":
             return Table(pl.read_parquet(file, glob=False), written=False)
         with _rows(file) as rows:
-            return Table(_columns(file, rows), written=True)
+            return Table(_columns(file, rows.fields), written=True, comma=rows.separator == ";")
     except _DAMAGED_TABLE as error:
         raise _unreadable(file, kind, error) from None
 
@@ -174,26 +184,54 @@ def read_names(file: Path, kind: str) -> list[str]:
         if kind == ".parquet":
             return list(pl.read_parquet_schema(file))
         with _rows(file) as rows:
-            return _header(file, rows)
+            return _header(file, rows.fields)
     except _DAMAGED_TABLE as error:
         raise _unreadable(file, kind, error) from None
 
 
+@dataclass(frozen=True)
+class _Rows:
+    """Rows of a csv, and what stands between their fields."""
+
+    fields: Iterator[list[str]]
+    separator: str
+
+
 @contextmanager
-def _rows(file: Path) -> Iterator[Iterator[list[str]]]:
+def _rows(file: Path) -> Iterator[_Rows]:
     """Rows of a csv. Strictly: a quote that is not closed must not swallow other records."""
     with file.open("rb") as handle:
         packed = handle.read(len(_GZIP)) == _GZIP
     opened = gzip.open if packed else open
     with opened(file, "rt", encoding="utf-8-sig", newline="") as text:
+        separator = _separator(text.readline())
+        text.seek(0)
         # A blank line is no record.
-        yield (row for row in csv.reader(text, strict=True) if row)
+        rows = (row for row in csv.reader(text, delimiter=separator, strict=True) if row)
+        yield _Rows(rows, separator)
+
+
+def _separator(header: str) -> str:
+    """What parts the names of the columns, which are public: no record has a say."""
+
+    def parts(separator: str) -> int:
+        return len(next(csv.reader([header], delimiter=separator), []))
+
+    return max(_SEPARATORS, key=parts)
 
 
 def _header(file: Path, rows: Iterator[list[str]]) -> list[str]:
     names = next(rows, None)
     if names is None:
         raise ValueError
+    told = [name.strip() for name in names]
+    places = all(name.isdigit() for name in told) and len(set(told)) == len(told)
+    if not places and all(_number(name.replace(",", ".")) is not None for name in told):
+        raise FileError(
+            f"the first line of {file.name} holds numbers: names of columns are needed there. Put "
+            "a line of names first.",
+            code="file-header",
+        )
     doubled = [name for name in names if names.count(name) > 1]
     if doubled:
         raise FileError(

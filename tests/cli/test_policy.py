@@ -1,12 +1,16 @@
 """``silot policy explain``: what an asker could learn at most."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
+
+from silot import Policy
 
 
 def silot(*arguments: object) -> subprocess.CompletedProcess[str]:
@@ -98,3 +102,26 @@ def test_an_audit_wants_a_run_or_a_holder(tmp_path: Path, data: Path) -> None:
     for arguments in ((), ("--policy", data), ("run.transcript", "--data", data)):
         done = silot("audit", *arguments)
         assert done.returncode == 3 and "[audit-what]" in done.stderr
+
+
+def test_the_fields_of_the_docs_are_the_fields_and_their_defaults(tmp_path: Path) -> None:
+    text = (Path(__file__).parents[2] / "docs" / "privacy.md").read_text()
+    block = text.split("these are all its fields, with their defaults:\n\n```\n")[1].split("```")[0]
+    (tmp_path / "p.yml").write_text(block)
+    assert Policy.load(tmp_path / "p.yml") == Policy()
+    assert set(yaml.safe_load(block)) == set(Policy.model_fields)
+
+
+def test_a_policy_has_one_text_in_every_process() -> None:
+    program = (
+        "from silot import Policy; "
+        "print(Policy(questions={'predict', 'predict-noise', 'records'}).model_dump_json())"
+    )
+    texts = {
+        subprocess.run(
+            [sys.executable, "-c", program], env=os.environ | {"PYTHONHASHSEED": str(seed)},
+            capture_output=True, text=True, check=True,
+        ).stdout
+        for seed in range(4)
+    }  # fmt: skip
+    assert len(texts) == 1

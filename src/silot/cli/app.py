@@ -16,7 +16,7 @@ EPILOG = (
     "Exit statuses: 0 done; 1 unexpected error; 2 wrong usage; 3 data or option not valid; "
     "4 file missing or unreadable; 5 data that do not fit together; 6 a holder failed; "
     "7 a holder refused; 8 solver failed; 9 optional dependency missing; 10 broken message; "
-    "130 interrupted."
+    "11 memory too small; 130 interrupted."
 )
 
 # Commands by the file they are in, in the order of the help. A file is imported when one of its

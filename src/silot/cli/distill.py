@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ..distillation.trainer import Epoch
 
 _OPTIONS = (
-    "loss", "weights", "memory", "memory_size", "epochs", "rate", "batch", "epsilon",
+    "loss", "weights", "robust", "memory", "memory_size", "epochs", "rate", "batch", "epsilon",
     "temperature", "decimals", "privacy_epsilon", "privacy_delta", "shared", "question_batch",
     "min_teachers", "timeout",
 )  # fmt: skip
@@ -52,7 +52,8 @@ def register(app: typer.Typer) -> None:
 
 def distill_command(
     config: Annotated[
-        Path, typer.Argument(help="Labels, models and data, as .yml or .json; see docs/cli.md.")
+        Path,
+        typer.Argument(help="Labels, models and data, as .yml or .json; see docs/distillation.md."),
     ],
     report: Annotated[Path | None, typer.Option(help="Write an HTML report to this file.")] = None,
     save: Annotated[

@@ -10,6 +10,7 @@ from ..errors import ExtraError
 from ._coding import LabelCodes
 from .confidence import Weights, teacher_weights
 from .labels import LabelSpace
+from .robust import majority
 from .scores import ClassScores, Scores, scores
 from .text import Vocabulary, noise, noise_vectors
 
@@ -35,6 +36,7 @@ __all__ = [
     "entropy_loss",
     "fit",
     "load_parameters",
+    "majority",
     "module_predict",
     "noise",
     "noise_vectors",

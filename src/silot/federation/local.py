@@ -23,6 +23,7 @@ from ..privacy.accounting import compose
 from ..privacy.ledger import Ledger
 from ..results import Run
 from ..transport._check import real
+from ..transport._network import importing
 from ..transport._threads import one_blas_thread
 from .answer import CHARGED, Answer, Failure, decode_reply
 from .disclosure import Disclosure
@@ -163,7 +164,7 @@ class LocalFederation:
                 f"there is no holder {unknown[0]!r}; holders are {', '.join(self._holders)}.",
                 code="holder-unknown",
             )
-        began = time.perf_counter()
+        began, imported = time.perf_counter(), sum(importing)
         entries: list[Entry] = []
         rounds = 0
         told: list[Disclosure] = []
@@ -194,7 +195,7 @@ class LocalFederation:
                 rounds=rounds,
                 bytes_sent=transcript.bytes_sent,
                 bytes_received=transcript.bytes_received,
-                seconds=time.perf_counter() - began,
+                seconds=time.perf_counter() - began - (sum(importing) - imported),
                 # What was told, not what might have been: a holder may have refused.
                 disclosure=str(max(told, default=protocol.disclosure)),
                 privacy_mu=max(map(compose, charged.values()), default=0.0),

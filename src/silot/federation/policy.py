@@ -9,7 +9,14 @@ from pathlib import Path
 from typing import Literal, Self
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_serializer,
+    field_validator,
+)
 
 from ..documents import complaint, read_fields
 from ..errors import InputError
@@ -161,6 +168,11 @@ class Policy(BaseModel):
         if isinstance(value, bool):
             raise ValueError("a truth value arrived; give a number")
         return value
+
+    @field_serializer("questions")
+    def _listed(self, kinds: frozenset[str] | None) -> list[str] | None:
+        # The same text in every process: a run that goes on compares it.
+        return None if kinds is None else sorted(kinds)
 
     @field_validator("questions")
     @classmethod

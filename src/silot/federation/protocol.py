@@ -111,8 +111,9 @@ _CURES = {
     "Policy(privacy_epsilon=...)",
     "ledger-absent": "its owner gave it no ledger to account for what it tells: "
     "Holder(..., ledger=Ledger(path))",
-    "ledger-budget": "its privacy budget does not allow the release. Ask for a smaller "
-    "privacy_epsilon, or for what was released before",
+    "ledger-budget": "its privacy budget does not allow the release, for what was asked before is "
+    "charged too. Ask its owner for a larger budget (--budget, Policy(privacy_epsilon=...)), or "
+    "for a smaller privacy_epsilon, or for what was released before",
     "ledger-broken": "its ledger is broken, so nothing may be released. Its owner must see "
     "`silot ledger verify`",
     "ledger-gone": "its ledger is gone, so nothing may be told. Its owner must put it back",

@@ -158,8 +158,9 @@ def drawn_sample(mean: npt.ArrayLike | None, scale: npt.ArrayLike | None, seed: 
     """Records of a normal law, standing for a public sample."""
     if mean is None or scale is None:
         raise InputError(
-            "a sketch needs public knowledge of the records. Give public=, a sample that is no "
-            "holder's, or public_mean= and public_scale=, one number a feature.",
+            "a sketch needs public knowledge of the records. Give public= (--public), a sample "
+            "that is no holder's; in Python also public_mean= and public_scale=, one number a "
+            "feature.",
             code="public-absent",
         )
     middle, spread = public_law(mean, scale)

@@ -114,6 +114,7 @@ def method_named(name: str) -> Method:
     """Return a method by name, or raise an ``InputError`` that lists them."""
     if name not in METHODS:
         raise InputError(
-            f"method is {name!r}; give one of {', '.join(METHODS)}.", code="option-method"
+            f"method is {name!r}; give one of {', '.join(METHODS)} or secure.",
+            code="option-method",
         )
     return METHODS[name]

@@ -129,7 +129,8 @@ class Distillation(Billed):
         elif self.options["epsilon"] is not None:
             meaning = f"transport with epsilon {self.options['epsilon']:g}"
         weights = str(self.options["weights"])
-        return f"{name}-{_VARIANTS[weights]}: {meaning}, weights by {weights}"
+        kept = ", of a closest majority" if self.options.get("robust") else ""
+        return f"{name}-{_VARIANTS[weights]}: {meaning}, weights by {weights}{kept}"
 
     def probabilities(self, inputs: npt.ArrayLike | Sequence[str]) -> Array:
         """Probabilities of the labels, (n, L), of records or texts."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -51,12 +52,18 @@ def _solve_dense(cost: Array, a: Array, b: Array) -> Solution:
     return Solution(rows, cols, plan[rows, cols], duals.f, duals.g, "network simplex", finished)
 
 
+importing: list[float] = []
+"""Seconds that imports took while something was solved: no part of what solving takes."""
+
+
 @cache
 def _emd() -> Callable[..., tuple[Any, dict[str, Any]]]:
     # POT takes most of a second to import, which commands that solve nothing need not wait for.
     # It has no type stubs; this is the one place that calls it.
+    began = time.perf_counter()
     import ot  # pyright: ignore[reportMissingTypeStubs]
 
+    importing.append(time.perf_counter() - began)
     return cast("Callable[..., tuple[Any, dict[str, Any]]]", getattr(ot, "emd"))  # noqa: B009
 
 
