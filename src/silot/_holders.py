@@ -47,3 +47,24 @@ def checked_measures(holders: Mapping[str, Data], labels: bool) -> dict[str, Mea
                 code="labels-absent",
             )
     return measures
+
+
+def shares_of(
+    shares: Mapping[str, float] | str, sellers: Mapping[str, Measure], method: str
+) -> dict[str, Mapping[str, float]]:
+    """The option of a pooled distance that says what sellers count for."""
+    if isinstance(shares, str) and shares not in ("records", "weights"):
+        raise InputError(
+            f"shares is {shares!r}; give 'records', 'weights', or a mass for each seller.",
+            code="option-shares",
+        )
+    if shares == "records":
+        return {}
+    if method == "secure":
+        raise InputError(
+            "method 'secure' counts every seller by its records. Leave shares out.",
+            code="option-shares",
+        )
+    if isinstance(shares, str):
+        return {"shares": {name: float(each.masses.sum()) for name, each in sellers.items()}}
+    return {"shares": shares}

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations
 from typing import Any, Literal
 
-from ._holders import Data, checked_measures, named_holders, unreserved
+from ._holders import Data, checked_measures, named_holders, shares_of, unreserved
 from .api_sketch import run_sketch_distance, run_sketches
 from .errors import InputError
 from .federation.holder import Own
@@ -202,22 +202,7 @@ def pooled_distance(
     """
     checked = checked_measures({**unreserved(sellers), COORDINATOR: buyer}, labels)
     embedding = covariance if labels else "none"
-    if isinstance(shares, str) and shares not in ("records", "weights"):
-        raise InputError(
-            f"shares is {shares!r}; give 'records', 'weights', or a mass for each seller.",
-            code="option-shares",
-        )
-    if shares != "records":
-        if method == "secure":
-            raise InputError(
-                "method 'secure' counts every seller by its records. Leave shares out.",
-                code="option-shares",
-            )
-        options["shares"] = (
-            {name: float(checked[name].masses.sum()) for name in sellers}
-            if shares == "weights"
-            else shares
-        )
+    options |= shares_of(shares, {name: checked[name] for name in sellers}, method)
     if method == "secure":
         buyers = {COORDINATOR: checked.pop(COORDINATOR)}
         return run_secure(checked, buyers, embedding=embedding, progress=progress, **options)

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..errors import WireError
+from ..errors import InputError, WireError
 from ..federation.answer import Answer, Array
-from ..federation.predictions import RESOLUTION, fault_of
+from ..federation.predictions import RESOLUTION, Inputs, fault_of
+from ..measure import label_name
+from ..transport._check import flag
 
 
 @dataclass(frozen=True)
@@ -92,3 +94,40 @@ def project(points: Array) -> Array:
     last = (ordered > levels).sum(axis=1) - 1
     found = np.maximum(moved - levels[np.arange(len(points)), last][:, None], 0.0)
     return found / found.sum(axis=1, keepdims=True)
+
+
+def places_of(own: tuple[str, ...] | None, labels: tuple[str, ...] | None, count: int) -> list[int]:
+    """Where a teacher's labels stand in the label space, by name; -1 for one that it lacks.
+
+    Where either has no names, labels are taken to be the same in the same order.
+    """
+    if not own or not labels:
+        return list(range(count))
+    known = {label_name(name): code for code, name in enumerate(labels)}
+    found = [known.get(label_name(name), -1) for name in own]
+    return found if len(set(found)) == len(found) else [-1]
+
+
+def check_private(noise: Inputs | None, most: int, temperature: float, sizes: bool) -> None:
+    """Refuse what noise cannot be added to, or would not be added to."""
+    if flag(sizes, "sizes", "option-sizes"):
+        raise InputError(
+            "sizes are exact, and with privacy_epsilon teachers tell nothing exact. Take weights "
+            "other than 'size', or leave privacy_epsilon out.",
+            code="option-sizes",
+        )
+    if noise is None:
+        return
+    if temperature != 1.0:
+        # The mean of scaled predictions is not the scaled mean, and only that could be had.
+        raise InputError(
+            f"temperature is {temperature:g}: with privacy_epsilon the bias cannot be brought to "
+            "it. Take temperature=1, or weights that need no noise.",
+            code="option-temperature",
+        )
+    if len(noise) > most:
+        raise InputError(
+            f"there are {len(noise)} noise inputs. Give at most {most} noise inputs with "
+            "privacy_epsilon: their mean is asked for in one question.",
+            code="option-noise",
+        )

@@ -27,11 +27,10 @@ from ..federation.predictions import (
 )
 from ..federation.protocol import Answers, Protocol, Questions, Steps, failure_error
 from ..federation.question import Question
-from ..measure import label_name
 from ..privacy.accounting import mu_of
 from ..results.distillation import Predictions
 from ..transport._check import flag, real, whole
-from ._distill_answers import Told, released, shown, told
+from ._distill_answers import Told, check_private, places_of, released, shown, told
 
 _BATCH, _PRIVATE_BATCH = 256, 4096
 # Part of the privacy budget (of its square) that the bias gets.
@@ -156,7 +155,7 @@ def distill(
         batch = _BATCH if mu is None else _PRIVATE_BATCH
     whole(batch, "batch", "option-batch")
     if mu is not None:
-        _check_private(unmeant, max(batch, _PRIVATE_BATCH), temperature, sizes)
+        check_private(unmeant, max(batch, _PRIVATE_BATCH), temperature, sizes)
     plan = _Plan(
         names=names,
         inputs=given,
@@ -193,48 +192,11 @@ def distill(
     )
 
 
-def _check_private(noise: Inputs | None, most: int, temperature: float, sizes: bool) -> None:
-    """Refuse what noise cannot be added to, or would not be added to."""
-    if flag(sizes, "sizes", "option-sizes"):
-        raise InputError(
-            "sizes are exact, and with privacy_epsilon teachers tell nothing exact. Take weights "
-            "other than 'size', or leave privacy_epsilon out.",
-            code="option-sizes",
-        )
-    if noise is None:
-        return
-    if temperature != 1.0:
-        # The mean of scaled predictions is not the scaled mean, and only that could be had.
-        raise InputError(
-            f"temperature is {temperature:g}: with privacy_epsilon the bias cannot be brought to "
-            "it. Take temperature=1, or weights that need no noise.",
-            code="option-temperature",
-        )
-    if len(noise) > most:
-        raise InputError(
-            f"there are {len(noise)} noise inputs. Give at most {most} noise inputs with "
-            "privacy_epsilon: their mean is asked for in one question.",
-            code="option-noise",
-        )
-
-
 def _names(labels: LabelSpace | int) -> tuple[str, ...] | None:
     """Names that mean something; a label space without any numbers its labels."""
     if not isinstance(labels, LabelSpace) or labels.names == tuple(map(str, range(labels.size))):
         return None
     return labels.names
-
-
-def _places(own: tuple[str, ...] | None, labels: tuple[str, ...] | None, count: int) -> list[int]:
-    """Where a teacher's labels stand in the label space, by name; -1 for one that it lacks.
-
-    Where either has no names, labels are taken to be the same in the same order.
-    """
-    if not own or not labels:
-        return list(range(count))
-    known = {label_name(name): code for code, name in enumerate(labels)}
-    found = [known.get(label_name(name), -1) for name in own]
-    return found if len(set(found)) == len(found) else [-1]
 
 
 def _kind(inputs: Inputs) -> int:
@@ -300,7 +262,7 @@ class _Asking:
             self.fail(name, Failure(error.code))
             return
         self.told[name] = found
-        places = _places(found.labels, plan.labels, plan.count)
+        places = places_of(found.labels, plan.labels, plan.count)
         self.places[name] = places
         if -1 in places or len(places) < _FEWEST_LABELS:
             self.fail(name, Failure("labels-mismatch"))
