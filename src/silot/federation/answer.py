@@ -118,14 +118,15 @@ def rounded(answer: Answer, moves: Mapping[str, float]) -> Answer:
     scalars: dict[str, Scalar] = {}
     arrays: dict[str, npt.NDArray[Any]] = {}
     for name, value in answer.scalars.items():
-        if not isinstance(value, float):
+        # Whatever is not plainly no fraction is taken for one.
+        if value is None or isinstance(value, bool | int | str):
             scalars[name] = value
         elif name not in _MORE:
             step = _step(moves, name)
-            scalars |= {name: _coarse(value, step), STEP + name: step}
+            scalars |= {name: _coarse(float(value), step), STEP + name: step}
     for name, array in answer.arrays.items():
         arrays[name] = array
-        if array.dtype.kind == "f" and array.size:
+        if array.dtype.kind not in "biu" and array.size:
             step = scalars[STEP + name] = _step(moves, name)
             flat = [_coarse(float(value), step) for value in array.ravel().tolist()]
             arrays[name] = np.array(flat, dtype=array.dtype).reshape(array.shape)

@@ -86,7 +86,7 @@ def _exact(policy: Policy, limits: Limits | None) -> list[str]:
         lines.append("Named statistics: none.")
     lines.append(
         "Every such number, and every one below, is told as a multiple of a step that is larger "
-        "than what any one record moves it by."
+        "than what any one record moves it by; counts are told as they are."
     )
     most = policy.numbers if limits is None else policy.chosen(limits)
     fewer = " or fewer, where the data hold less" if limits is None and most else ""
@@ -95,7 +95,8 @@ def _exact(policy: Policy, limits: Limits | None) -> list[str]:
     lines.append(
         f"Chosen inputs (a distance to records the asker brings): {most} numbers{fewer} in all, "
         f"for ever{each}, {bits:.0f} bits of one record together. "
-        "(An exact secure distance is one of them, and counts 40 bits: all its digits are opened.)"
+        "(An exact secure distance is one of them, and counts 40 bits: all its digits are opened, "
+        "without any step.)"
     )
     if limits is None:
         lines.append(

@@ -8,7 +8,6 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -213,7 +212,7 @@ class LocalFederation:
             message = encode_question(questions[name])
             entries.append(Entry(round_, name, "sent", time.perf_counter() - began, message))
             work[name] = partial(self._ask, name, message, began, replies)
-        late = self._waited(work) if self._timeout is not None else self._worked(work)
+        late = self._worked(work)
         answers: dict[str, Answer | Failure] = {}
         for name in work:
             reply = replies.get(name)
@@ -240,37 +239,39 @@ class LocalFederation:
             replies[name] = (time.perf_counter() - began, reply)
 
     def _worked(self, work: Mapping[str, Callable[[], None]]) -> frozenset[str]:
-        """Have everybody answer, one after the other where answers took no time the last time.
+        """Have everybody answer; who is late.
 
-        A thread takes as long as a small answer, and waits for the others' interpreter lock.
+        One after the other where answers took no time the last time: a thread takes as long as a
+        small answer, and waits for the others' interpreter lock.
         """
         started = time.perf_counter()
-        # As many at work as there are processors, or a hundred holders would hold a hundred cost
-        # matrices.
-        several = min(len(work), os.cpu_count() or 1)
         # Of other parties nobody knows whether they wait for one another, or for a wire.
         here = all(type(self._holders[name]) is Holder for name in work)
-        if several == 1 or (here and self._seconds < _QUICK):
+        # As many at work as there are processors, or a hundred holders would hold a hundred cost
+        # matrices. With a timeout all start at once, for waiting would count as theirs.
+        several = len(work) if self._timeout is not None else min(len(work), os.cpu_count() or 1)
+        if self._timeout is None and (several == 1 or (here and self._seconds < _QUICK)):
             for each in work.values():
                 each()
             self._seconds = (time.perf_counter() - started) / len(work)
-        else:
-            with ThreadPoolExecutor(several) as pool:
-                for done in [pool.submit(each) for each in work.values()]:
-                    done.result()
-            self._seconds = (time.perf_counter() - started) * several / len(work)
-        return frozenset()
+            return frozenset()
+        slots = threading.Semaphore(several)
 
-    def _waited(self, work: Mapping[str, Callable[[], None]]) -> frozenset[str]:
-        """Have everybody answer at once, for waiting would count as theirs; who is late."""
-        assert self._timeout is not None
-        # Daemons: a holder that never answers must not keep the interpreter alive.
-        threads = {name: threading.Thread(target=each, daemon=True) for name, each in work.items()}
+        def in_turn(answer: Callable[[], None]) -> None:
+            with slots:
+                answer()
+
+        # Daemons: a holder that never answers, or an interruption, must not keep the interpreter.
+        threads = {
+            name: threading.Thread(target=in_turn, args=(each,), daemon=True)
+            for name, each in work.items()
+        }
         for thread in threads.values():
             thread.start()
-        deadline = time.monotonic() + self._timeout
+        deadline = None if self._timeout is None else time.monotonic() + self._timeout
         for thread in threads.values():
-            thread.join(max(0.0, deadline - time.monotonic()))
+            thread.join(None if deadline is None else max(0.0, deadline - time.monotonic()))
+        self._seconds = (time.perf_counter() - started) * several / len(work)
         return frozenset(name for name, thread in threads.items() if thread.is_alive())
 
 

@@ -323,7 +323,8 @@ class Policy(BaseModel):
         code = self._over_data(limits, told, data)
         if code:
             return code
-        most, held = told.limits if told.limits is not None else limits.most
+        # Those of the first time, or of now where these are less.
+        most, held = map(min, limits.most, told.limits or limits.most)
         each = self.numbers if self.numbers_each is None else self.numbers_each
         over = told.told + numbers > min(self.numbers, most)
         over = over or told.numbers.get(asker, 0) + numbers > each

@@ -218,7 +218,8 @@ def _solve_points(x: Array, y: Array, a: Array, b: Array, p: int) -> ExactPlan:
         moved = cost[solution.rows, solution.cols]
         other = _certify(solution, moved, a, b, p=p, rounding=float(cost.max()))
         other = _sharpened(replace(other, lower_cost=found.lower_cost), x, y, a, b)
-        found = other if other.upper_cost < found.upper_cost else found
+        best = other if other.upper_cost < found.upper_cost else found
+        found = replace(best, lower_cost=min(other.lower_cost, best.cost))
     return found
 
 
