@@ -81,8 +81,8 @@ def run(context: Context) -> Report:
             "CIFAR-10: 100 + 100 labelled images against 150, pixels from -1 to 1, label vectors "
             "with standard deviations (silot's default block).",
             f"Reference of standard deviation {SCALE:g}, mean 0, 500 atoms (synthetic) and 100 "
-            "(images); paper: not stated. Seed 0. silot.pooled_distance without displacements, "
-            "so that bounds cannot move a hidden estimate.",
+            "(images); paper: not stated. Seed 0. The estimate is computed from the samples "
+            "of silot.pooled_distance, whose own value is moved between its bounds.",
             "The curves use squared distances over (1 - t)^2; the text of the paper prints the "
             "factor 1 / (1 - t) for squares, see the last claim.",
         ],
@@ -126,6 +126,7 @@ def _measure(case: Case, form: Form) -> Found:
             reference_scale=SCALE,
             interpolation=form,
             distances=False,
+            moments=False,
         )
 
     truth = exact(case.union, case.buyer, labels=case.labels).value
@@ -139,7 +140,7 @@ def _measure(case: Case, form: Form) -> Found:
         form,
         truth,
         told=relative(ask(hidden=False).value, truth),
-        hidden=relative(hidden.value, truth),
+        hidden=relative(float(np.sqrt(max(fit(T), 0.0))) / (1.0 - T), truth),
         printed=relative(float(np.sqrt(max(fit(T), 0.0) / (1.0 - T))), truth),
         actual=[entry["distance"] / scale for entry in curve.history],
         fitted=[float(np.sqrt(max(fit(s), 0.0))) / scale for s in CURVE],

@@ -140,7 +140,9 @@ def test_shares_give_each_seller_its_mass() -> None:
 
 def test_a_single_seller_with_hidden_t_sends_scalars_only() -> None:
     parts, buyer = sellers()
-    result = silot.pooled_distance({"s1": parts["s1"]}, buyer, hidden=True, reference_scale=3.0)
+    result = silot.pooled_distance(
+        {"s1": parts["s1"]}, buyer, hidden=True, reference_scale=3.0, moments=False
+    )
     assert result.transcript is not None
     replies = [entry.open() for entry in result.transcript.entries if entry.direction == "received"]
     assert all(not reply.arrays for reply in replies)
@@ -149,11 +151,12 @@ def test_a_single_seller_with_hidden_t_sends_scalars_only() -> None:
 
 def test_the_quadratic_passes_through_the_samples_and_needs_three() -> None:
     parts, buyer = sellers()
-    result = silot.pooled_distance(parts, buyer, hidden=True, t=0.5, reference_scale=3.0)
+    one = {"s1": parts["s1"]}
+    result = silot.pooled_distance(one, buyer, hidden=True, t=0.5, reference_scale=3.0)
     middle = next(entry for entry in result.history if entry["sample"] == 0.5)
     assert result.value == pytest.approx(middle["distance"] / 0.5, rel=1e-9)
     wide = silot.pooled_distance(
-        parts, buyer, hidden=True, t=0.5, samples=(0.1, 0.35, 0.6, 0.8), reference_scale=3.0
+        one, buyer, hidden=True, t=0.5, samples=(0.1, 0.35, 0.6, 0.8), reference_scale=3.0
     )
     assert wide.value == pytest.approx(result.value, rel=0.05)
     with pytest.raises(InputError) as caught:
@@ -161,9 +164,56 @@ def test_the_quadratic_passes_through_the_samples_and_needs_three() -> None:
     assert caught.value.code == "option-samples"
 
 
+@pytest.mark.parametrize("interpolation", ["exact", "barycentric"])
+@pytest.mark.parametrize("samples", [(0.25, 0.5, 0.75), (0.05, 0.2, 0.6, 0.95)])
+def test_costs_of_several_sellers_at_a_hidden_t_determine_the_distance(
+    interpolation: str, samples: tuple[float, ...]
+) -> None:
+    """Each cost is a quadratic in s, and affine in the buyer's point but for its square."""
+    rng = np.random.default_rng(7)
+    for d in (1, 2, 7):
+        parts = {
+            "s1": Measure(rng.normal(size=(13, d)) * 5.0, rng.random(13) + 0.1),
+            "s2": Measure(rng.normal(size=(9, d)) + 3.0),
+        }
+        buyer = rng.normal(size=(30, d)) + 1e3
+        options = {"interpolation": interpolation, "samples": samples, "moments": False}
+        union = Measure(
+            np.concatenate([part.points for part in parts.values()]),
+            np.concatenate([parts["s1"].weights * 13, parts["s2"].weights * 9]),
+        )
+        exact = silot.distance(union, buyer).value
+        result = silot.pooled_distance(parts, buyer, hidden=True, distances=False, **options)
+        assert result.lower <= exact <= result.upper
+        assert result.upper == pytest.approx(result.lower, rel=1e-4)
+        assert result.converged and result.status.startswith("certified")
+
+
+def test_a_buyer_with_fewer_atoms_than_dimensions_gets_bounds_that_hold() -> None:
+    rng = np.random.default_rng(8)
+    parts = {name: rng.normal(size=(6, 30)) + k for k, name in enumerate(("s1", "s2"))}
+    buyer = rng.normal(size=(4, 30))
+    exact = silot.distance(np.concatenate(list(parts.values())), buyer).value
+    result = silot.pooled_distance(parts, buyer, hidden=True)
+    assert result.lower <= exact <= result.upper and not result.converged
+    assert result.status.startswith("estimate")
+
+
+def test_a_single_sellers_lower_bound_is_that_of_moments_at_least() -> None:
+    parts, buyer = sellers()
+    one = {"s1": parts["s1"]}
+    bound = silot.transport.gaussian_distance(
+        *(silot.transport.moments(x) for x in (parts["s1"], buyer))
+    )
+    for hidden in (False, True):
+        result = silot.pooled_distance(one, buyer, hidden=hidden)
+        assert result.lower >= bound * (1 - 1e-6)
+
+
 def test_hidden_t_without_displacements_has_no_upper_bound() -> None:
     parts, buyer = sellers()
-    result = silot.pooled_distance(parts, buyer, hidden=True, distances=False)
+    one = {"s1": parts["s1"]}
+    result = silot.pooled_distance(one, buyer, hidden=True, distances=False)
     assert result.upper == np.inf
     assert "no upper bound" in result.status
 

@@ -181,23 +181,41 @@ def sides_of(a: str, b: str | None, own: Answerer | None) -> tuple[str, str]:
     return a, COORDINATOR if b is None else b
 
 
-def moments_bound(sides: Sequence[str], embedding: Embedding, own: Answerer | None) -> Steps[float]:
-    """Gelbrich lower bound from the moments of two sides; 0 when one refuses to tell them."""
+def moments_bound(
+    sides: Sequence[str],
+    embedding: Embedding,
+    own: Answerer | None,
+    masses: Mapping[str, float] | None = None,
+) -> Steps[float]:
+    """Gelbrich lower bound of the last side and the others' union; 0 when one refuses."""
     asked: dict[str, Question] = {side: AskMoments(embedding=embedding) for side in sides}
     answers = yield from ask(asked, own)
-    found: list[Moments] = []
+    told: list[Moments] = []
     for side in sides:
         answer = answers.get(side, Failure("holder-silent"))
-        if isinstance(answer, Failure) and answer.kind == "refused":
+        if isinstance(answer, Failure) and (answer.kind == "refused" or masses is not None):
             return 0.0
         answer = required(answers, side)
         mean = answer.array("mean", ndim=1)
         covariance = answer.array("covariance", ndim=2, columns=len(mean))
-        found.append(Moments(mean, covariance))
+        told.append(Moments(mean, covariance))
     # Means are known to the rounding of the coordinates behind them.
-    largest = max(float(np.abs(side.mean).max() + _spread(side)) for side in found)
-    rounding = 1e-14 * len(found[0].mean) ** 0.5 * largest
-    return max(gelbrich_of_moments(*found) - rounding, 0.0)
+    largest = max(float(np.abs(side.mean).max() + _spread(side)) for side in told)
+    rounding = 1e-14 * len(told[0].mean) ** 0.5 * largest
+    union = _mixture(told[:-1], [1.0 if masses is None else masses[side] for side in sides[:-1]])
+    return max(gelbrich_of_moments(union, told[-1]) - rounding, 0.0)
+
+
+def _mixture(parts: Sequence[Moments], masses: Sequence[float]) -> Moments:
+    """Moments of a union, from those of its parts."""
+    if len(parts) == 1:
+        return parts[0]
+    weights = np.asarray(masses) / sum(masses)
+    mean = np.asarray(sum(w * part.mean for w, part in zip(weights, parts, strict=True)))
+    covariance = np.zeros((len(mean), len(mean)))
+    for w, part in zip(weights, parts, strict=True):
+        covariance += w * (part.covariance + np.outer(part.mean - mean, part.mean - mean))
+    return Moments(mean, covariance)
 
 
 def _spread(side: Moments) -> float:
@@ -298,7 +316,7 @@ class Bounds:
     @property
     def close(self) -> bool:
         """Whether they leave next to nothing open: what ``converged`` means."""
-        return self.upper - self.lower <= CLOSE * self.upper
+        return self.upper - self.lower <= CLOSE * self.upper < math.inf
 
     def settle(self, estimate: float) -> tuple[float, float, float]:
         """Return ``(value, lower, upper)``, the estimate moved between the bounds."""

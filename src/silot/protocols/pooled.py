@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,18 +27,21 @@ from ..federation.question import (
     InterpolantDistance,
     Interpolate,
     Question,
+    Records,
 )
 from ..measure import Embedding
 from ..results import Distance
 from ..transport import plan_from_cost
 from ..transport._check import as_order, flag, interval, real, whole
 from ..transport.geodesic import Interpolation
+from ._record_costs import record_costs
 from ._sides import (
     Bounds,
     Description,
     Received,
     Reference,
     cloud_rounding,
+    moments_bound,
     present,
     read_descriptions,
     received_weights,
@@ -66,6 +69,7 @@ def pooled(
     reference: npt.ArrayLike | None = None,
     reference_mean: float = 0.0,
     reference_scale: float = 1.0,
+    moments: bool = True,
     embedding: Embedding = "none",
 ) -> Protocol[Distance]:
     r"""TriangleWad between a buyer and the pooled records of several sellers (sec. 3.4).
@@ -81,7 +85,8 @@ def pooled(
     .. math:: W^2(\eta_\mu(t), \eta_\nu(s)) \approx f(s) = a_2 s^2 + a_1 s + a_0
 
     and the estimate is :math:`\widehat W^2 = f(t) / (1 - t)^2`. A single seller then answers
-    with one number a sample instead of a matrix.
+    with one number a sample instead of a matrix. The matrices of several sellers determine the
+    costs between all records, entry by entry, and so the distance itself.
 
     Parameters
     ----------
@@ -105,15 +110,19 @@ def pooled(
     interpolation
         ``"exact"`` or ``"barycentric"``.
     distances
-        Ask sellers for their displacement, without which a hidden ``t`` gives no upper bound.
+        Ask sellers for their displacement, without which a hidden ``t`` gives no upper bound
+        where one seller answers.
+    moments
+        Ask all for mean and covariance too, for the Gelbrich lower bound (p = 2).
 
     Returns
     -------
     Protocol[Distance]
-        An estimate. Interpolants of the sellers are each on a geodesic, their union is not, so
-        similar triangles certify nothing here; the bounds come from displacements and, with a
-        shared ``t``, from the spread of the reference. Discloses every record of the sellers,
-        and shows the buyer's interpolant to them.
+        With a hidden ``t`` and several sellers the distance, wherever the buyer has more atoms
+        than dimensions; otherwise an estimate. Interpolants of the sellers are each on a
+        geodesic, their union is not, so similar triangles certify nothing here; the bounds come
+        from moments, displacements and, with a shared ``t``, from the spread of the reference.
+        Discloses every record of the sellers, and shows the buyer's interpolant to them.
 
     Raises
     ------
@@ -123,6 +132,11 @@ def pooled(
     Notes
     -----
     *Private Wasserstein Distance* prints ``f(t) / (1 - t)``; the square of the scale is needed.
+
+    One seller's samples prove little from below: two optimal plans to one reference can take the
+    same records to interpolants almost as far apart as both displacements together (:math:`\pm e`
+    to :math:`\pm 3 f`, e and f orthogonal, s = t = 1/4: 95 %), so that such distances do not
+    keep the records apart. What moments and the triangle inequality say is then all there is.
 
     Examples
     --------
@@ -169,6 +183,7 @@ def pooled(
         interpolation=interpolation,
         distances=flag(distances, "distances", "option-distances"),
         reference=checked,
+        moments=flag(moments, "moments", "option-moments") and p == 2,
         embedding=embedding,
     )
     if hidden and plan.p == 1:
@@ -187,7 +202,7 @@ def pooled(
             "distances": plan.distances,
             "embedding": embedding,
         },
-        expected_rounds=1 + len(plan.samples),
+        expected_rounds=1 + len(plan.samples) + plan.moments,
     )
 
 
@@ -221,6 +236,7 @@ class _Plan:
     interpolation: Interpolation
     distances: bool
     reference: Reference
+    moments: bool
     embedding: Embedding
 
     def start(self) -> Steps[Distance]:
@@ -248,14 +264,20 @@ class _Plan:
             squares.append(union.distance**2)
             self._learn(bounds, union, buyer, atoms, weights)
             optimal = optimal and union.optimal
+        if self.hidden and len(self.sellers) > 1:
+            optimal &= self._learn_records(bounds, buyer, rounds, present, described)
+        if self.moments:
+            masses = self._masses(present, described)
+            sides = (*present, COORDINATOR)
+            bounds.raise_lower((yield from moments_bound(sides, self.embedding, self.own, masses)))
         value, lower, upper = bounds.settle(self._estimate(squares))
         return Distance(
             value=value,
             lower=lower,
             upper=upper,
             method="pooled-trianglewad",
-            status=self._status(missing, upper, optimal),
-            converged=False,
+            status=self._status(missing, bounds, optimal),
+            converged=bounds.close,
             holders=("+".join(present), COORDINATOR),
             p=self.p,
             seed=self.reference.seed,
@@ -303,18 +325,13 @@ class _Plan:
         self, buyer: Received, answers: Mapping[str, Answer], described: Description
     ) -> _Union:
         """Distance of the buyer's interpolant and the union of the sellers'."""
-        if self.shares is None:
-            masses = {name: float(described.records[name]) for name in answers}
-        else:
-            masses = {name: self.shares[name] for name in answers}
-        total = sum(masses.values())
+        masses = self._masses(answers, described)
         displacements = [answers[name].optional_number("displacement") for name in answers]
         known = [value for value in displacements if value is not None]
         moved = None
         if len(known) == len(displacements):
             powers = [
-                masses[name] / total * value**self.p
-                for name, value in zip(answers, known, strict=True)
+                masses[name] * value**self.p for name, value in zip(answers, known, strict=True)
             ]
             moved = sum(powers) ** (1.0 / self.p)
         optimal = all(answer.flag("optimal") for answer in answers.values())
@@ -322,17 +339,50 @@ class _Plan:
             distance = next(iter(answers.values())).number("target_distance")
             lower = next(iter(answers.values())).number("target_lower")
             return _Union(distance, lower, moved, optimal)
-        costs = [
-            answer.array("costs", ndim=2, columns=len(buyer.atoms)) for answer in answers.values()
-        ]
-        weights = [
-            masses[name] / total * received_weights(answer, len(matrix))
-            for (name, answer), matrix in zip(answers.items(), costs, strict=True)
-        ]
-        plan = plan_from_cost(np.concatenate(costs), np.concatenate(weights), buyer.weights)
+        costs, weights = _stacked(answers, masses, len(buyer.atoms))
+        plan = plan_from_cost(costs, weights, buyer.weights)
         lower = max(plan.lower_cost, 0.0) ** (1.0 / self.p)
         distance = max(plan.cost, 0.0) ** (1.0 / self.p)
         return _Union(distance, lower, moved, optimal and plan.optimal)
+
+    def _masses(self, names: Iterable[str], described: Description) -> dict[str, float]:
+        """Mass of each seller in the union."""
+        masses = {
+            name: float(described.records[name]) if self.shares is None else self.shares[name]
+            for name in names
+        }
+        total = sum(masses.values())
+        return {name: mass / total for name, mass in masses.items()}
+
+    def _learn_records(
+        self,
+        bounds: Bounds,
+        buyer: Received,
+        rounds: Sequence[Answers],
+        present: Sequence[str],
+        described: Description,
+    ) -> bool:
+        """Bounds from the costs of the records themselves; whether their plan is optimal."""
+        masses = self._masses(present, described)
+        stacked = [
+            _stacked({name: required(answers, name) for name in present}, masses, len(buyer.atoms))
+            for answers in rounds
+        ]
+        weights = stacked[0][1]
+        if not all(np.array_equal(weights, other) for _, other in stacked):
+            # Atoms of another order, or other ones: a holder that plans anew for each s.
+            return True
+        own = required(
+            {COORDINATOR: self.own.answer(Records(embedding=self.embedding))}, COORDINATOR
+        )
+        records = own.array("points", ndim=2, columns=described.dimension)
+        costs, rounding = record_costs(
+            self.samples, [costs for costs, _ in stacked], buyer.atoms, records
+        )
+        plan = plan_from_cost(costs, weights, received_weights(own, len(records)))
+        bounds.cut_upper((plan.upper_cost + rounding) ** 0.5)
+        bounds.raise_lower(max(plan.lower_cost - rounding, 0.0) ** 0.5)
+        return plan.optimal
 
     def _learn(
         self, bounds: Bounds, union: _Union, buyer: Received, atoms: Array, weights: Array
@@ -355,19 +405,39 @@ class _Plan:
         fitted = float(np.polynomial.polynomial.polyval(self.t, coefficients))
         return max(fitted, 0.0) ** 0.5 / (1.0 - self.t)
 
-    def _status(self, missing: Mapping[str, Failure], upper: float, optimal: bool) -> str:
-        text = "estimate: from " + (
-            "a quadratic fit at a hidden t" if self.hidden else "similar triangles over a union"
-        )
-        if math.isinf(upper):
-            text += "; no displacements were told, so there is no upper bound. Use distances=True"
+    def _status(self, missing: Mapping[str, Failure], bounds: Bounds, optimal: bool) -> str:
+        if bounds.close and self.hidden and len(self.sellers) > 1:
+            text = "certified: costs at several s are quadratics, which give those of the records"
         else:
-            text += ", which certifies nothing: only the bounds hold"
+            text = "estimate: from " + (
+                "a quadratic fit at a hidden t" if self.hidden else "similar triangles over a union"
+            )
+            if math.isinf(bounds.upper):
+                text += "; no displacements were told, so there is no upper bound. "
+                text += "Use distances=True"
+            else:
+                text += ", which certifies nothing: only the bounds hold"
+                if not self.hidden and len(self.sellers) > 1 and self.p == 2:
+                    text += ". The messages of hidden=True determine the distance"
         if not optimal:
             text += "; a plan was not proven optimal, rescale the features"
         if missing:
             text += f"; without {', '.join(sorted(missing))}, which failed or refused"
         return text
+
+
+def _stacked(
+    answers: Mapping[str, Answer], masses: Mapping[str, float], columns: int
+) -> tuple[Array, Array]:
+    """Costs of all sellers' atoms, and the atoms' masses in the union."""
+    costs = {
+        name: answer.array("costs", ndim=2, columns=columns) for name, answer in answers.items()
+    }
+    weights = [
+        masses[name] * received_weights(answer, len(costs[name]))
+        for name, answer in answers.items()
+    ]
+    return np.concatenate(list(costs.values())), np.concatenate(weights)
 
 
 @dataclass(frozen=True)

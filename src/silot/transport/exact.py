@@ -17,10 +17,8 @@ from ._network import solve_network
 from ._solution import Index, Solution
 from .cost import build_cost, paired_cost
 
-# Largest assignment problem solved as such; low dimensions make its augmenting paths long.
-_LARGEST_ASSIGNMENT = 1000
-_LARGEST_ASSIGNMENT_LOW_DIMENSION = 300
-_LOW_DIMENSION = 8
+# Largest assignment problem solved as such; beyond, its augmenting paths are long.
+_LARGEST_ASSIGNMENT = 300
 # Relative room for the rounding of sums in the bounds of an exact solve.
 _SUM_ROUNDING = 1e-12
 _GAP_ALLOWED = 1e-9
@@ -190,7 +188,7 @@ def plan_from_cost(
     if len(rows) < len(a) or len(cols) < len(b):
         part = np.ascontiguousarray(matrix[np.ix_(rows, cols)])
     lowest = min(float(part.min()), 0.0)
-    solution = _solve(part - lowest if lowest else part, a[rows], b[cols], dimension=None)
+    solution = _solve(part - lowest if lowest else part, a[rows], b[cols])
     mass_cost = part[solution.rows, solution.cols]
     result = _certify(
         replace(solution, f=solution.f + lowest), mass_cost, a[rows], b[cols], p=1, rounding=0.0
@@ -214,7 +212,7 @@ def _solve_points(x: Array, y: Array, a: Array, b: Array, p: int) -> ExactPlan:
         # Costs that no plan would use are cut off: the solver then sees those that it would.
         cost = _sharpen.by_differences(x, y, p)
         most = _WELL_ABOVE * float(cost[found.rows, found.cols].max())
-        solution = _solve(np.minimum(cost, most), a, b, dimension=x.shape[1])
+        solution = _solve(np.minimum(cost, most), a, b)
         moved = cost[solution.rows, solution.cols]
         other = _certify(solution, moved, a, b, p=p, rounding=float(cost.max()))
         other = _sharpened(replace(other, lower_cost=found.lower_cost), x, y, a, b)
@@ -224,7 +222,7 @@ def _solve_points(x: Array, y: Array, a: Array, b: Array, p: int) -> ExactPlan:
 
 
 def _is_loose(found: ExactPlan) -> bool:
-    return found.cost - found.lower_cost > _LOOSE * found.cost
+    return not found.optimal or found.cost - found.lower_cost > _LOOSE * found.cost
 
 
 def _sharpened(found: ExactPlan, x: Array, y: Array, a: Array, b: Array) -> ExactPlan:
@@ -285,19 +283,17 @@ def _solve_clouds(x: Array, y: Array, a: Array, b: Array, p: int) -> tuple[Solut
         rounding = (len(x) + len(y)) * float(np.finfo(np.float64).eps) * 4.0 * span**p
         return solve_line(x[:, 0], y[:, 0], a, b, p), rounding
     cost = build_cost(x, y, p)
-    return _solve(cost.matrix, a, b, dimension=x.shape[1]), cost.rounding
+    return _solve(cost.matrix, a, b), cost.rounding
 
 
-def _solve(cost: Array, a: Array, b: Array, *, dimension: int | None) -> Solution:
+def _solve(cost: Array, a: Array, b: Array) -> Solution:
     n, m = cost.shape
     if n == 1 or m == 1:
         rows, cols = (k.ravel() for k in np.indices((n, m)))
         f, g = (cost[:, 0], np.zeros(1)) if m == 1 else (np.zeros(1), cost[0])
         return Solution(rows, cols, (a[:, None] * b).ravel(), f, g, "single point")
-    low = dimension is not None and dimension < _LOW_DIMENSION
-    largest = _LARGEST_ASSIGNMENT_LOW_DIMENSION if low else _LARGEST_ASSIGNMENT
     # Splitting points pays only while it does not make the problem larger.
-    units = common_units(a, b, min(largest, max(n, m)))
+    units = common_units(a, b, min(_LARGEST_ASSIGNMENT, max(n, m)))
     if units is not None and int(units[0].sum()) ** 2 <= 8 * cost.size:
         return solve_units(cost, *units)
     return solve_network(cost, a, b)
