@@ -11,6 +11,7 @@ from pathlib import Path
 
 from . import (
     audits,
+    bounds,
     distillation_labels,
     distillation_tables,
     fedbary_gaussians,
@@ -40,6 +41,7 @@ from . import (
 from .common import DATA_VARIABLE, DEFAULT_DATA, RESULTS, Context, DataMissingError, Report
 
 REPRODUCTIONS: dict[str, Callable[[Context], Report]] = {
+    "bounds": bounds.run,
     "fedwad-figure-2": fedwad_samples.run,
     "fedwad-figure-3": fedwad_rounds.run,
     "fedwad-figure-6": fedwad_digits.run,

@@ -2,123 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
-import ot
 import pytest
-from scipy.spatial.distance import cdist
 
 import silot
+from benchmarks.reproduce.bounds import ORACLE, SETTINGS, examine, oracle
 from silot import Measure
 
-# The oracle is known to some 1e-9 of the largest distance in the problem.
-ORACLE = 1e-9
 
-
-@dataclass(frozen=True)
-class Problem:
-    x: Measure
-    y: Measure
-    p: int
-    exact: float
-    scale: float
-
-
-def oracle(x: Measure, y: Measure, p: int) -> tuple[float, float]:
-    distances = cdist(x.points, y.points)
-    scale = float(distances.max())
-    if scale == 0.0:
-        return 0.0, 0.0
-    a, b = x.weights, y.weights
-    cost = float(ot.emd2(a, b / b.sum() * a.sum(), (distances / scale) ** p, numItermax=10**7))
-    return scale * max(cost, 0.0) ** (1 / p), scale
-
-
-def draw_weights(rng: np.random.Generator, n: int) -> np.ndarray | None:
-    kind = rng.integers(4)
-    if kind == 0:
-        return None
-    weights = rng.random(n) ** (1 if kind == 1 else 4)
-    weights[rng.random(n) < 0.25] = 0.0
-    weights[rng.integers(n)] = 1.0
-    if kind == 3:
-        weights = np.ceil(weights * 3)
-    return weights
-
-
-def draw_problem(seed: int) -> Problem:
-    """Sizes equal or not, weights or not, zero weights, duplicates, ties, d from 1 to 200."""
-    rng = np.random.default_rng(seed)
-    n, m = (int(k) for k in rng.integers(1, 30, size=2))
-    if rng.random() < 0.3:
-        m = n
-    d = int(rng.choice([1, 2, 3, 8, 50, 200]))
-    p = int(rng.choice([1, 2]))
-    x = rng.normal(size=(n, d)) * 10 ** rng.uniform(-3, 3)
-    kind = rng.integers(5)
-    if kind == 0:  # shared and duplicated points
-        y = x[rng.integers(n, size=m)]
-    elif kind == 1:  # a grid with ties
-        x = np.round(x / np.abs(x).max() * 2)
-        y = np.round(rng.normal(size=(m, d)))
-    elif kind == 2:  # a translation
-        y = x[rng.integers(n, size=m)] + rng.normal(size=d) * np.abs(x).mean()
-    elif kind == 3:  # far from the origin, where references are not
-        y = rng.normal(size=(m, d)) * np.abs(x).mean()
-        offset = 1e3 * np.abs(x).max()
-        x, y = x + offset, y + offset
-    else:
-        y = rng.normal(size=(m, d)) * np.abs(x).mean() + rng.normal()
-    mu = Measure(x, draw_weights(rng, n))
-    nu = Measure(y, draw_weights(rng, m))
-    exact, scale = oracle(mu, nu, p)
-    return Problem(mu, nu, p, exact, scale)
-
-
-def options(method: str, problem: Problem, seed: int) -> dict[str, object]:
-    rng = np.random.default_rng(seed + 1)
-    scale = float(np.abs(problem.x.points).std() + 1e-3)
-    shared = {"reference_scale": scale, "seed": seed}
-    if method == "fedwad":
-        return shared | {
-            "support": int(rng.integers(1, 30)),
-            "rounds": 6,
-            "interpolation": str(rng.choice(["barycentric", "exact"])),
-            "distances": str(rng.choice(["every", "last", "never"])),
-            "t": [None, 0.5][rng.integers(2)],
-            "moments": bool(rng.integers(2)),
-        }
-    if method == "trianglewad":
-        return shared | {
-            "support": [None, int(rng.integers(1, 30))][rng.integers(2)],
-            "interpolation": str(rng.choice(["auto", "exact", "barycentric"])),
-            "t": float(rng.uniform(0.05, 0.95)),
-            "distances": bool(rng.integers(2)),
-            "moments": bool(rng.integers(2)),
-        }
-    return {}
-
-
-# A sketch has no certified bounds.
-@pytest.mark.parametrize("method", sorted(set(silot.METHODS) - {"sketch"}))
+# The reproduction `bounds` does the same for 10,000 problems.
 @pytest.mark.parametrize("block", range(8))
-def test_exact_distance_lies_between_the_bounds_and_so_does_the_value(
-    method: str, block: int
-) -> None:
+def test_exact_distance_lies_between_the_bounds_and_so_does_the_value(block: int) -> None:
     for seed in range(40 * block, 40 * block + 40):
-        problem = draw_problem(seed)
-        result = silot.distance(
-            problem.x, problem.y, method=method, p=problem.p, **options(method, problem, seed)
-        )
-        room = ORACLE * problem.scale
-        assert result.lower <= problem.exact + room, (seed, result)
-        assert problem.exact <= result.upper + room, (seed, result)
-        assert 0 <= result.lower <= result.value <= result.upper, (seed, result)
-        if method == "direct":
-            assert result.value == pytest.approx(problem.exact, rel=1e-8, abs=room), seed
-            # The square root turns the rounding of a vanishing cost into some 1e-8.
-            assert result.upper - result.lower <= 1e-6 * problem.scale, seed
+        for row in examine(seed):
+            assert not row.violated and not row.misled, (seed, row)
+            room = ORACLE * row.scale
+            if row.setting == "direct":
+                assert row.value == pytest.approx(row.exact, rel=1e-8, abs=room), seed
+
+
+def test_every_method_that_states_bounds_is_examined() -> None:
+    # A sketch has no certified bounds.
+    assert set(silot.METHODS) - {"sketch"} <= set(SETTINGS)
 
 
 @pytest.mark.parametrize("hidden", [False, True])
