@@ -1,0 +1,301 @@
+"""What README and docs say to type: it runs, and prints what they say it prints."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+import typer
+import yaml
+
+import silot
+from benchmarks.reproduce.__main__ import REPRODUCTIONS
+from silot import Measure
+from silot.cli.app import app
+from silot.federation import Policy
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+# Made by commands that take minutes; only that these exist is checked here.
+RESULTS = sorted((ROOT / "docs" / "results").glob("*.md"))
+_NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?")
+# Commands of the README that other tests run, or the test-suite is.
+_ELSEWHERE = ("make test", "make bench", "make reproduce")
+
+
+@dataclass(frozen=True)
+class Fence:
+    """A block of a page."""
+
+    page: str
+    line: int
+    kind: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.page}:{self.line}"
+
+
+def fences(page: Path) -> Iterator[Fence]:
+    kind, start, lines = None, 0, []
+    for number, line in enumerate(page.read_text().splitlines(), 1):
+        if not line.startswith("```"):
+            lines.append(line)
+        elif kind is None:
+            kind, start, lines = line[3:].strip(), number, []
+        else:
+            yield Fence(page.name, start, kind, "\n".join(lines))
+            kind = None
+
+
+FENCES = [fence for page in PAGES for fence in fences(page)]
+CODE = [fence for fence in FENCES if fence.kind == "python"]
+LISTS = [
+    (fence, line)
+    for fence in FENCES
+    for line in fence.text.splitlines()
+    if fence.kind == "" and re.match(r"(silot|python -m|make) ", line)
+]
+SESSIONS = [fence for fence in FENCES if fence.text.startswith("$ ")]
+
+
+def drawn(rng: np.random.Generator, n: int, shift: float = 0.0) -> Measure:
+    """Records of two classes in four features."""
+    kinds = rng.integers(2, size=n)
+    points = rng.normal(size=(n, 4)) + shift
+    points[:, 0] += 4.0 * kinds
+    return Measure(points, labels=np.array(["sick", "well"])[kinds])
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the files that pages name."""
+    folder = tmp_path_factory.mktemp("desk")
+    rng = np.random.default_rng(11)
+    names = ("north", "south", "west", "s1", "s2", "s3", "seller1", "seller2", "mine", "p")
+    for k, name in enumerate(names):
+        measure = drawn(rng, 250, 0.1 * k)
+        np.savez(folder / f"{name}.npz", X=measure.points, y=measure.labels)
+        table = pl.DataFrame(measure.points, schema=list("abcd"))
+        table = table.with_columns(diagnosis=pl.Series(np.asarray(measure.labels)))
+        table.write_csv(folder / f"{name}.csv")
+        table.write_parquet(folder / f"{name}.parquet")
+    shutil.copytree(ROOT / "examples", folder / "examples")
+    (folder / "policy.yml").write_text(policies()[0].text)
+    return folder
+
+
+def policies() -> list[Fence]:
+    return [fence for fence in FENCES if fence.text.startswith("level: ")]
+
+
+def at_desk(desk: Path, command: str) -> subprocess.CompletedProcess[str]:
+    words = shlex.split(command, comments=True)
+    program = {"silot": ["-c", "from silot.cli import main; main()"], "python": []}[words[0]]
+    paths = os.pathsep.join(filter(None, [str(ROOT / "src"), os.environ.get("PYTHONPATH")]))
+    settings = {"COLUMNS": "80", "NO_COLOR": "1", "MPLBACKEND": "agg", "PYTHONPATH": paths}
+    return subprocess.run(
+        [sys.executable, *program, *words[1:]],
+        capture_output=True,
+        text=True,
+        cwd=desk,
+        env={**os.environ, **settings},
+        timeout=240,
+        check=False,
+    )
+
+
+def assert_alike(printed: str, stated: str) -> None:
+    """The same words, and numbers within the digits that are stated; seconds are not compared."""
+    masked = [
+        re.sub(r"\d+\.\d+(?= s\b| record$)|\d+ s\b", "SECONDS", text, flags=re.MULTILINE)
+        for text in (printed, stated)
+    ]
+    lines = [[" ".join(line.split()) for line in text.strip().splitlines()] for text in masked]
+    assert len(lines[0]) == len(lines[1]), printed
+    for found, told in zip(*lines, strict=True):
+        assert _NUMBER.sub("#", found) == _NUMBER.sub("#", told), (found, told)
+        for number, expected in zip(_NUMBER.findall(found), _NUMBER.findall(told), strict=True):
+            digits = len(expected.partition(".")[2])
+            room = max(1.5 * 10.0**-digits, 0.01 * abs(float(expected)))
+            # Whole numbers are counts, but for bytes with a unit behind them.
+            room = room if digits else 0.02 * abs(float(expected))
+            assert abs(float(number) - float(expected)) <= room, (found, told)
+
+
+def test_alike_tells_other_words_other_numbers_and_other_counts_apart() -> None:
+    assert_alike("a  1.50 in 3.2 s", "a 1.51 in 9.9 s")
+    for printed in ("b 1.50", "a 1.60", "a 1.50\nmore", "a 1.50 2"):
+        with pytest.raises(AssertionError):
+            assert_alike(printed, "a 1.50")
+    with pytest.raises(AssertionError):
+        assert_alike("7 rounds", "8 rounds")
+
+
+def test_the_pages_have_what_is_looked_for() -> None:
+    assert len(CODE) >= 6 and len(LISTS) >= 12 and len(SESSIONS) >= 2 and len(policies()) == 1
+    # Every other block is a tree of the house, the demo's output or a policy.
+    others = [fence for fence in FENCES if fence not in CODE and fence not in SESSIONS]
+    others = [fence for fence in others if not any(fence is listed for listed, _ in LISTS)]
+    assert {fence.page for fence in others} <= {"README.md", "architecture.md", "privacy.md"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", sorted({fence.page for fence in CODE}))
+def test_snippets_run_one_after_the_other(
+    page: str, desk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(desk)
+    monkeypatch.setenv("MPLBACKEND", "agg")
+    measures = {name: silot.Measure(*_arrays(desk / f"{name}.npz")) for name in ("s1", "s2", "s3")}
+    known: dict[str, Any] = {name: _arrays(desk / f"{file}.npz")[0] for name, file in _ARRAYS}
+    known |= measures | {"mine": silot.Measure(*_arrays(desk / "mine.npz"))} | _distilling()
+    for fence in CODE:
+        if fence.page == page:
+            code = compile("\n" * fence.line + fence.text, str(fence), "exec")
+            exec(code, known)
+
+
+_ARRAYS = (("x", "north"), ("y", "south"), ("z", "west"), ("p", "p"))
+
+
+def _arrays(path: Path) -> tuple[Any, None, Any]:
+    with np.load(path) as stored:
+        return stored["X"], None, stored["y"]
+
+
+def _distilling() -> dict[str, Any]:
+    """A student, and the inputs that its snippets name."""
+    return {}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("fence", "command"), LISTS, ids=[command for _, command in LISTS])
+def test_commands_end_well(fence: Fence, command: str, desk: Path) -> None:
+    if command.startswith("make "):
+        assert command.split("#")[0].strip() in ("make demo", "make test")
+        return
+    if "--method secure" in command and find_spec("spu") is None:
+        pytest.skip("secure distances are run where their engine is installed")
+    # What an earlier command of the list leaves behind.
+    for made, by in (("run.transcript", "--transcript"), ("north.ledger", "--ledgers")):
+        if made in command and by not in command and not list(desk.rglob(made)):
+            at_desk(desk, next(line for _, line in LISTS if by in line))
+    done = at_desk(desk, command)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fence", SESSIONS, ids=str)
+def test_sessions_print_what_they_show(fence: Fence, desk: Path) -> None:
+    parts = re.split(r"^\$ (.*)$", fence.text, flags=re.MULTILINE)[1:]
+    for command, stated in zip(parts[::2], parts[1::2], strict=True):
+        done = at_desk(desk, command)
+        assert done.returncode == 0, done.stdout + done.stderr
+        if stated.strip():
+            assert_alike(done.stdout, stated)
+
+
+@pytest.mark.slow
+def test_the_demo_prints_what_the_readme_shows(desk: Path) -> None:
+    shown = next(fence for fence in FENCES if fence.text.startswith("pair     method"))
+    assert_alike(at_desk(desk, "silot demo").stdout, shown.text)
+
+
+def test_the_policy_shown_is_the_default_one_with_its_level() -> None:
+    told = yaml.safe_load(policies()[0].text)
+    assert Policy(**told) == Policy(level=told["level"])
+    assert set(told) == set(Policy.model_fields)
+
+
+# What pages name within their sentences.
+
+
+def spans() -> set[tuple[str, str]]:
+    pages = [*PAGES, *RESULTS]
+    return {
+        (page.name, span.replace("\\|", "|"))
+        for page in pages
+        for span in re.findall(
+            r"`([^`\n]+)`", re.sub(r"^```.*?^```", "", page.read_text(), flags=re.S | re.M)
+        )
+    }
+
+
+def commands() -> dict[str, set[str]]:
+    """Options of every command of the command line, groups' commands by both words."""
+    listed: dict[str, set[str]] = {}
+
+    def walk(command: Any, name: str) -> None:
+        options = {word for item in command.params for word in (*item.opts, *item.secondary_opts)}
+        listed[name] = options | {"--help", "--version"}
+        for word, child in getattr(command, "commands", {}).items():
+            walk(child, f"{name} {word}")
+
+    walk(typer.main.get_command(app), "silot")
+    return listed
+
+
+def test_commands_and_options_named_in_sentences_exist() -> None:
+    known = commands()
+    options = set().union(*known.values())
+    for page, span in sorted(spans()):
+        words = span.split()
+        if words[0] == "silot" and len(words) > 1:
+            group = [f"silot {word}" for word in words[1].split("|")]
+            named = words[1].startswith("-") or words[1] == "COMMAND"
+            assert named or all(name in known for name in group), (page, span)
+        elif span.startswith("python -m benchmarks.reproduce "):
+            assert words[3] in {*REPRODUCTIONS, "NAME"}, (page, span)
+        elif span.startswith("python -m "):
+            assert find_spec(words[2]) is not None, (page, span)
+            continue
+        elif not span.startswith("--"):
+            continue
+        for option in re.findall(r"(?<!\S)--[a-z][a-z-]*", span):
+            assert option in options | {"--full", "--data", "--processes"}, (page, span)
+
+
+def test_names_in_sentences_exist() -> None:
+    for page, span in sorted(spans()):
+        found = re.match(r"(silot(?:\.\w+)+)", span)
+        if found and not span.endswith((".py", ".yml")):
+            assert resolved(found[1]) is not None, (page, span)
+
+
+def resolved(name: str) -> object:
+    words = name.split(".")
+    for k in range(len(words), 0, -1):
+        if _is_module(".".join(words[:k])):
+            thing: object = importlib.import_module(".".join(words[:k]))
+            for word in words[k:]:
+                thing = getattr(thing, word, None)
+            return thing
+    return None
+
+
+def _is_module(name: str) -> bool:
+    try:
+        return find_spec(name) is not None
+    except ModuleNotFoundError:
+        return False
+
+
+def test_links_lead_to_files() -> None:
+    for page in [*PAGES, *RESULTS]:
+        for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text()):
+            if not target.startswith("http"):
+                assert (page.parent / target).exists(), (page.name, target)
