@@ -75,7 +75,8 @@ def trianglewad(
         1 or 2.
     interpolation
         ``"exact"`` (eq. 4), ``"barycentric"`` (eq. 5), or ``"auto"``: barycentric for equally
-        many records of uniform weight, where it overestimates only, exact otherwise.
+        many records of uniform weight, where it overestimates only, exact otherwise. A holder
+        of n records sends n atoms of d numbers when barycentric, n + S - 1 when exact.
     distances
         Ask for distances to the reference and displacements, for tighter bounds.
     reference
@@ -219,7 +220,7 @@ class _Plan:
             lower=lower,
             upper=upper,
             method="trianglewad",
-            status=self._status(described, kind, certified, optimal),
+            status=self._status(described, kind, bounds, certified, optimal),
             converged=bounds.close,
             holders=self.sides,
             p=self.p,
@@ -232,14 +233,19 @@ class _Plan:
         return "barycentric" if described.even else "exact"
 
     def _status(
-        self, described: Description, kind: Interpolation, certified: bool, optimal: bool
+        self,
+        described: Description,
+        kind: Interpolation,
+        bounds: Bounds,
+        certified: bool,
+        optimal: bool,
     ) -> str:
         if not optimal:
             return "estimate: a plan was not proven optimal, rescale the features"
         if certified:
             return (
-                "certified: the value is an upper bound of W, above it by what the bounds "
-                "leave open; fedwad is tighter"
+                f"certified: the value is an upper bound, of which W is at least "
+                f"{bounds.lower / bounds.upper if bounds.upper else 1.0:.0%}; fedwad is tighter"
             )
         if self.p == 1:
             return (
