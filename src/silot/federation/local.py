@@ -22,7 +22,7 @@ from ..privacy.accounting import compose
 from ..privacy.ledger import Ledger
 from ..results import Run
 from ..transport._check import real
-from ..transport._network import importing
+from ..transport._pot import importing
 from ..transport._threads import one_blas_thread
 from .answer import CHARGED, Answer, Failure, decode_reply
 from .disclosure import Disclosure
