@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from ._holders import Data, checked_measures, named_holders, unreserved
+from ._columns import matched
+from ._holders import checked_measures, measure_named, named_holders, unreserved
 from .errors import FileError, InputError
 from .federation.holder import Holder, Own
 from .federation.local import LocalFederation, Progress
 from .federation.policy import Policy
 from .federation.protocol import COORDINATOR
-from .measure import Covariance, Embedding, Measure
+from .measure import Covariance, Data, Embedding, Measure
 from .privacy.ledger import Ledger
 from .protocols.registry import method_named
 from .protocols.sketch import sketches as sketches_of
@@ -27,7 +28,7 @@ def sketches(
     holders: Mapping[str, Data] | Sequence[Data],
     validation: Data | None = None,
     *,
-    labels: bool = False,
+    labels: bool | str = False,
     covariance: Covariance = "diagonal",
     progress: Callable[[Progress], None] | None = None,
     **options: Any,
@@ -37,12 +38,13 @@ def sketches(
     Parameters
     ----------
     holders
-        Measures or arrays by name; a sequence is named ``"0"``, ``"1"`` and so on.
+        Measures, arrays or data frames by name; a sequence is named ``"0"``, ``"1"`` and so on.
     validation
         Data of the coordinator, to value holders by; no noise is added to them.
     labels, covariance
-        Whether to sketch class by class, and the covariance block of the OTDD vectors that
-        distances then compare. Class names must be public: those of ``public``, or ``classes``.
+        Whether to sketch class by class (for data frames the name of the column that has the
+        labels), and the covariance block of the OTDD vectors that distances then compare. Class
+        names must be public: those of ``public``, or ``classes``.
     progress
         Called after every exchange.
     **options
@@ -84,7 +86,7 @@ def sketches(
         measures = checked_measures({**unreserved(named), COORDINATOR: validation}, labels)
         own = Own(measures.pop(COORDINATOR))
     return run_sketches(
-        measures, own=own, embedding=covariance if labels else "none", progress=progress, **options
+        measures, own=own, labels=labels, covariance=covariance, progress=progress, **options
     )
 
 
@@ -92,7 +94,8 @@ def run_sketches(
     measures: dict[str, Measure],
     *,
     own: Own | None = None,
-    embedding: Embedding = "none",
+    labels: bool | str = False,
+    covariance: Covariance = "diagonal",
     ledgers: str | Path | None = None,
     budget_epsilon: float = 1.0,
     progress: Callable[[Progress], None] | None = None,
@@ -109,10 +112,23 @@ def run_sketches(
         )
     if options.pop("p", 2) != 2:
         raise InputError("sketches tell W2 only. Give p=2.", code="option-p")
+    if options.get("public") is not None:
+        column = labels if isinstance(labels, str) and options.get("classes") is None else None
+        options["public"] = _public(options["public"], column, measures)
+    embedding: Embedding = covariance if labels else "none"
     protocol = sketches_of(list(measures), own=own, embedding=embedding, **options)
     delta = options.get("privacy_delta", _DELTA)
     holders = measures if ledgers is None else _charged(measures, ledgers, budget_epsilon, delta)
     return LocalFederation(holders).run(protocol, progress=progress)
+
+
+def _public(public: Data, labels: str | None, measures: Mapping[str, Measure]) -> Measure:
+    """Public records with their features in the order of the holders'."""
+    name = "public records"
+    found = measure_named(name, public, labels)
+    matched({**measures, name: found})
+    order = next((each.columns for each in measures.values() if each.columns), None)
+    return found if order is None else found.ordered(order)
 
 
 def run_sketch_distance(measures: dict[str, Measure], **options: Any) -> Distance:

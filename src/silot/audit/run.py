@@ -8,13 +8,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from .._columns import matched
 from ..errors import InputError, MismatchError
 from ..federation.answer import Array, Failure
 from ..federation.holder import Own
 from ..federation.protocol import COORDINATOR
 from ..federation.question import Records
 from ..federation.transcript import Transcript
-from ..measure import Measure
+from ..measure import Data, Measure
 from ..results import Attack, Audit
 from ..transport._check import as_points, flag
 from . import (
@@ -38,7 +39,6 @@ from .extraction import Copy
 from .traffic import Facts, traffic
 from .view import View, record_width
 
-Data = Measure | npt.ArrayLike
 Names = npt.NDArray[np.str_]
 Vocabulary = tuple[Sequence[str], npt.ArrayLike]
 
@@ -70,6 +70,7 @@ ATTACKS: dict[str, Function] = {
 """The attacks by name."""
 
 _OF_MEANS = ("joint-rounds", "shared-cells")
+_OUTSIDERS, _PUBLIC = "the outsiders", "the public records"
 # The rank of all plans takes the cube of it.
 _MOST_RECORDS = 1000
 
@@ -188,12 +189,12 @@ def audit(
     vectors = None
     if vocabulary is not None:
         vectors = words.check_vocabulary(*vocabulary)[1]
-    given = {name: _records(data) for name, data in _of_parties(truth, view).items()}
-    others, other_labels = (None, None) if outsiders is None else _records(outsiders)
-    free, free_labels = (None, None) if public is None else _records(public)
+    records = _read(_of_parties(truth, view), outsiders, public)
+    others, other_labels = records.pop(_OUTSIDERS, (None, None))
+    free, free_labels = records.pop(_PUBLIC, (None, None))
     known = _Known(
-        {name: points for name, (points, _) in given.items()},
-        {name: labels for name, (_, labels) in given.items()},
+        {name: points for name, (points, _) in records.items()},
+        {name: labels for name, (_, labels) in records.items()},
         others,
         other_labels,
         free,
@@ -233,12 +234,20 @@ def _of_parties(truth: Mapping[str, Data] | None, view: View) -> Mapping[str, Da
     return truth or {}
 
 
-def _records(data: Data) -> tuple[Array, Names | None]:
+def _read(
+    truth: Mapping[str, Data], outsiders: Data | None, public: Data | None
+) -> dict[str, tuple[Array, Names | None]]:
     """Records of positive weight, in their order, as their owner would send them; their labels."""
-    answer = Own(data).answer(Records())
+    given = {**truth, _OUTSIDERS: outsiders, _PUBLIC: public}
+    measures = {name: Measure.of(data) for name, data in given.items() if data is not None}
+    last = (COORDINATOR, _OUTSIDERS, _PUBLIC)
+    return {name: _records(measure) for name, measure in matched(measures, last).items()}
+
+
+def _records(measure: Measure) -> tuple[Array, Names | None]:
+    answer = Own(measure).answer(Records())
     if isinstance(answer, Failure):
         raise InputError("the truth has no records.", code=answer.code)
-    measure = Measure.of(data)
     names = measure.names
     labels = None if names is None else names[measure.weights > 0]
     return answer.array("points", ndim=2), labels

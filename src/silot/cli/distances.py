@@ -166,10 +166,15 @@ def distance_command(
         return
     if method is MethodName.sketch:
         _check_dimensions(holders)
-        embedding = covariance.value if labels else "none"
         with steps("sketch") as progress:
             result = run_sketch_distance(
-                holders, embedding=embedding, p=p, seed=seed, progress=progress, **options
+                holders,
+                labels=labels,
+                covariance=covariance.value,
+                p=p,
+                seed=seed,
+                progress=progress,
+                **options,
             )
         save_transcript(result, transcript)
         _show(result, json)
