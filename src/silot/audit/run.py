@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +20,7 @@ from ..federation.question import Records
 from ..federation.transcript import Transcript
 from ..measure import Data, Measure
 from ..results import Attack, Audit
-from ..transport._check import as_points, flag
+from ..transport._check import as_points, flag, real
 from . import (
     attacks,
     ball,
@@ -30,6 +33,7 @@ from . import (
     words,
 )
 from ._case import Case
+from ._clock import OutOfTimeError, ending, look
 from ._evidence import Guess
 from ._joint import Round, shares_determined
 from ._likelihood import Candidates, Scores, measured
@@ -42,10 +46,10 @@ from .view import View, record_width
 Names = npt.NDArray[np.str_]
 Vocabulary = tuple[Sequence[str], npt.ArrayLike]
 
-Function = Callable[[Case], Guess | Scores | Copy | Facts | str]
+Found = Guess | Scores | Copy | Facts | str
 """What an attack finds, or why it does not apply."""
 
-ATTACKS: dict[str, Function] = {
+ATTACKS: dict[str, Callable[[Case], Found]] = {
     "reading": attacks.reading,
     "direct-inversion": attacks.direct,
     "projection-inversion": attacks.projection,
@@ -69,6 +73,9 @@ ATTACKS: dict[str, Function] = {
 }
 """The attacks by name."""
 
+# What may take minutes where there are many records, rounds or candidates; the others do not.
+_LONG = {"projection-inversion", "unknown-parameter", "joint-rounds", "shared-cells"}
+_LONG |= {"undone-merges", "distance-balls", "model-extraction", "prediction-membership"}
 _OF_MEANS = ("joint-rounds", "shared-cells")
 _OUTSIDERS, _PUBLIC = "the outsiders", "the public records"
 # The rank of all plans takes the cube of it.
@@ -113,6 +120,7 @@ def audit(
     outsiders: Data | None = None,
     public: Data | None = None,
     hide_t: bool = False,
+    time_limit: float | None = None,
     seed: int = 0,
     progress: Callable[[int, int], None] | None = None,
 ) -> Audit:
@@ -151,10 +159,13 @@ def audit(
         seen a record says of it.
     hide_t
         Attack as if the interpolation parameter had not been seen.
+    time_limit
+        Seconds after which attacks that take long are given up: ``not_finished`` names them. Those
+        that are fast come first. Without it every attack comes to its end.
     seed
         Of everything random in the attacks.
     progress
-        Called with the number of attacks done and of all.
+        Called with the number of attacks done and of all, before the first and after each.
 
     Returns
     -------
@@ -164,8 +175,8 @@ def audit(
     Raises
     ------
     InputError
-        ``audit-viewpoint``, ``option-image-shape``, ``audit-vocabulary``, data that are no
-        measure.
+        ``audit-viewpoint``, ``option-image-shape``, ``audit-vocabulary``, ``option-time-limit``,
+        data that are no measure.
     MismatchError
         Truth of an unknown party, or of another dimension than the records of the run.
 
@@ -204,22 +215,30 @@ def audit(
     )
     shape = None if image_shape is None else _shape(image_shape)
     hidden = flag(hide_t, "hide_t", "option-hide-t")
-    found: list[Attack] = []
-    for target in view.targets:
-        case = Case(view, target, hide_t=hidden, seed=seed, candidates=known.candidates(target))
-        for name, attack in ATTACKS.items():
-            found.append(_attacked(case, name, attack, known))
-            if progress is not None:
-                progress(len(found), len(ATTACKS) * len(view.targets))
+    end = _end(time_limit)
+    cases = [
+        Case(view, target, hide_t=hidden, seed=seed, candidates=known.candidates(target))
+        for target in view.targets
+    ]
+    # The fast ones first, whoever they are after: a time limit then costs least.
+    order = sorted(product(cases, ATTACKS), key=lambda each: each[1] in _LONG)
+    found: dict[tuple[str, str], Attack] = {}
+    for case, name in order:
+        if progress is not None:
+            progress(len(found), len(order))
+        found[case.target, name] = _timed(case, name, known, end)
+    if progress is not None:
+        progress(len(order), len(order))
     return Audit(
         viewpoint=viewpoint,
         protocol=view.protocol,
         targets=view.targets,
-        attacks=tuple(found),
+        attacks=tuple(found[pair] for pair in product(view.targets, ATTACKS)),
         image_shape=shape,
         truth=dict(known.truth),
         level="" if view.level is None else str(view.level),
         refused=view.refused,
+        time_limit=time_limit,
     )
 
 
@@ -263,8 +282,28 @@ def _shape(shape: Sequence[int]) -> tuple[int, ...]:
     return found
 
 
-def _attacked(case: Case, name: str, attack: Function, known: _Known) -> Attack:
-    outcome = attack(case)
+def _end(time_limit: float | None) -> float:
+    """When attacks are given up, by ``time.monotonic``."""
+    if time_limit is None:
+        return math.inf
+    if not real(time_limit, "time_limit", "option-time-limit") > 0:
+        raise InputError(
+            f"time_limit is {time_limit!r}; seconds above 0 are needed.", code="option-time-limit"
+        )
+    return time.monotonic() + time_limit
+
+
+def _timed(case: Case, name: str, known: _Known, end: float) -> Attack:
+    found = Attack(name=name, target=case.target, applicable=False)
+    try:
+        with ending(end):
+            look()
+            return _attacked(case, name, ATTACKS[name](case), known)
+    except OutOfTimeError:
+        return replace(found, finished=False, reason="the time limit was reached")
+
+
+def _attacked(case: Case, name: str, outcome: Found, known: _Known) -> Attack:
     if isinstance(outcome, str):
         return Attack(name=name, target=case.target, applicable=False, reason=outcome)
     if not isinstance(outcome, Guess):
