@@ -33,7 +33,7 @@ from . import (
     words,
 )
 from ._case import Case
-from ._clock import OutOfTimeError, ending, look
+from ._clock import OutOfTimeError, ending
 from ._evidence import Guess
 from ._joint import Round, shares_determined
 from ._likelihood import Candidates, Scores, measured
@@ -294,13 +294,13 @@ def _end(time_limit: float | None) -> float:
 
 
 def _timed(case: Case, name: str, known: _Known, end: float) -> Attack:
-    found = Attack(name=name, target=case.target, applicable=False)
+    cut = Attack(name=name, target=case.target, applicable=False, finished=False)
     try:
         with ending(end):
-            look()
-            return _attacked(case, name, ATTACKS[name](case), known)
+            outcome = ATTACKS[name](case)
     except OutOfTimeError:
-        return replace(found, finished=False, reason="the time limit was reached")
+        return replace(cut, reason="the time limit was reached")
+    return _attacked(case, name, outcome, known)
 
 
 def _attacked(case: Case, name: str, outcome: Found, known: _Known) -> Attack:
