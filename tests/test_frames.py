@@ -259,6 +259,16 @@ def test_labels_of_frames_are_named_by_their_column() -> None:
     )
 
 
+def test_a_model_takes_the_columns_it_was_trained_on() -> None:
+    devices = {"a": labelled(X), "b": frame(pl.DataFrame, Y, OTHER)}
+    found = silot.adapt(devices, model="logistic", seed=0)
+    assert found.columns == OTHER
+    expected = found.predict("b", Y[:, [2, 0, 1]]).tolist()
+    assert found.predict("b", frame(pl.DataFrame, Y, NAMES, note=["x"] * 31)).tolist() == expected
+    short = frame(pl.DataFrame, Y).drop("dose")
+    assert_refused(lambda: found.predict("b", short), InputError, "frame-columns", quoting="'dose'")
+
+
 def test_an_empty_label_of_a_frame_is_no_label_to_an_adaptation() -> None:
     some = [None if k % 3 == 0 else kind for k, kind in enumerate(labels_of(X))]
     marked = silot.Measure(X, labels=[kind or "" for kind in some])

@@ -42,6 +42,11 @@ def unframed(points: Any, weights: Any, labels: Any, columns: Sequence[str] | No
     return cloud, weights if mass is None else masses, labels if label is None else kinds, names
 
 
+def features(points: Any, columns: tuple[str, ...] | None) -> Any:
+    """Points as they are; of a data frame these columns, or all where none are named."""
+    return unframed(points, None, None, columns)[0]
+
+
 def as_cloud(points: Any, columns: tuple[str, ...] | None) -> Array:
     """Points (n, d), checked; what is wrong with some names their columns."""
     if columns is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ._holders import checked_measures, measure_named, named_holders, unreserved
@@ -97,7 +98,8 @@ def adapt(
             for name in named
         }
     )
-    return federation.run(protocol, progress=progress)
+    columns = next((measures[name].columns for name in named if measures[name].columns), None)
+    return replace(federation.run(protocol, progress=progress), columns=columns)
 
 
 def _labelled_frames(devices: Mapping[str, Data], labels: str, unlabelled: str) -> dict[str, Data]:
