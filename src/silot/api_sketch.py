@@ -16,7 +16,7 @@ from .federation.local import LocalFederation, Progress
 from .federation.policy import Policy
 from .federation.protocol import COORDINATOR
 from .measure import Covariance, Data, Embedding, Measure
-from .privacy.accounting import ROUNDING, compose, mu_of
+from .privacy.accounting import ROUNDING, compose, epsilon_of, mu_of
 from .privacy.ledger import Ledger
 from .protocols.registry import method_named
 from .protocols.sketch import sketches as sketches_of
@@ -121,14 +121,8 @@ def run_sketches(
     mu = mu_of(options.get("privacy_epsilon", _EPSILON), delta)
     for name, question in next(protocol.start()).items():
         # All of the run or none of it: a count alone would be charged, and serve nothing.
-        new = kept[name].find(key_of(question)) is None
-        if new and compose([kept[name].spent, mu]) > (policy.budget_mu or 0.0) * (1 + ROUNDING):
-            raise RefusedError(
-                f"the ledger of {name!r} has spent mu {kept[name].spent:.4g} of "
-                f"{policy.budget_mu:.4g}, and this run would spend {mu:.4g}. Nothing was charged. "
-                "Give a larger budget or a smaller privacy_epsilon, or ask what was told before.",
-                code="ledger-budget",
-            )
+        if kept[name].find(key_of(question)) is None:
+            _check_budget(name, kept[name].spent, mu, policy.budget_mu or 0.0, delta)
     holders = {name: Holder(each, policy, kept[name]) for name, each in measures.items()}
     return LocalFederation(holders).run(protocol, progress=progress)
 
@@ -163,6 +157,21 @@ def run_sketch_distance(measures: dict[str, Measure], **options: Any) -> Distanc
             found.transcript,
             found.privacy_mu,
         )
+    )
+
+
+def _check_budget(name: str, spent: float, asked: float, budget: float, delta: float) -> None:
+    if compose([spent, asked]) <= budget * (1 + ROUNDING):
+        return
+    left = max(budget**2 - spent**2, 0.0) ** 0.5
+    figures = ", ".join(
+        f"{word} epsilon {epsilon_of(mu, delta):.4g}"
+        for word, mu in (("spent", spent), ("asked", asked), ("left", left))
+    )
+    raise RefusedError(
+        f"the ledger of {name!r} does not allow the run ({figures}), and nothing was charged. Give "
+        "a larger budget or a smaller privacy_epsilon, or ask what was told before.",
+        code="ledger-budget",
     )
 
 
