@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
-import numpy.typing as npt
-
-from .errors import InputError, MismatchError
+from ._columns import matched
+from .errors import InputError, MismatchError, SilotError
 from .federation.protocol import COORDINATOR
-from .measure import Measure
-
-Data = Measure | npt.ArrayLike
+from .measure import Data, Measure
+from .protocols._target import LabelMetric
 
 
 def named_holders(holders: Mapping[str, Data] | Sequence[Data]) -> dict[str, Data]:
@@ -29,9 +27,23 @@ def unreserved(named: Mapping[str, Data]) -> Mapping[str, Data]:
     return named
 
 
-def checked_measures(holders: Mapping[str, Data], labels: bool) -> dict[str, Measure]:
-    """Turn data into measures that fit together, before any question is sent."""
-    measures = {name: Measure.of(data) for name, data in holders.items()}
+def checked_measures(
+    holders: Mapping[str, Data], labels: bool | str, last: Collection[str] = (COORDINATOR,)
+) -> dict[str, Measure]:
+    """Turn data into measures that fit together, before any question is sent.
+
+    Parameters
+    ----------
+    holders
+        Data by name.
+    labels
+        Whether all need labels, or the column that has those of data frames.
+    last
+        Who has no say in the order of columns.
+    """
+    column = labels if isinstance(labels, str) else None
+    read = {name: measure_named(name, data, column) for name, data in holders.items()}
+    measures = matched(read, last)
     first_name, first = next(iter(measures.items()))
     for name, measure in measures.items():
         if measure.dimension != first.dimension:
@@ -42,11 +54,21 @@ def checked_measures(holders: Mapping[str, Data], labels: bool) -> dict[str, Mea
             )
         if labels and not measure.labelled:
             raise InputError(
-                f"{name!r} has no labels. Give Measure(points, labels=...), or leave the label "
-                "option out.",
+                f"{name!r} has no labels. Give Measure(points, labels=...), for a data frame "
+                "labels='the name of their column', or leave the label option out.",
                 code="labels-absent",
             )
     return measures
+
+
+def measure_named(name: str, data: Data, labels: str | None) -> Measure:
+    """Data as a measure; what is wrong with them is said of that name."""
+    if isinstance(data, Measure):
+        return data
+    try:
+        return Measure(data, labels=labels)
+    except SilotError as error:
+        raise type(error)(f"{name!r}: {error.message}", code=error.code) from None
 
 
 def shares_of(
@@ -68,3 +90,12 @@ def shares_of(
     if isinstance(shares, str):
         return {"shares": {name: float(each.masses.sum()) for name, each in sellers.items()}}
     return {"shares": shares}
+
+
+def label_option(labels: bool | str, metric: str) -> LabelMetric:
+    if metric not in ("classes", "vectors"):
+        raise InputError(
+            f"label_metric is {metric!r}; give 'classes' or 'vectors'.",
+            code="option-label-metric",
+        )
+    return metric if labels else "none"

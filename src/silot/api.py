@@ -6,14 +6,19 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations
 from typing import Any, Literal
 
-from ._holders import Data, checked_measures, named_holders, shares_of, unreserved
+from ._holders import (
+    checked_measures,
+    label_option,
+    named_holders,
+    shares_of,
+    unreserved,
+)
 from .api_sketch import run_sketch_distance, run_sketches
 from .errors import InputError
 from .federation.holder import Own
 from .federation.local import LocalFederation, Progress
 from .federation.protocol import COORDINATOR
-from .measure import Covariance
-from .protocols._target import LabelMetric
+from .measure import Covariance, Data
 from .protocols.contributions import contributions
 from .protocols.fedbary import fedbary
 from .protocols.pooled import pooled
@@ -28,7 +33,7 @@ def distance(
     y: Data,
     *,
     method: str = "direct",
-    labels: bool = False,
+    labels: bool | str = False,
     covariance: Covariance = "diagonal",
     progress: Callable[[Progress], None] | None = None,
     **options: Any,
@@ -40,13 +45,15 @@ def distance(
     Parameters
     ----------
     x, y
-        Measures, or arrays (n, d) of records with uniform weights.
+        Measures, or arrays (n, d) or data frames of records with uniform weights. Columns of
+        data frames are matched by name, in any order.
     method
         ``"direct"``, ``"fedwad"``, ``"trianglewad"`` or ``"sketch"``; ``silot.METHODS`` says
         what each discloses, needs and guarantees. ``"secure"`` computes on secret shares, all
         parties simulated here (see ``silot.secure``).
     labels
-        Whether to compare labelled records, through their OTDD vectors.
+        Whether to compare labelled records, through their OTDD vectors; for data frames the name
+        of the column that has the labels.
     covariance
         Covariance block of the OTDD vectors: ``"diagonal"``, ``"diagonal-of-root"`` or
         ``"full"``.
@@ -85,7 +92,9 @@ def distance(
                 code="option-ledgers",
             )
         measures = checked_measures({"x": x, "y": y}, labels)
-        return run_sketch_distance(measures, embedding=embedding, progress=progress, **options)
+        return run_sketch_distance(
+            measures, labels=labels, covariance=covariance, progress=progress, **options
+        )
     protocol = method_named(method).protocol("x", "y", **options, embedding=embedding)
     federation = LocalFederation(checked_measures({"x": x, "y": y}, labels))
     return federation.run(protocol, progress=progress)
@@ -95,7 +104,7 @@ def distance_matrix(
     holders: Mapping[str, Data] | Sequence[Data],
     *,
     method: str = "direct",
-    labels: bool = False,
+    labels: bool | str = False,
     covariance: Covariance = "diagonal",
     progress: Callable[[int, int], None] | None = None,
     **options: Any,
@@ -105,7 +114,7 @@ def distance_matrix(
     Parameters
     ----------
     holders
-        Measures or arrays by name; a sequence is named ``"0"``, ``"1"`` and so on.
+        Data (as for ``distance``) by name; a sequence is named ``"0"``, ``"1"`` and so on.
     method, labels, covariance, **options
         As ``distance``. Every pair uses the same seed, so that the order of holders changes
         nothing. With ``"sketch"`` one release of every holder serves all pairs.
@@ -137,7 +146,7 @@ def distance_matrix(
     embedding = covariance if labels else "none"
     measures = checked_measures(named, labels)
     if method == "sketch":
-        return run_sketches(measures, embedding=embedding, **options).matrix()
+        return run_sketches(measures, labels=labels, covariance=covariance, **options).matrix()
     federation = LocalFederation(measures)
     couples = list(combinations(named, 2))
     pairs: dict[tuple[str, str], Distance] = {}
@@ -161,7 +170,7 @@ def pooled_distance(
     *,
     method: str = "trianglewad",
     shares: Mapping[str, float] | Literal["records", "weights"] = "records",
-    labels: bool = False,
+    labels: bool | str = False,
     covariance: Covariance = "diagonal",
     progress: Callable[[Progress], None] | None = None,
     **options: Any,
@@ -171,9 +180,9 @@ def pooled_distance(
     Parameters
     ----------
     sellers
-        Measures or arrays by name.
+        Data (as for ``distance``) by name.
     buyer
-        The coordinator's own measure.
+        The coordinator's own data.
     method
         ``"trianglewad"``, or ``"secure"`` on secret shares.
     shares
@@ -219,7 +228,7 @@ def barycenter(
     holders: Mapping[str, Data] | Sequence[Data],
     *,
     method: str = "fedbary",
-    labels: bool = False,
+    labels: bool | str = False,
     progress: Callable[[Progress], None] | None = None,
     **options: Any,
 ) -> Barycenter:
@@ -228,11 +237,12 @@ def barycenter(
     Parameters
     ----------
     holders
-        Measures or arrays by name; a sequence is named ``"0"``, ``"1"`` and so on.
+        Data (as for ``distance``) by name; a sequence is named ``"0"``, ``"1"`` and so on.
     method
         ``"fedbary"``, or ``"sketch"``: from one differentially private release of each holder.
     labels
-        Find it class by class; its atoms then have labels.
+        Find it class by class; its atoms then have labels. For data frames the name of the
+        column that has the labels.
     progress
         Called after every exchange.
     **options
@@ -258,20 +268,21 @@ def barycenter(
     measures = checked_measures(named_holders(holders), labels)
     if method == "sketch":
         own_options = {k: options.pop(k) for k in ("weights", "support", "rounds") if k in options}
-        embedding = "diagonal" if labels else "none"
-        found = run_sketches(measures, embedding=embedding, progress=progress, **options)
+        found = run_sketches(measures, labels=labels, progress=progress, **options)
         return found.barycenter(**own_options)
     if method != "fedbary":
         raise InputError(f"method is {method!r}; give 'fedbary' or 'sketch'.", code="option-method")
     federation = LocalFederation(measures)
-    return federation.run(fedbary(list(measures), labels=labels, **options), progress=progress)
+    return federation.run(
+        fedbary(list(measures), labels=bool(labels), **options), progress=progress
+    )
 
 
 def value_holders(
     holders: Mapping[str, Data] | Sequence[Data],
     validation: Data | None = None,
     *,
-    labels: bool = False,
+    labels: bool | str = False,
     label_metric: str = "classes",
     progress: Callable[[Progress], None] | None = None,
     **options: Any,
@@ -281,11 +292,11 @@ def value_holders(
     Parameters
     ----------
     holders
-        Measures or arrays by name; a sequence is named ``"0"``, ``"1"`` and so on.
+        Data (as for ``distance``) by name; a sequence is named ``"0"``, ``"1"`` and so on.
     validation
         Data of the law that matters. Without them the target is the barycenter of the holders.
     labels
-        Whether to compare labelled records.
+        As for ``barycenter``.
     label_metric
         ``"classes"``: two labels are as far apart as the records of their classes.
         ``"vectors"``: OTDD vectors.
@@ -319,13 +330,11 @@ def value_holders(
     else:
         checked = checked_measures(unreserved(named), labels)
     if options.get("method") == "sketch":
-        embedding = "diagonal" if labels else "none"
         del options["method"]
-        return run_sketches(
-            checked, own=own, embedding=embedding, progress=progress, **options
-        ).values()
+        found = run_sketches(checked, own=own, labels=labels, progress=progress, **options)
+        return found.values()
     protocol = contributions(
-        list(checked), own=own, labels=_label_option(labels, label_metric), **options
+        list(checked), own=own, labels=label_option(labels, label_metric), **options
     )
     return LocalFederation(checked).run(protocol, progress=progress)
 
@@ -334,7 +343,7 @@ def value_records(
     holder: Data,
     validation: Data,
     *,
-    labels: bool = False,
+    labels: bool | str = False,
     label_metric: str = "classes",
     seed: int = 0,
     name: str = "holder",
@@ -346,11 +355,11 @@ def value_records(
     Parameters
     ----------
     holder
-        Measure or array whose records are scored.
+        Data (as for ``distance``) whose records are scored.
     validation
         Data that are trusted, of the law the holder's data should have.
     labels
-        Whether labels may be wrong too.
+        Whether labels may be wrong too; for data frames the name of their column.
     label_metric
         ``"classes"`` (default) scores features and label each; ``"vectors"`` is the paper's
         OTDD form, far weaker on wrong labels.
@@ -385,15 +394,6 @@ def value_records(
     checked = checked_measures({**unreserved({name: holder}), COORDINATOR: validation}, labels)
     own = Own(checked.pop(COORDINATOR))
     protocol = records(
-        name, own=own, labels=_label_option(labels, label_metric), seed=seed, **options
+        name, own=own, labels=label_option(labels, label_metric), seed=seed, **options
     )
     return LocalFederation(checked).run(protocol, progress=progress)
-
-
-def _label_option(labels: bool, metric: str) -> LabelMetric:
-    if metric not in ("classes", "vectors"):
-        raise InputError(
-            f"label_metric is {metric!r}; give 'classes' or 'vectors'.",
-            code="option-label-metric",
-        )
-    return metric if labels else "none"

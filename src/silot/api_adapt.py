@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from ._holders import Data, checked_measures, named_holders, unreserved
-from .errors import MismatchError
+from ._holders import checked_measures, measure_named, named_holders, unreserved
+from .errors import InputError, MismatchError, SilotError
 from .federation.holder import Holder
 from .federation.local import LocalFederation, Progress
 from .federation.policy import Policy
+from .measure import Data, Measure
 from .privacy.ledger import Ledger
 from .protocols import adapt as _adapt
 from .results.adaptation import Adaptation
@@ -18,6 +20,7 @@ from .results.adaptation import Adaptation
 def adapt(
     devices: Mapping[str, Data] | Sequence[Data],
     *,
+    labels: str | None = None,
     evaluation: Mapping[str, Data] | None = None,
     progress: Callable[[Progress], None] | None = None,
     **options: Any,
@@ -29,8 +32,11 @@ def adapt(
     Parameters
     ----------
     devices
-        Measures or arrays by name; a sequence is named ``"0"``, ``"1"`` and so on. Records
-        without a label have the label ``unlabelled``; a device may have no labels at all.
+        Measures, arrays or data frames by name; a sequence is named ``"0"``, ``"1"`` and so on.
+        Records without a label have the label ``unlabelled``; a device may have no labels at all.
+    labels
+        Name of the column of data frames that has the labels. A frame without it has no labels,
+        and where it is empty a record has none.
     evaluation
         Records with true labels of some devices, by name: used for accuracies and nothing else.
     progress
@@ -65,20 +71,53 @@ def adapt(
     >>> found.plan.links, bool(found.accuracy > 0.9)
     ((('ward', 'clinic', 1.0),), True)
     """
-    measures = checked_measures(unreserved(named_holders(devices)), labels=False)
-    tests = checked_measures(evaluation, labels=True) if evaluation else {}
-    strange = sorted(set(tests) - set(measures))
+    named = unreserved(named_holders(devices))
+    given = dict(evaluation or {})
+    strange = sorted(set(given) - set(named))
     if strange:
         raise MismatchError(
             f"evaluation names {strange[0]!r}, which is no device. Give it by names of devices.",
             code="device-names",
         )
-    checked_measures({**measures, **{f"evaluation of {k}": v for k, v in tests.items()}}, False)
-    protocol = _adapt(list(measures), **options)
+    if labels is not None:
+        named = _labelled_frames(named, labels, options.get("unlabelled", ""))
+    test_of = {name: f"evaluation of {name}" for name in given}
+    tests = {test_of[name]: measure_named(name, data, labels) for name, data in given.items()}
+    if tests:
+        checked_measures(tests, labels=True)
+    measures = checked_measures({**named, **tests}, labels=False, last=tests)
+    protocol = _adapt(list(named), **options)
     federation = LocalFederation(
         {
-            name: Holder(measure, Policy.open(), Ledger(), evaluation=tests.get(name))
-            for name, measure in measures.items()
+            name: Holder(
+                measures[name],
+                Policy.open(),
+                Ledger(),
+                evaluation=measures[test_of[name]] if name in test_of else None,
+            )
+            for name in named
         }
     )
-    return federation.run(protocol, progress=progress)
+    columns = next((measures[name].columns for name in named if measures[name].columns), None)
+    return replace(federation.run(protocol, progress=progress), columns=columns)
+
+
+def _labelled_frames(devices: Mapping[str, Data], labels: str, unlabelled: str) -> dict[str, Data]:
+    """Data frames as measures, where they have labels with these."""
+    from .tables import frame_table
+
+    tables = {name: frame_table(data) for name, data in devices.items()}
+    frames = {name: table for name, table in tables.items() if table is not None}
+    if frames and not any(labels in table.names for table in frames.values()):
+        raise InputError(
+            f"no data frame has a column {labels!r}. Name the one that has the labels.",
+            code="frame-columns",
+        )
+    found: dict[str, Data] = dict(devices)
+    for name, table in frames.items():
+        column = labels if labels in table.names else None
+        try:
+            found[name] = Measure(*table.parts(labels=column, missing_label=unlabelled))
+        except SilotError as error:
+            raise type(error)(f"{name!r}: {error.message}", code=error.code) from None
+    return found

@@ -7,27 +7,30 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from ._holders import Data, checked_measures, named_holders, unreserved
-from .errors import FileError, InputError
+from ._columns import matched
+from ._holders import checked_measures, measure_named, named_holders, unreserved
+from .errors import FileError, InputError, MismatchError, RefusedError
+from .federation.charging import key_of
 from .federation.holder import Holder, Own
 from .federation.local import LocalFederation, Progress
 from .federation.policy import Policy
 from .federation.protocol import COORDINATOR
-from .measure import Covariance, Embedding, Measure
+from .measure import Covariance, Data, Embedding, Measure
+from .privacy.accounting import ROUNDING, compose, epsilon_of, mu_of
 from .privacy.ledger import Ledger
 from .protocols.registry import method_named
 from .protocols.sketch import sketches as sketches_of
 from .results import Distance, Run, Sketches
 from .transport._check import real
 
-_DELTA = 1e-5
+_EPSILON, _DELTA = 1.0, 1e-5
 
 
 def sketches(
     holders: Mapping[str, Data] | Sequence[Data],
     validation: Data | None = None,
     *,
-    labels: bool = False,
+    labels: bool | str = False,
     covariance: Covariance = "diagonal",
     progress: Callable[[Progress], None] | None = None,
     **options: Any,
@@ -37,12 +40,13 @@ def sketches(
     Parameters
     ----------
     holders
-        Measures or arrays by name; a sequence is named ``"0"``, ``"1"`` and so on.
+        Measures, arrays or data frames by name; a sequence is named ``"0"``, ``"1"`` and so on.
     validation
         Data of the coordinator, to value holders by; no noise is added to them.
     labels, covariance
-        Whether to sketch class by class, and the covariance block of the OTDD vectors that
-        distances then compare. Class names must be public: those of ``public``, or ``classes``.
+        Whether to sketch class by class (for data frames the name of the column that has the
+        labels), and the covariance block of the OTDD vectors that distances then compare. Class
+        names must be public: those of ``public``, or ``classes``.
     progress
         Called after every exchange.
     **options
@@ -84,7 +88,7 @@ def sketches(
         measures = checked_measures({**unreserved(named), COORDINATOR: validation}, labels)
         own = Own(measures.pop(COORDINATOR))
     return run_sketches(
-        measures, own=own, embedding=covariance if labels else "none", progress=progress, **options
+        measures, own=own, labels=labels, covariance=covariance, progress=progress, **options
     )
 
 
@@ -92,7 +96,8 @@ def run_sketches(
     measures: dict[str, Measure],
     *,
     own: Own | None = None,
-    embedding: Embedding = "none",
+    labels: bool | str = False,
+    covariance: Covariance = "diagonal",
     ledgers: str | Path | None = None,
     budget_epsilon: float = 1.0,
     progress: Callable[[Progress], None] | None = None,
@@ -100,19 +105,42 @@ def run_sketches(
 ) -> Sketches:
     """Sketch measures that were checked."""
     check_masses(measures, options.get("mass_limit"))
-    known = method_named("sketch").options
-    unknown = sorted(set(options) - set(known))
-    if unknown:
-        raise InputError(
-            f"method 'sketch' has no option {unknown[0]!r}; it takes {', '.join(known)}.",
-            code="option-unknown",
-        )
+    method_named("sketch").check(options)
     if options.pop("p", 2) != 2:
         raise InputError("sketches tell W2 only. Give p=2.", code="option-p")
+    if options.get("public") is not None:
+        column = labels if isinstance(labels, str) and options.get("classes") is None else None
+        options["public"] = _public(options["public"], column, measures)
+    embedding: Embedding = covariance if labels else "none"
     protocol = sketches_of(list(measures), own=own, embedding=embedding, **options)
     delta = options.get("privacy_delta", _DELTA)
-    holders = measures if ledgers is None else _charged(measures, ledgers, budget_epsilon, delta)
+    if ledgers is None:
+        return LocalFederation(measures).run(protocol, progress=progress)
+    policy = _policy(budget_epsilon, delta)
+    kept = _ledgers(measures, ledgers)
+    mu = mu_of(options.get("privacy_epsilon", _EPSILON), delta)
+    for name, question in next(protocol.start()).items():
+        # All of the run or none of it: a count alone would be charged, and serve nothing.
+        if kept[name].find(key_of(question)) is None:
+            _check_budget(name, kept[name].spent, mu, policy.budget_mu or 0.0, delta)
+    holders = {name: Holder(each, policy, kept[name]) for name, each in measures.items()}
     return LocalFederation(holders).run(protocol, progress=progress)
+
+
+def _public(public: Data, labels: str | None, measures: Mapping[str, Measure]) -> Measure:
+    """Public records with their features in the order of the holders'."""
+    name = "public records"
+    found = measure_named(name, public, labels)
+    matched({**measures, name: found})
+    first, measure = next(iter(measures.items()))
+    if found.dimension != measure.dimension:
+        raise MismatchError(
+            f"{first!r} has {measure.dimension} features and the public records have "
+            f"{found.dimension}. Give both the same features.",
+            code="dimension-mismatch",
+        )
+    order = next((each.columns for each in measures.values() if each.columns), None)
+    return found if order is None else found.ordered(order)
 
 
 def run_sketch_distance(measures: dict[str, Measure], **options: Any) -> Distance:
@@ -132,10 +160,31 @@ def run_sketch_distance(measures: dict[str, Measure], **options: Any) -> Distanc
     )
 
 
-def _charged(
-    measures: Mapping[str, Measure], folder: str | Path, epsilon: float, delta: float
-) -> dict[str, Holder]:
-    """Holders that charge releases to ledgers on the disk, one file each."""
+def _check_budget(name: str, spent: float, asked: float, budget: float, delta: float) -> None:
+    if compose([spent, asked]) <= budget * (1 + ROUNDING):
+        return
+    left = max(budget**2 - spent**2, 0.0) ** 0.5
+    figures = ", ".join(
+        f"{word} epsilon {epsilon_of(mu, delta):.4g}"
+        for word, mu in (("spent", spent), ("asked", asked), ("left", left))
+    )
+    raise RefusedError(
+        f"the ledger of {name!r} does not allow the run ({figures}), and nothing was charged. Give "
+        "a larger budget or a smaller privacy_epsilon, or ask what was told before.",
+        code="ledger-budget",
+    )
+
+
+def _policy(epsilon: float, delta: float) -> Policy:
+    if not real(epsilon, "budget_epsilon", "option-budget") > 0:
+        raise InputError(
+            f"budget_epsilon is {epsilon!r}; a number above 0 is needed.", code="option-budget"
+        )
+    return Policy(level="sketch", privacy_epsilon=epsilon, privacy_delta=delta)
+
+
+def _ledgers(measures: Mapping[str, Measure], folder: str | Path) -> dict[str, Ledger]:
+    """Ledgers on the disk that releases are charged to, one file for each holder."""
     if set(measures) == {str(k) for k in range(len(measures))} or "/" in "".join(measures):
         # A name that depends on who else is in the run would find another holder's ledger.
         raise InputError(
@@ -151,15 +200,7 @@ def _charged(
             f"{place} cannot be made ({type(error).__name__}). Give a folder for ledgers.",
             code="file-unwritable",
         ) from None
-    if not real(epsilon, "budget_epsilon", "option-budget") > 0:
-        raise InputError(
-            f"budget_epsilon is {epsilon!r}; a number above 0 is needed.", code="option-budget"
-        )
-    policy = Policy(level="sketch", privacy_epsilon=epsilon, privacy_delta=delta)
-    return {
-        name: Holder(measure, policy, Ledger(place / f"{quote(name, safe='')}.ledger"))
-        for name, measure in measures.items()
-    }
+    return {name: Ledger(place / f"{quote(name, safe='')}.ledger") for name in measures}
 
 
 def check_masses(measures: Mapping[str, Measure], mass_limit: object) -> None:

@@ -7,7 +7,8 @@
     │   └── MismatchError  exit 5   data that are fine alone and do not fit together
     ├── FileError          exit 4   a file that is missing, unreadable or of an unknown kind
     ├── HolderError        exit 6   a holder failed, timed out or answered nonsense
-    │   └── RefusedError   exit 7   a holder's policy refused the question
+    │   ├── RefusedError   exit 7   a holder's policy refused the question
+    │   └── UnfitError     exit 5   a holder's data do not fit: a MismatchError as well
     ├── SolverError        exit 8   a solver could not certify its result
     ├── ExtraError         exit 9   an optional dependency is not installed
     ├── WireError          exit 10  bytes that are not a message of silot
@@ -79,6 +80,12 @@ class RefusedError(HolderError):
     """A holder's policy refused the question."""
 
     exit_status = 7
+
+
+class UnfitError(HolderError, MismatchError):
+    """A holder's data do not fit together with what it was asked about."""
+
+    exit_status = 5
 
 
 class SolverError(SilotError):

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from .errors import FileError, InputError, SilotError
 from .measure import Measure
-from .tables import Table, known_file, read_arrays, read_names, read_table
+from .tables import known_file, read_arrays, read_names, read_table
 
 
 def load_measure(
@@ -75,7 +75,14 @@ def load_measure(
                 )
             return _from_npz(file)
         table = read_table(file, kind)
-        return _from_table(file, table, label_column, weight_column, columns, missing_label)
+        return Measure(
+            *table.parts(
+                columns or None,
+                labels=label_column or None,
+                weights=weight_column or None,
+                missing_label=missing_label,
+            )
+        )
     except SilotError as error:
         # The cure reads better with the file it is about.
         if file.name in error.message:
@@ -162,64 +169,3 @@ def _from_npz(file: Path) -> Measure:
     if points.ndim > 2:
         points = points.reshape(len(points), int(np.prod(points.shape[1:])))
     return Measure(points, arrays.get("w"), arrays.get("y"))
-
-
-def _from_table(
-    file: Path,
-    table: Table,
-    label_column: str | None,
-    weight_column: str | None,
-    columns: Sequence[str] | None,
-    missing_label: str | None,
-) -> Measure:
-    names = table.names
-    wanted = [*(columns or ()), *(name for name in (label_column, weight_column) if name)]
-    absent = [name for name in wanted if name not in names]
-    if absent:
-        raise FileError(
-            f"{file.name} has no column {absent[0]!r}; it has {_listing(names)}.",
-            code="file-columns",
-        )
-    if columns is not None and len(set(columns)) < len(columns):
-        raise InputError("a feature column is named twice.", code="option-columns")
-    mixed = sorted(set(columns or ()) & {label_column, weight_column})
-    if mixed:
-        raise InputError(
-            f"column {mixed[0]!r} is named as a feature and as labels or weights.",
-            code="option-columns",
-        )
-    features = (
-        list(columns)
-        if columns
-        else [name for name in names if name not in (label_column, weight_column)]
-    )
-    if not features:
-        raise InputError("no feature column is left.", code="measure-empty")
-    if table.height == 0:
-        raise InputError("the table has a header and no record.", code="measure-empty")
-    text = [name for name in features if table.not_numbers(name) is not None]
-    if text:
-        raise InputError(
-            f"column {text[0]!r} is not numeric ({table.not_numbers(text[0])}). Encode it as "
-            "numbers, name it as the label column, or select other columns; not numeric: "
-            f"{_listing(text)}.",
-            code="measure-dtype",
-        )
-    points = np.column_stack([table.numbers(name) for name in features])
-    weights = None if weight_column is None else _weights(table, weight_column)
-    labels = None if label_column is None else table.values(label_column)
-    if labels is not None and missing_label is not None:
-        labels = [missing_label if label is None else label for label in labels]
-    return Measure(points, weights, labels)
-
-
-def _weights(table: Table, name: str) -> npt.NDArray[np.float64]:
-    odd = table.not_numbers(name)
-    if odd is not None:
-        raise InputError(f"weight column {name!r} is not numeric ({odd}).", code="weights-dtype")
-    return table.numbers(name)
-
-
-def _listing(names: Sequence[str]) -> str:
-    shown = ", ".join(repr(name) for name in names[:12])
-    return shown + (f" and {len(names) - 12} more" if len(names) > 12 else "")

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from numbers import Integral
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, Union, get_args
 
 import numpy as np
 import numpy.typing as npt
 
+from ._columns import as_cloud, unframed
 from .errors import InputError, MismatchError
-from .transport._check import Array, as_points, as_weights
+from .transport._check import Array, as_weights
+from .transport._foreign import as_array
 from .transport.moments import centred_root, thin_root
+
+if TYPE_CHECKING:
+    from narwhals.typing import IntoDataFrame
+
+Data = Union["Measure", npt.ArrayLike, "IntoDataFrame"]
+"""What a measure can be made of."""
 
 Covariance = Literal["diagonal", "diagonal-of-root", "full"]
 Embedding = Literal["none", "diagonal", "diagonal-of-root", "full"]
@@ -28,26 +36,38 @@ class Measure:
     Parameters
     ----------
     points
-        Records by rows, shape (n, d), finite numbers. Copied to float64.
+        Records by rows, shape (n, d), finite numbers. Copied to float64. A data frame (pandas,
+        polars, pyarrow, or another that narwhals knows) is read as ``load_measure`` reads a
+        table. A tensor of torch is read without its gradient, on whatever device it is.
     weights
         Masses (n,), zero or more; normalised to sum 1. ``None`` means uniform. ``masses`` keeps
-        what each record counts for before that: the weights as given, 1 where none were.
+        what each record counts for before that: the weights as given, 1 where none were. Of a
+        data frame also the name of a column, which is then no feature.
     labels
         One label a record: texts, whole numbers, fractions or truth values. ``None`` for
-        unlabelled data. ``names`` are the texts by which holders agree on classes.
+        unlabelled data. ``names`` are the texts by which holders agree on classes. Of a data
+        frame also the name of a column.
+    columns
+        Names of the features, by which those of several holders are matched; of a data frame
+        those of its columns that are taken, by default all that are left.
 
     Raises
     ------
     InputError
-        Empty, NaN, infinite, non-numeric or one-dimensional points; negative or zero-sum
-        weights; missing labels, or labels without a name (``label_name``).
+        Empty, NaN, infinite, non-numeric, sparse or one-dimensional points; negative or zero-sum
+        weights; missing labels, or labels without a name (``label_name``); a data frame without
+        a column that is named, or a query whose result was not collected.
     MismatchError
-        Weights or labels of another length than the points.
+        Weights, labels or names of columns of another length than the points.
 
     Examples
     --------
     >>> Measure([[0.0, 1.0], [2.0, 3.0]], labels=["a", "b"])
     Measure(2 records, 2 features, 2 classes)
+    >>> import polars
+    >>> wards = polars.DataFrame({"age": [70, 50], "dose": [2.0, 1.5], "ill": ["yes", "no"]})
+    >>> Measure(wards, labels="ill").columns
+    ('age', 'dose')
     """
 
     points: Array
@@ -55,14 +75,18 @@ class Measure:
     labels: npt.NDArray[Any] | None
     masses: Array
     names: npt.NDArray[np.str_] | None
+    columns: tuple[str, ...] | None
 
     def __init__(
         self,
-        points: npt.ArrayLike,
+        points: npt.ArrayLike | IntoDataFrame,
         weights: npt.ArrayLike | None = None,
         labels: npt.ArrayLike | None = None,
+        columns: Sequence[str] | None = None,
     ) -> None:
-        cloud = as_points(points, "points").copy()
+        points, weights, labels, columns = unframed(points, weights, labels, columns)
+        named = None if columns is None else tuple(columns)
+        cloud = as_cloud(points, named).copy()
         masses = as_weights(weights, len(cloud))
         kinds, names = (None, None) if labels is None else _as_labels(labels, len(cloud))
         counts = _counts(weights, len(cloud))
@@ -74,13 +98,14 @@ class Measure:
         object.__setattr__(self, "labels", kinds)
         object.__setattr__(self, "masses", counts)
         object.__setattr__(self, "names", names)
+        object.__setattr__(self, "columns", named)
 
     def __reduce__(self) -> tuple[type[Measure], tuple[Any, ...]]:
         # Copies are made by the constructor, which makes their arrays read-only too.
-        return Measure, (self.points, self.masses, self.labels)
+        return Measure, (self.points, self.masses, self.labels, self.columns)
 
     @classmethod
-    def of(cls, data: Measure | npt.ArrayLike) -> Measure:
+    def of(cls, data: Data) -> Measure:
         """Return ``data`` itself when it is a measure, else a uniform measure on its rows."""
         return data if isinstance(data, Measure) else cls(data)
 
@@ -115,6 +140,13 @@ class Measure:
             return self.points, self.weights
         return label_vectors(self, covariance=embedding), self.weights
 
+    def ordered(self, columns: tuple[str, ...]) -> Measure:
+        """The same records with their features in the order of these names."""
+        if self.columns is None or self.columns == columns:
+            return self
+        places = [self.columns.index(name) for name in columns]
+        return Measure(self.points[:, places], self.masses, self.labels, columns)
+
     def __repr__(self) -> str:
         classes = ""
         if self.names is not None:
@@ -128,7 +160,7 @@ def _counts(given: npt.ArrayLike | None, size: int) -> Array:
     A release must not depend on the sum of all weights, nor on whether all are equal: every
     record changes either.
     """
-    return np.ones(size) if given is None else np.asarray(given, dtype=np.float64).copy()
+    return np.ones(size) if given is None else as_array(given, "weights", np.float64).copy()
 
 
 def label_name(label: object) -> str:
@@ -213,7 +245,9 @@ def _as_labels(labels: npt.ArrayLike, size: int) -> tuple[npt.NDArray[Any], npt.
     try:
         # As objects first: numpy would turn the NaN of a list of texts into a text.
         raw: npt.NDArray[Any] = (
-            labels.copy() if isinstance(labels, np.ndarray) else np.array(labels, dtype=object)
+            labels.copy()
+            if isinstance(labels, np.ndarray)
+            else as_array(labels, "labels", dtype=object).copy()
         )
     except ValueError:
         raw = np.empty((0, 0))

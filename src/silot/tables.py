@@ -1,4 +1,4 @@
-"""Data files as they are: archives of arrays (.npz) and tables (csv, csv.gz, parquet)."""
+"""Data as they are given: archives of arrays (.npz), tables (csv, parquet) and data frames."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import csv
 import gzip
 import os
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import narwhals as nw
 import numpy as np
 import numpy.typing as npt
 import polars as pl
@@ -84,37 +85,37 @@ class Table:
     Attributes
     ----------
     columns
-        The columns; those of a csv are texts, as they are written.
+        The columns by name; those of a csv are texts, as they are written.
     written
         Whether the table is of such texts.
     comma
         Whether a comma may stand for the point of a number.
     """
 
-    columns: pl.DataFrame = field(repr=False)
+    columns: Mapping[str, nw.Series[Any]] = field(repr=False)
     written: bool
     comma: bool = False
 
     @property
     def names(self) -> list[str]:
         """Names of the columns."""
-        return self.columns.columns
+        return list(self.columns)
 
     @property
     def height(self) -> int:
         """Number of records."""
-        return self.columns.height
+        return max(map(len, self.columns.values()), default=0)
 
     def not_numbers(self, name: str) -> str | None:
         """Why a column is not one of numbers, ``None`` if it is; without any value of it."""
         column = self.columns[name]
         if not self.written:
             # A column of missing values only has no type; its NaN are reported as such.
-            known = column.dtype.is_numeric() or column.dtype == pl.Boolean
+            known = column.dtype.is_numeric() or column.dtype == nw.Boolean
             # What stands in brackets is left out: categories are values of the data.
             odd = not known and column.null_count() < len(column)
             return str(column.dtype).split("(")[0] if odd else None
-        numbers = map(self._number, column)
+        numbers = map(self._number, column.to_list())
         odd = [row for row, number in enumerate(numbers) if number is None]
         return f"{len(odd)} field(s), the first in row {odd[0]}" if odd else None
 
@@ -122,13 +123,11 @@ class Table:
         """A column of numbers; missing fields are NaN, and true and false 1 and 0."""
         column = self.columns[name]
         if self.written:
-            return np.array([self._number(field) for field in column], dtype=np.float64)
-        if column.dtype == pl.Decimal:
+            return np.array([self._number(field) for field in column.to_list()], dtype=np.float64)
+        if column.dtype == nw.Decimal:
             # By their texts: dividing by the power of ten of the column may round otherwise.
-            found = column.cast(pl.String).cast(pl.Float64)
-        else:
-            found = column.cast(pl.Float64)
-        return found.fill_null(float("nan")).to_numpy()
+            column = column.cast(nw.String)
+        return np.asarray(column.cast(nw.Float64).to_numpy(), dtype=np.float64)
 
     def _number(self, text: str) -> float | None:
         found = _number(text)
@@ -137,25 +136,137 @@ class Table:
     def values(self, name: str) -> list[Any]:
         """Fields of a column one by one, ``None`` where missing."""
         column = self.columns[name]
-        found = column.to_list()
         if self.written:
-            return [None if value in _MISSING else value for value in found]
+            return [None if value in _MISSING else value for value in column.to_list()]
+        found = _with_none(column)
         if column.dtype.is_float():
             # In the type of the column: to a float32, Python gives digits it does not have.
-            kind = np.float64 if column.dtype == pl.Float64 else np.float32
+            kind = np.float64 if column.dtype == nw.Float64 else np.float32
             return [None if value is None or value != value else kind(value) for value in found]
         return found
 
     def texts(self, name: str) -> list[str | None]:
         """Fields of a column as texts, ``None`` where there is nothing; "NA" is a text here."""
         try:
-            found = self.columns[name].cast(pl.String)
-        except pl.exceptions.PolarsError:
+            found = _with_none(self.columns[name].cast(nw.String))
+        except (pl.exceptions.PolarsError, ValueError, TypeError, NotImplementedError):
             kind = str(self.columns[name].dtype).split("(")[0]
             raise InputError(
                 f"column {name!r} is no text ({kind}).", code="measure-dtype"
             ) from None
-        return [text or None for text in found] if self.written else found.to_list()
+        return [text or None for text in found] if self.written else found
+
+    def parts(
+        self,
+        features: Sequence[str] | None = None,
+        *,
+        labels: str | None = None,
+        weights: str | None = None,
+        missing_label: str | None = None,
+    ) -> Parts:
+        """What a measure is made of, by the names of columns.
+
+        Parameters
+        ----------
+        features
+            Columns of features, in this order; by default every other column.
+        labels, weights
+            Columns that are not features.
+        missing_label
+            Label of records whose field in the label column is empty; by default there may be
+            none.
+        """
+        others = [name for name in (labels, weights) if name is not None]
+        wanted = [*(features or ()), *others]
+        absent = [name for name in wanted if name not in self.columns]
+        if absent:
+            there = listing([repr(name) for name in self.columns])
+            raise FileError(
+                f"there is no column {absent[0]!r}; there is {there}.",
+                code="file-columns",
+            )
+        if features is not None and len(set(features)) < len(features):
+            raise InputError("a feature column is named twice.", code="option-columns")
+        mixed = sorted(set(features or ()) & set(others))
+        if mixed:
+            raise InputError(
+                f"column {mixed[0]!r} is named as a feature and as labels or weights.",
+                code="option-columns",
+            )
+        names = list(features or (name for name in self.columns if name not in others))
+        if not names:
+            raise InputError("no feature column is left.", code="measure-empty")
+        if self.height == 0:
+            raise InputError("the table has names of columns and no record.", code="measure-empty")
+        odd = [name for name in names if self.not_numbers(name) is not None]
+        if odd:
+            raise InputError(
+                f"column {odd[0]!r} is not numeric ({self.not_numbers(odd[0])}). Encode it as "
+                "numbers, name it as the label column, or select other columns; not numeric: "
+                f"{listing([repr(name) for name in odd])}.",
+                code="measure-dtype",
+            )
+        points = np.column_stack([self.numbers(name) for name in names])
+        if weights is not None and (why := self.not_numbers(weights)) is not None:
+            raise InputError(
+                f"weight column {weights!r} is not numeric ({why}).", code="weights-dtype"
+            )
+        masses = None if weights is None else self.numbers(weights)
+        found = None if labels is None else self.values(labels)
+        if found is not None and missing_label is not None:
+            found = [missing_label if label is None else label for label in found]
+        return Parts(points, masses, found, names)
+
+
+class Parts(NamedTuple):
+    """Records, weights and labels of a table, and the names of its features."""
+
+    points: npt.NDArray[np.float64]
+    weights: npt.NDArray[np.float64] | None
+    labels: list[Any] | None
+    columns: list[str]
+
+
+def listing(texts: Sequence[str]) -> str:
+    """Texts in one line, the first dozen of many."""
+    return ", ".join(texts[:12]) + (f" and {len(texts) - 12} more" if len(texts) > 12 else "")
+
+
+def frame_table(data: object) -> Table | None:
+    """The table that a data frame is, ``None`` where data are no frame.
+
+    Parameters
+    ----------
+    data
+        A frame of any library that narwhals knows, such as pandas, polars and pyarrow. Names
+        that are no texts become texts.
+    """
+    # Arrays and lists, which are most data, need not wait for an import.
+    if isinstance(data, np.ndarray | list | tuple):
+        return None
+    try:
+        frame = nw.from_native(data, pass_through=True)  # pyright: ignore[reportCallIssue, reportArgumentType]
+    except nw.exceptions.DuplicateError:
+        raise InputError("two columns have one name. Rename them.", code="frame-columns") from None
+    if isinstance(frame, nw.LazyFrame):
+        raise InputError(
+            "the data are a query that was not run. Give its result: frame.collect().",
+            code="frame-lazy",
+        )
+    return _table(frame, written=False) if isinstance(frame, nw.DataFrame) else None
+
+
+def _table(frame: nw.DataFrame[Any], *, written: bool, comma: bool = False) -> Table:
+    columns = {str(name): frame.get_column(name) for name in frame.columns}
+    if len(columns) < len(frame.columns):
+        raise InputError("two columns have one name. Rename them.", code="frame-columns")
+    return Table(columns, written, comma)
+
+
+def _with_none(column: nw.Series[Any]) -> list[Any]:
+    """Fields of a column, ``None`` for whatever stands for a missing one."""
+    missing = column.is_null().to_list()
+    return [None if no else value for value, no in zip(column.to_list(), missing, strict=True)]
 
 
 def _number(text: str) -> float | None:
@@ -171,9 +282,10 @@ def read_table(file: Path, kind: str) -> Table:
     """A table of records."""
     try:
         if kind == ".parquet":
-            return Table(pl.read_parquet(file, glob=False), written=False)
+            return _table(nw.from_native(pl.read_parquet(file, glob=False)), written=False)
         with _rows(file) as rows:
-            return Table(_columns(file, rows.fields), written=True, comma=rows.separator == ";")
+            frame = nw.from_native(_columns(file, rows.fields))
+            return _table(frame, written=True, comma=rows.separator == ";")
     except _DAMAGED_TABLE as error:
         raise _unreadable(file, kind, error) from None
 

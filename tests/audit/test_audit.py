@@ -33,7 +33,7 @@ def test_results_are_plain_json_without_records() -> None:
     told = json.loads(found.to_json())
     assert set(told) == {
         "viewpoint", "protocol", "targets", "level", "refused", "exact_rates", "verdict", "tried",
-        "not_tried", "warning", "attacks",
+        "not_tried", "not_finished", "time_limit", "warning", "attacks",
     }  # fmt: skip
     assert "recovered" not in told["attacks"][0]
 
@@ -109,6 +109,33 @@ def test_equal_records_count_as_recovered_together() -> None:
     truth = np.repeat(RNG.normal(size=(5, 3)), 4, axis=0)
     found = score(truth[::4], truth, ordered=False)
     assert found.exact_rate == found.reidentification_rate == 1.0
+
+
+def test_what_a_time_limit_cuts_off_is_named() -> None:
+    run = silot.distance(X, Y, method="fedwad", rounds=3).transcript
+    done: list[tuple[int, int]] = []
+    found = silot.audit(run, time_limit=1e-9, progress=lambda k, of: done.append((k, of)))
+    cut = {(one.name, one.target) for one in found.attacks if not one.finished}
+    assert ("distance-balls", "x") in cut and ("distance-balls", "y") in cut
+    assert "distance-balls on x and y" in found.not_finished
+    assert "not finished: " in found.verdict and "not finished" in found.findings
+    assert not {name for name, _ in cut} & set(found.tried)
+    assert all("time limit" in one.verdict for one in found.attacks if not one.finished)
+    # What does not apply, or is found at once, is said all the same.
+    assert "reading" in " ".join(found.not_tried) and len(cut) < len(found.attacks) / 2
+    assert found.to_dict()["not_finished"] == list(found.not_finished)
+    assert found.to_dict()["time_limit"] == 1e-9
+    assert "Not finished: " in render_audit(found)
+    assert done[0] == (0, len(found.attacks)) and done[-1] == (len(found.attacks),) * 2
+    assert [k for k, _ in done] == sorted(k for k, _ in done)
+
+
+def test_time_enough_changes_nothing() -> None:
+    run = silot.distance(X, Y, method="fedwad", rounds=3).transcript
+    free, limited = silot.audit(run), silot.audit(run, time_limit=1e6)
+    assert free.not_finished == limited.not_finished == ()
+    assert free.verdict == limited.verdict
+    assert "not finished" not in free.verdict + render_audit(free).lower()
 
 
 def test_what_cannot_be_audited_is_refused() -> None:

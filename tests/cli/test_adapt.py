@@ -246,7 +246,10 @@ def test_columns_are_matched_by_name(folder: Path, tmp_path: Path) -> None:
     assert after["errors"] == before["errors"]
     table.rename({"c": "tint"}).write_csv(tmp_path / "d1.csv")
     done = silot(tmp_path, *arguments)
-    assert done.returncode == 5 and "[columns-mismatch] d0.csv and d1.csv" in done.stderr
+    assert (
+        done.returncode == 5
+        and "[columns-mismatch] 'd0' and 'd1' have other columns" in done.stderr
+    )
 
 
 def test_a_table_without_the_label_column_has_no_labels(folder: Path, tmp_path: Path) -> None:

@@ -48,6 +48,12 @@ def test_audit_prints_rates_and_a_verdict_within_80_columns(files: Path) -> None
         assert word in " ".join(done.stdout.split())
 
 
+def test_audit_says_what_a_time_limit_cut_off(files: Path) -> None:
+    done = command("audit", files / "run.transcript", "--time-limit", "1e-9")
+    assert done.returncode == 0
+    assert "not finished distance-balls on x and y" in " ".join(done.stdout.split())
+
+
 def test_audit_from_a_holder_without_truth_says_what_it_could_not_do(files: Path) -> None:
     done = command("audit", files / "run.transcript", "--as", "x")
     assert done.returncode == 0
@@ -74,6 +80,7 @@ def test_audit_takes_words_outsiders_and_writes_a_report(files: Path) -> None:
         (("run.transcript", "--truth", "other.npz"), 5, "audit-truth"),
         (("run.transcript", "--truth", "x.npz", "--truth", "x=x.npz"), 3, "audit-truth"),
         (("run.transcript", "--image-shape", "28"), 3, "option-image-shape"),
+        (("run.transcript", "--time-limit", "0"), 3, "option-time-limit"),
         (("run.transcript", "--vocabulary", "x.npz"), 4, "file-unreadable"),
         (("run.transcript", "--report", "nowhere/a.html"), 4, "file-unwritable"),
         (("x.npz",), 4, "file-unreadable"),

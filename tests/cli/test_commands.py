@@ -13,9 +13,12 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from rich.console import Console
 
 from silot import Transcript, distance
+from silot.cli import console
 from silot.protocols import METHODS
+from silot.secure import forecast
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(30, 3))
@@ -106,8 +109,19 @@ def test_matrix_draws_and_prints(files: Path, tmp_path: Path) -> None:
 def test_matrix_prints_a_table_within_80_columns(files: Path) -> None:
     done = silot("matrix", files / "north.npz", files / "south.npz", "--method", "direct")
     assert done.returncode == 0
-    assert "north south" in done.stdout and "disclosed: record" in done.stdout
+    assert "north south" in done.stdout and "disclosed  record: every record" in done.stdout
+    assert "bill       1 rounds, " in done.stdout
     assert all(len(line) <= 80 for line in done.stdout.splitlines())
+
+
+def test_what_a_secure_run_will_take_is_told_within_80_columns(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(console, "ERRORS", Console(stderr=True, width=80))
+    console.tell_forecast(forecast(2000, 2000, 64))
+    told = capsys.readouterr().err
+    assert told.startswith("about to take ") and len(told) > 80
+    assert all(len(line) <= 80 for line in told.splitlines())
 
 
 def test_pooled_measures_a_union(files: Path) -> None:

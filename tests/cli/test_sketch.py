@@ -64,6 +64,64 @@ def test_a_matrix_charges_the_same_release_once(data: Path, tmp_path: Path) -> N
     assert sketch(data, "--ledgers", tmp_path / "l")[0] == 0
 
 
+def test_a_matrix_shows_the_one_bill_of_all_pairs(data: Path) -> None:
+    status, out, err = sketch(data, command="matrix")
+    assert (status, err) == (0, "")
+    assert "bill       2 rounds, " in out and "charged    mu 0.2472" in out
+    # No pair has rounds, bytes or seconds of its own.
+    assert " 0 B" not in out and "seconds" not in out
+
+
+@pytest.mark.parametrize(
+    ("more", "status", "code"),
+    [
+        (("--budget", 0.9), 7, "ledger-budget"),
+        (("--public", "narrow.npz"), 5, "dimension-mismatch"),
+        (("--support", 30), 3, "option-unknown"),
+    ],
+)
+def test_a_run_that_cannot_be_charged_in_full_charges_nothing(
+    data: Path, tmp_path: Path, more: tuple[object, ...], status: int, code: str
+) -> None:
+    np.savez(data / "narrow.npz", X=np.random.default_rng(2).normal(size=(500, 4)))
+    given = [data / one if one == "narrow.npz" else one for one in more]
+    failed = sketch(data, "--ledgers", tmp_path / "ledgers", *given)
+    assert failed[0] == status and f"[{code}]" in failed[2]
+    for path in (tmp_path / "ledgers").glob("*.ledger"):
+        with Ledger(path) as ledger:
+            assert [row.event for row in ledger.entries()] == ["open"]
+
+
+def test_a_run_that_its_ledger_cannot_pay_leaves_it_as_it_was(data: Path, tmp_path: Path) -> None:
+    ledgers = ("--ledgers", tmp_path / "ledgers")
+    assert sketch(data, *ledgers, "--privacy-epsilon", 0.9)[0] == 0
+    with Ledger(tmp_path / "ledgers" / "a.ledger") as ledger:
+        before = ledger.entries()
+    status, _, err = sketch(data, *ledgers, "--privacy-epsilon", 0.8)
+    assert status == 7 and "nothing was charged" in err
+    with Ledger(tmp_path / "ledgers" / "a.ledger") as ledger:
+        assert ledger.entries() == before
+    # What was told is told again.
+    assert sketch(data, *ledgers, "--privacy-epsilon", 0.9)[0] == 0
+
+
+def test_records_that_are_too_few_are_told_and_the_error_says_it_is_charged(
+    data: Path, tmp_path: Path
+) -> None:
+    np.savez(tmp_path / "few.npz", X=np.random.default_rng(3).normal(size=(30, 5)))
+    done = silot("distance", data / "a.npz", tmp_path / "few.npz", "-m", "sketch", "--public",
+                 data / "public.npz", "--ledgers", tmp_path / "ledgers")  # fmt: skip
+    assert done.returncode == 3
+    assert "[sketch-small]" in done.stderr and "was released, and is charged" in done.stderr
+    with Ledger(tmp_path / "ledgers" / "few.ledger") as ledger:
+        assert 0 < ledger.spent < 0.04
+
+
+def test_an_unknown_option_is_told_the_known_ones_by_the_names_users_give(data: Path) -> None:
+    status, _, err = sketch(data, "--support", 30)
+    assert status == 3 and "privacy_epsilon" in err and "embedding" not in err
+
+
 def test_no_record_is_in_the_transcript(data: Path, tmp_path: Path) -> None:
     path = tmp_path / "run.transcript"
     assert sketch(data, "--transcript", path)[0] == 0

@@ -1,9 +1,11 @@
 import threading
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+import silot
 from silot import Holder, LocalFederation, Measure, Own, Policy, Transcript
 from silot.errors import (
     FileError,
@@ -11,6 +13,7 @@ from silot.errors import (
     InputError,
     MismatchError,
     RefusedError,
+    UnfitError,
     WireError,
 )
 from silot.federation import (
@@ -239,9 +242,9 @@ def test_a_policy_decides(policy: Policy, question: Question, outcome: str) -> N
 
 
 def test_a_policy_with_an_unknown_rule_or_question_is_refused() -> None:
-    with pytest.raises(ValueError, match="no question is called"):
+    with pytest.raises(InputError, match="no question is called"):
         Policy(questions=frozenset({"steal"}))
-    with pytest.raises(ValueError, match="Extra inputs"):
+    with pytest.raises(InputError, match="levels: there is no such field"):
         Policy(levels="record")  # type: ignore[call-arg]
 
 
@@ -336,3 +339,33 @@ def test_a_transcript_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> N
         result.transcript.save(tmp_path / "absent" / "run.transcript")
     assert caught.value.code == "file-unwritable"
     assert list(tmp_path.iterdir()) == []
+
+
+def test_data_that_do_not_fit_have_one_exit_status_whoever_finds_out() -> None:
+    x = Measure([[0.0], [1.0]], labels=["I21.4", "I21.0"])
+    y = Measure([[0.0], [1.0]], labels=["I214", "I210"])
+    with pytest.raises(UnfitError) as caught:
+        silot.value_records(x, y, labels=True)
+    assert (caught.value.code, caught.value.exit_status) == ("labels-disjoint", 5)
+    assert isinstance(caught.value, HolderError) and isinstance(caught.value, MismatchError)
+    fed = LocalFederation({"a": [[0.0]], "b": [[0.0, 1.0]]})
+    with pytest.raises(MismatchError) as other:
+        fed.run(direct("a", "b"))
+    assert (other.value.code, other.value.exit_status) == ("dimension-mismatch", 5)
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"level": "skech"}, "level: 'scalar', 'sketch', 'aggregate' or 'record' is needed"),
+        ({"numbers": -1}, "numbers: a number of 0 or more is needed"),
+        ({"lvel": "record"}, "lvel: there is no such field"),
+        ({"privacy_epsilon": True}, "privacy_epsilon: a truth value arrived"),
+        ({"questions": {"nothing"}}, "questions: no question is called 'nothing'"),
+    ],
+)
+def test_a_policy_says_what_is_wrong_with_it(fields: dict[str, Any], words: str) -> None:
+    with pytest.raises(InputError) as caught:
+        Policy(**fields)
+    assert caught.value.code == "policy-field"
+    assert words in caught.value.message

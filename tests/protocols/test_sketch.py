@@ -298,7 +298,7 @@ def test_holders_of_about_one_size_need_one_simulation(found: Sketches) -> None:
         ({"public": PUBLIC, "cells": 1}, InputError, "option-cells"),
         ({"public": PUBLIC, "mass_limit": 0}, InputError, "option-mass-limit"),
         ({"public": PUBLIC, "support": 5}, InputError, "option-unknown"),
-        ({"public": PUBLIC[:, :3]}, HolderError, "dimension-mismatch"),
+        ({"public": PUBLIC[:, :3]}, MismatchError, "dimension-mismatch"),
     ],
 )
 def test_options_that_cannot_be_are_refused(

@@ -135,7 +135,8 @@ def test_the_command_tells_what_it_will_take(tmp_path: Path) -> None:
     )  # fmt: skip
     assert done.returncode == 0
     assert done.stderr.startswith("about to take ")
-    assert "messages sent" in done.stderr
+    assert "messages sent" in " ".join(done.stderr.split())
+    assert all(len(line) <= 80 for line in done.stderr.splitlines())
     assert "W2" in done.stdout
 
 

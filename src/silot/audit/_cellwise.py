@@ -10,6 +10,7 @@ from scipy import sparse
 from scipy.sparse.linalg import splu
 
 from ..transport import ExactPlan, cost_matrix, exact_plan
+from ._clock import look
 from ._evidence import Array
 
 Index = npt.NDArray[np.intp]
@@ -42,6 +43,7 @@ def cellwise_image(problem: Problem, image: Array) -> Array | None:
         return None
     cells = np.empty(0, np.intp)
     for _ in range(_ROUNDS):
+        look()
         rows = (atoms - t * image) / (1.0 - t)
         plan = exact_plan(rows, problem.reference, problem.weights, problem.reference_weights)
         answer = np.asarray(plan.plan @ problem.reference) / problem.weights[:, None]
@@ -108,6 +110,7 @@ def _solved(problem: Problem, cells: Index) -> Array | None:
     wanted = np.concatenate([a, b[:-1]])
     p, z, y = np.full(size, n / size), np.ones(size), np.zeros(len(wanted))
     for _ in range(_STEPS):
+        look()
         dual = hessian @ p + linear - marginals.T @ y - z
         primal = marginals @ p - wanted
         gap = float(p @ z) / size

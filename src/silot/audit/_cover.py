@@ -11,6 +11,7 @@ import numpy.typing as npt
 from scipy import sparse
 from scipy.optimize import Bounds, LinearConstraint, milp
 
+from ._clock import look, seconds
 from ._evidence import Array
 
 Index = npt.NDArray[np.intp]
@@ -62,6 +63,7 @@ def mixtures_among(points: Array) -> Mixtures:
     way = _way(points.shape[1], 4)
     found: list[tuple[int, int, int, float]] = []
     for a, point in enumerate(points):
+        look()
         moved = points - point
         length = np.linalg.norm(moved, axis=1)
         length[a] = 1.0
@@ -168,7 +170,7 @@ def best_cover(
         constraints=LinearConstraint(matrix, -np.inf, upper),
         bounds=Bounds(0.0, most),
         integrality=whole,
-        options={"time_limit": _SECONDS},
+        options={"time_limit": seconds(_SECONDS)},
     )
     explained = np.zeros(len(points), dtype=bool)
     if found.x is None:

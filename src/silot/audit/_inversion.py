@@ -13,6 +13,7 @@ from scipy.spatial import cKDTree
 
 from ..transport import exact_plan
 from ._cellwise import Problem, cellwise_image
+from ._clock import look
 from ._evidence import Array, Evidence, Guess, barycentric_image, merged_rows
 
 _TOLERANCE = 1e-9
@@ -97,6 +98,7 @@ def project(evidence: Evidence, t: float, *, steps: int = _MOST_STEPS) -> Projec
     chosen, least = image, np.inf
     size = float(np.abs(atoms).max()) * float(np.abs(reference).max()) * atoms.shape[1] or 1.0
     for step in range(steps):
+        look()
         for candidate in (answer, image) if step else (image,):
             rows, answer = best(candidate)
             # How far the plan behind the candidate is from optimal for its own records.

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..federation.reference import is_drawn
 from ..transport import exact_plan
+from ._clock import look
 from ._evidence import Array, Evidence, barycentric_image
 from ._inversion import project
 
@@ -201,6 +202,7 @@ def by_seed(evidence: Evidence) -> Parameter | None:
 def seed_of_reference(reference: Array) -> int | None:
     """The small seed that draws this reference, found by trying."""
     for seed in range(_SEEDS):
+        look()
         if is_drawn(reference, seed):
             return seed
     return None

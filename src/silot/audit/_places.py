@@ -12,6 +12,7 @@ import numpy.typing as npt
 from scipy.optimize import linprog
 from scipy.special import ndtr, ndtri
 
+from ._clock import look
 from ._evidence import Array
 from ._threads import Cells
 
@@ -70,6 +71,7 @@ class Region:
         """
         points = np.repeat(start[None], _POINTS, axis=0)
         met = np.zeros(len(self.limits), dtype=bool)
+        look()
         for _ in range(steps):
             way = rng.standard_normal(points.shape)
             along = way @ self.normals.T

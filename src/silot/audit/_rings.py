@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from ._clock import look
 from ._evidence import Array
 from ._places import Region, agreeing, balanced, places
 from ._threads import Cells, Index
@@ -119,6 +120,7 @@ class Rings:
         for step in range(2 * len(before)):
             longer: list[_Chain] = []
             for chain in chains:
+                look()
                 longer += self._longer(chain, start, step, 2 * len(before), means)
             longer.sort(key=lambda chain: -chain.weight)
             chains = [self._spread_out(chain) for chain in longer[:width]]

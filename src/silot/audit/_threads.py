@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from ._clock import look
 from ._evidence import Array
 
 Index = npt.NDArray[np.intp]
@@ -169,6 +170,7 @@ class Threads:
         mass = self._balanced(self.mass, 20)
         inverse = np.empty((0, 0))
         for level in noise:
+            look()
             model = ((matrix * mass) @ across).toarray()
             model[np.diag_indices(len(used))] += level
             inverse = np.linalg.inv(model)

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..transport import exact_plan
 from ._case import Case
+from ._clock import look
 from ._evidence import Array, Guess
 from .view import told_distances
 
@@ -118,6 +119,7 @@ def _descend(
     for _ in range(steps + 1):
         step, miss = np.zeros_like(points), 0.0
         for cloud, weights, distance in spheres:
+            look()
             plan = exact_plan(points, cloud, masses, weights)
             image = np.asarray(plan.plan @ cloud) * len(points)
             now = max(plan.distance, 1e-12)

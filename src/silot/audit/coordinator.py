@@ -12,7 +12,7 @@ from scipy.spatial import cKDTree
 from ..errors import InputError
 from ..federation.holder import Holder
 from ..federation.policy import Policy
-from ..measure import Measure
+from ..measure import Data, Measure
 from ..privacy.ledger import Ledger
 from ..results.policies import PolicyAudit, Strategy
 from ._session import Session
@@ -30,7 +30,7 @@ UNTRIED = (
 
 def audit_policy(
     policy: Policy,
-    data: Measure,
+    data: Data,
     *,
     questions: int = 100,
     seed: int = 0,
@@ -71,6 +71,7 @@ def audit_policy(
     >>> audit_policy(Policy(level="record"), rows, questions=5).recovered
     60
     """
+    data = Measure.of(data)
     if data.size < 2 or questions < 1:
         raise InputError(
             f"{data.size} records and {questions} questions are given; two records and a question "

@@ -13,6 +13,7 @@ from ..learning import DensitySpec, ModelSpec
 from ..learning import initial as initial_parameters
 from ..results.audit import NEEDS
 from ._case import Case
+from ._clock import look
 from ._evidence import Array, Guess
 from ._queries import queried
 
@@ -33,14 +34,16 @@ class Copy:
 
 def model_extraction(case: Case) -> Copy | str:
     """Train a copy on what was told; every second input tests it."""
-    from sklearn.ensemble import ExtraTreesRegressor
-    from sklearn.feature_extraction.text import HashingVectorizer
-
     seen = queried(case)
     if isinstance(seen, str):
         return seen
     if len(seen.told) < _FEWEST:
         return f"{NEEDS}answers about {_FEWEST} inputs or more: {len(seen.told)} were seen"
+    look()
+    # Slow to import.
+    from sklearn.ensemble import ExtraTreesRegressor
+    from sklearn.feature_extraction.text import HashingVectorizer
+
     if seen.vectors is not None:
         inputs = seen.vectors
     else:

@@ -18,6 +18,7 @@ from ..learning import DensitySpec, ModelSpec, probabilities, random_features
 from ..learning.density import log_density
 from ..results.audit import NEEDS
 from ._case import Case
+from ._clock import look
 from ._evidence import Array
 from ._likelihood import Candidates, Scores
 from ._queries import Queried, codes_of_candidates, queried
@@ -105,6 +106,7 @@ def _shadows(
             LogisticRegression(max_iter=500),
             MLPClassifier((64,), max_iter=300, alpha=0.0, random_state=number),
         )
+        look()
         rows = rng.permutation(len(public))[:size]
         with warnings.catch_warnings():
             # A shadow model need not have settled.

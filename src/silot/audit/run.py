@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 
 import numpy as np
 import numpy.typing as npt
 
+from .._columns import matched
 from ..errors import InputError, MismatchError
 from ..federation.answer import Array, Failure
 from ..federation.holder import Own
 from ..federation.protocol import COORDINATOR
 from ..federation.question import Records
 from ..federation.transcript import Transcript
-from ..measure import Measure
+from ..measure import Data, Measure
 from ..results import Attack, Audit
-from ..transport._check import as_points, flag
+from ..transport._check import as_points, flag, real
 from . import (
     attacks,
     ball,
@@ -29,6 +33,7 @@ from . import (
     words,
 )
 from ._case import Case
+from ._clock import OutOfTimeError, ending
 from ._evidence import Guess
 from ._joint import Round, shares_determined
 from ._likelihood import Candidates, Scores, measured
@@ -38,14 +43,13 @@ from .extraction import Copy
 from .traffic import Facts, traffic
 from .view import View, record_width
 
-Data = Measure | npt.ArrayLike
 Names = npt.NDArray[np.str_]
 Vocabulary = tuple[Sequence[str], npt.ArrayLike]
 
-Function = Callable[[Case], Guess | Scores | Copy | Facts | str]
+Found = Guess | Scores | Copy | Facts | str
 """What an attack finds, or why it does not apply."""
 
-ATTACKS: dict[str, Function] = {
+ATTACKS: dict[str, Callable[[Case], Found]] = {
     "reading": attacks.reading,
     "direct-inversion": attacks.direct,
     "projection-inversion": attacks.projection,
@@ -69,7 +73,11 @@ ATTACKS: dict[str, Function] = {
 }
 """The attacks by name."""
 
+# What may take minutes where there are many records, rounds or candidates; the others do not.
+_LONG = {"projection-inversion", "unknown-parameter", "joint-rounds", "shared-cells"}
+_LONG |= {"undone-merges", "distance-balls", "model-extraction", "prediction-membership"}
 _OF_MEANS = ("joint-rounds", "shared-cells")
+_OUTSIDERS, _PUBLIC = "the outsiders", "the public records"
 # The rank of all plans takes the cube of it.
 _MOST_RECORDS = 1000
 
@@ -112,6 +120,7 @@ def audit(
     outsiders: Data | None = None,
     public: Data | None = None,
     hide_t: bool = False,
+    time_limit: float | None = None,
     seed: int = 0,
     progress: Callable[[int, int], None] | None = None,
 ) -> Audit:
@@ -150,10 +159,13 @@ def audit(
         seen a record says of it.
     hide_t
         Attack as if the interpolation parameter had not been seen.
+    time_limit
+        Seconds after which attacks that take long are given up: ``not_finished`` names them. Those
+        that are fast come first. Without it every attack comes to its end.
     seed
         Of everything random in the attacks.
     progress
-        Called with the number of attacks done and of all.
+        Called with the number of attacks done and of all, before the first and after each.
 
     Returns
     -------
@@ -163,8 +175,8 @@ def audit(
     Raises
     ------
     InputError
-        ``audit-viewpoint``, ``option-image-shape``, ``audit-vocabulary``, data that are no
-        measure.
+        ``audit-viewpoint``, ``option-image-shape``, ``audit-vocabulary``, ``option-time-limit``,
+        data that are no measure.
     MismatchError
         Truth of an unknown party, or of another dimension than the records of the run.
 
@@ -188,12 +200,12 @@ def audit(
     vectors = None
     if vocabulary is not None:
         vectors = words.check_vocabulary(*vocabulary)[1]
-    given = {name: _records(data) for name, data in _of_parties(truth, view).items()}
-    others, other_labels = (None, None) if outsiders is None else _records(outsiders)
-    free, free_labels = (None, None) if public is None else _records(public)
+    records = _read(_of_parties(truth, view), outsiders, public)
+    others, other_labels = records.pop(_OUTSIDERS, (None, None))
+    free, free_labels = records.pop(_PUBLIC, (None, None))
     known = _Known(
-        {name: points for name, (points, _) in given.items()},
-        {name: labels for name, (_, labels) in given.items()},
+        {name: points for name, (points, _) in records.items()},
+        {name: labels for name, (_, labels) in records.items()},
         others,
         other_labels,
         free,
@@ -203,22 +215,30 @@ def audit(
     )
     shape = None if image_shape is None else _shape(image_shape)
     hidden = flag(hide_t, "hide_t", "option-hide-t")
-    found: list[Attack] = []
-    for target in view.targets:
-        case = Case(view, target, hide_t=hidden, seed=seed, candidates=known.candidates(target))
-        for name, attack in ATTACKS.items():
-            found.append(_attacked(case, name, attack, known))
-            if progress is not None:
-                progress(len(found), len(ATTACKS) * len(view.targets))
+    end = _end(time_limit)
+    cases = [
+        Case(view, target, hide_t=hidden, seed=seed, candidates=known.candidates(target))
+        for target in view.targets
+    ]
+    # The fast ones first, whoever they are after: a time limit then costs least.
+    order = sorted(product(cases, ATTACKS), key=lambda each: each[1] in _LONG)
+    found: dict[tuple[str, str], Attack] = {}
+    for case, name in order:
+        if progress is not None:
+            progress(len(found), len(order))
+        found[case.target, name] = _timed(case, name, known, end)
+    if progress is not None:
+        progress(len(order), len(order))
     return Audit(
         viewpoint=viewpoint,
         protocol=view.protocol,
         targets=view.targets,
-        attacks=tuple(found),
+        attacks=tuple(found[pair] for pair in product(view.targets, ATTACKS)),
         image_shape=shape,
         truth=dict(known.truth),
         level="" if view.level is None else str(view.level),
         refused=view.refused,
+        time_limit=time_limit,
     )
 
 
@@ -233,12 +253,20 @@ def _of_parties(truth: Mapping[str, Data] | None, view: View) -> Mapping[str, Da
     return truth or {}
 
 
-def _records(data: Data) -> tuple[Array, Names | None]:
+def _read(
+    truth: Mapping[str, Data], outsiders: Data | None, public: Data | None
+) -> dict[str, tuple[Array, Names | None]]:
     """Records of positive weight, in their order, as their owner would send them; their labels."""
-    answer = Own(data).answer(Records())
+    given = {**truth, _OUTSIDERS: outsiders, _PUBLIC: public}
+    measures = {name: Measure.of(data) for name, data in given.items() if data is not None}
+    last = (COORDINATOR, _OUTSIDERS, _PUBLIC)
+    return {name: _records(measure) for name, measure in matched(measures, last).items()}
+
+
+def _records(measure: Measure) -> tuple[Array, Names | None]:
+    answer = Own(measure).answer(Records())
     if isinstance(answer, Failure):
         raise InputError("the truth has no records.", code=answer.code)
-    measure = Measure.of(data)
     names = measure.names
     labels = None if names is None else names[measure.weights > 0]
     return answer.array("points", ndim=2), labels
@@ -254,8 +282,28 @@ def _shape(shape: Sequence[int]) -> tuple[int, ...]:
     return found
 
 
-def _attacked(case: Case, name: str, attack: Function, known: _Known) -> Attack:
-    outcome = attack(case)
+def _end(time_limit: float | None) -> float:
+    """When attacks are given up, by ``time.monotonic``."""
+    if time_limit is None:
+        return math.inf
+    if not real(time_limit, "time_limit", "option-time-limit") > 0:
+        raise InputError(
+            f"time_limit is {time_limit!r}; seconds above 0 are needed.", code="option-time-limit"
+        )
+    return time.monotonic() + time_limit
+
+
+def _timed(case: Case, name: str, known: _Known, end: float) -> Attack:
+    cut = Attack(name=name, target=case.target, applicable=False, finished=False)
+    try:
+        with ending(end):
+            outcome = ATTACKS[name](case)
+    except OutOfTimeError:
+        return replace(cut, reason="the time limit was reached")
+    return _attacked(case, name, outcome, known)
+
+
+def _attacked(case: Case, name: str, outcome: Found, known: _Known) -> Attack:
     if isinstance(outcome, str):
         return Attack(name=name, target=case.target, applicable=False, reason=outcome)
     if not isinstance(outcome, Guess):

@@ -12,6 +12,7 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.spatial.distance import cdist
 
 from ._case import Case
+from ._clock import look, seconds
 from ._cover import distinct_rows
 from ._evidence import Array, Guess
 from ._joint import Round, misfit
@@ -173,7 +174,7 @@ def chosen_paths(cells: Cells, paths: Index, mass: Array) -> tuple[Index, Index]
         ),
         bounds=Bounds(0.0, np.concatenate([most, cells.room])),
         integrality=np.concatenate([np.ones(len(paths)), np.zeros(len(price))]),
-        options={"time_limit": _SECONDS},
+        options={"time_limit": seconds(_SECONDS)},
     )
     if found.x is None:
         counts = np.where(mass > _SURE, np.rint(mass), 0.0)
@@ -247,6 +248,7 @@ def proven_rows(
     loose = np.zeros(len(paths), dtype=bool)
     paths = paths.copy()
     for a, b, k, j in _exchanges(cells, paths, place):
+        look()
         if not tied[[a, b]].any() or max(counts[a], counts[b]) > 1:
             continue
         other = paths.copy()
@@ -326,6 +328,7 @@ def _exchanges(cells: Cells, paths: Index, place: Array) -> list[tuple[int, int,
     for k in range(rounds):
         for j in range(k + 1, rounds + (k > 0)):
             value = sums[:, j] - sums[:, k]
+            look()
             order = np.argsort(value)
             for start, a in enumerate(order):
                 for b in order[start + 1 :]:

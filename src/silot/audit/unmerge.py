@@ -10,6 +10,7 @@ import numpy as np
 from ..federation.question import DistanceTo, Interpolate
 from ..transport import exact_plan, interpolate
 from ._case import Case
+from ._clock import look
 from ._cover import distinct_rows
 from ._evidence import Array, Evidence, Guess
 from ._inversion import direct_inversion
@@ -48,6 +49,7 @@ def undone_merges(case: Case) -> Guess | str:
                 and isinstance(one.question, DistanceTo | Interpolate)
             ]
             if after:
+                look()
                 merged, weights = after[0].reference, after[0].reference_weights
                 found += _other_side(item, merged, weights, ts[k], merge_parameter(ts, k))
     if not found:

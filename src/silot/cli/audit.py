@@ -78,6 +78,10 @@ def audit_command(
     questions: Annotated[
         int, typer.Option(min=1, help="Most questions of a strategy, for --policy.")
     ] = 100,
+    time_limit: Annotated[
+        float | None,
+        typer.Option(help="Seconds after which attacks on a run are given up. Default: none are."),
+    ] = None,
     report: Annotated[Path | None, typer.Option(help="Write an HTML report here.")] = None,
     label_column: LabelColumnOption = None,
     weight_column: WeightColumnOption = None,
@@ -122,8 +126,9 @@ def audit_command(
             {name: load(path) for name, path in named_files(truth or []).items()},
             image_shape=None if image_shape is None else shape_of(image_shape),
             hide_t=hide_t,
+            time_limit=time_limit,
             seed=seed,
-            progress=lambda done, of: bar.update(task, completed=done, total=of),
+            progress=lambda done, of: bar.update(task, completed=done, total=of, refresh=True),
             **options,
         )
     if report is not None:
@@ -196,6 +201,7 @@ def _show(result: Audit) -> None:
             "method": result.protocol,
             "verdict": result.findings,
             "tried": ", ".join(result.tried) or "nothing",
+            **({"not finished": ", ".join(result.not_finished)} if result.not_finished else {}),
             "not tried": "; ".join(result.not_tried),
             "beware": SILENCE,
         }

@@ -16,7 +16,7 @@ from rich.table import Table
 from ..errors import FileError
 from ..federation.local import Progress as Step
 from ..files import write_whole
-from ..results import Billed, Distance, format_bytes
+from ..results import Bill, Billed, Distance, DistanceMatrix, format_bytes
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -77,22 +77,22 @@ def interval(result: Distance) -> str:
     return f"[{number(result.lower)}, {number(result.upper)}]"
 
 
-def traffic(result: Billed) -> str:
+def traffic(result: Billed | Bill) -> str:
     """Bytes both ways."""
     return format_bytes(result.bytes_sent + result.bytes_received)
 
 
-def bill_rows(result: Billed) -> dict[str, str]:
+def bill_rows(result: Billed | DistanceMatrix) -> dict[str, str]:
     """What a run cost and disclosed, in words."""
-    disclosed = result.disclosure
+    disclosed, bill = result.disclosure, result.bill
     if disclosed == "record":
         disclosed = "record: every record can be computed back from the messages"
     rows = {
-        "bill": f"{result.rounds} rounds, {traffic(result)}, {result.seconds:.2f} s",
+        "bill": f"{bill.rounds} rounds, {traffic(bill)}, {bill.seconds:.2f} s",
         "disclosed": disclosed,
     }
-    if result.privacy_mu > 0:
-        rows["charged"] = f"mu {result.privacy_mu:.4g} to each holder's ledger, at most"
+    if bill.privacy_mu > 0:
+        rows["charged"] = f"mu {bill.privacy_mu:.4g} to each holder's ledger, at most"
     elif result.disclosure == "sketch":
         rows["charged"] = "nothing: told again from the ledgers, of the data they had then"
     return rows
@@ -110,7 +110,7 @@ def show_rows(rows: dict[str, str]) -> None:
 
 def tell_forecast(expected: object) -> None:
     """Say on stderr what a run will take, before it starts."""
-    ERRORS.print(f"about to take {expected}", highlight=False, markup=False, soft_wrap=True)
+    ERRORS.print(f"about to take {expected}", highlight=False, markup=False)
 
 
 def check_writable(path: Path) -> None:

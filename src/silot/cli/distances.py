@@ -166,10 +166,15 @@ def distance_command(
         return
     if method is MethodName.sketch:
         _check_dimensions(holders)
-        embedding = covariance.value if labels else "none"
         with steps("sketch") as progress:
             result = run_sketch_distance(
-                holders, embedding=embedding, p=p, seed=seed, progress=progress, **options
+                holders,
+                labels=labels,
+                covariance=covariance.value,
+                p=p,
+                seed=seed,
+                progress=progress,
+                **options,
             )
         save_transcript(result, transcript)
         _show(result, json)
@@ -357,18 +362,19 @@ def _likely(result: Distance) -> dict[str, str]:
 def _show_matrix(result: DistanceMatrix) -> None:
     table = Table(title=f"W{result.p} by {result.method}", title_justify="left", box=None)
     table.add_column("pair")
-    for title in ("value", "bounds", "rounds", "bytes", "seconds"):
+    # Of one run for all pairs, no pair has a bill of its own.
+    apart = () if result.shared_bill is not None else ("rounds", "bytes", "seconds")
+    for title in ("value", "bounds", *apart):
         table.add_column(title, justify="right")
     table.add_column("status")
     for (a, b), pair in result.pairs.items():
+        bill = (str(pair.rounds), traffic(pair), f"{pair.seconds:.2f}") if apart else ()
         table.add_row(
             escape(f"{a} {b}"),
             number(pair.value),
             interval(pair),
-            str(pair.rounds),
-            traffic(pair),
-            f"{pair.seconds:.2f}",
+            *bill,
             short_status(pair.status),
         )
     OUT.print(table, highlight=False)
-    OUT.print(f"disclosed: {result.disclosure}", highlight=False)
+    show_rows(bill_rows(result))

@@ -8,7 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from ..errors import FileError, InputError, MismatchError
+from .._columns import matched
+from ..errors import FileError, InputError
 from ..loading import column_names, load_measure
 from ..measure import Measure
 from .console import check_writable
@@ -121,7 +122,10 @@ def load_holders(
     labels: bool,
     missing_label: str | None = None,
 ) -> dict[str, Measure]:
-    """Measures by a name: the file's, or its path where two files have one name."""
+    """Measures by a name: the file's, or its path where two files have one name.
+
+    Columns of tables are matched by name, in the order of the first by that name.
+    """
     stems = [path.name.split(".")[0] for path in paths]
     names = [
         stem if stems.count(stem) == 1 and stem != "coordinator" else str(path)
@@ -142,8 +146,6 @@ def load_holders(
     unlabelled = set[Path]()
     if missing_label is not None and label_column is not None:
         unlabelled = _without(label_column, paths)
-    if chosen is None and len(paths) > 1:
-        chosen = _common_features(paths, label_column, weight_column)
     loaded: dict[str, Measure] = {}
     for name, path in zip(names, paths, strict=True):
         table = not path.name.lower().endswith(".npz")
@@ -157,7 +159,7 @@ def load_holders(
         if labels and not loaded[name].labelled:
             cure = "Name the column with --label-column." if table else "Save them as y."
             raise InputError(f"{path.name} has no labels. {cure}", code="labels-absent")
-    return loaded
+    return matched(loaded)
 
 
 def _without(label_column: str, paths: list[Path]) -> set[Path]:
@@ -166,28 +168,6 @@ def _without(label_column: str, paths: list[Path]) -> set[Path]:
     tables = {path: names for path, names in tables.items() if names}
     absent = {path for path, names in tables.items() if label_column not in names}
     return absent if len(absent) < len(tables) else set()
-
-
-def _common_features(
-    paths: list[Path], label_column: str | None, weight_column: str | None
-) -> list[str] | None:
-    """Features of the first table, in its order; others must have the same by name."""
-    first: list[str] | None = None
-    origin = ""
-    for path in paths:
-        found = [k for k in column_names(path) if k not in (label_column, weight_column)]
-        if not found:
-            continue
-        if first is None:
-            first, origin = found, path.name
-        elif set(found) != set(first):
-            odd = sorted(set(found) ^ set(first))
-            raise MismatchError(
-                f"{origin} and {path.name} have other columns: {odd[0]!r} is in one of them only. "
-                "Rename it, or name the features with --columns.",
-                code="columns-mismatch",
-            )
-    return first
 
 
 def sketch_options(

@@ -6,10 +6,8 @@ import hashlib
 import threading
 from functools import cached_property
 
-import numpy.typing as npt
-
 from ..errors import InputError
-from ..measure import Embedding, Measure
+from ..measure import Data, Embedding, Measure
 from ..privacy.ledger import Ledger
 from .answer import Answer, Array, Failure, decode_reply, encode_reply, rounded
 from .charging import Counting, Replies, charged_reply, failure_of
@@ -29,7 +27,8 @@ class Holder:
     Parameters
     ----------
     measure
-        The holder's data.
+        The holder's data. Askers see no names of columns: all holders of a run need theirs in
+        one order.
     policy
         Its rules; the default ``Policy()`` refuses record-level questions.
     ledger
@@ -51,7 +50,7 @@ class Holder:
 
     def __init__(
         self,
-        measure: Measure | npt.ArrayLike,
+        measure: Data,
         policy: Policy | None = None,
         ledger: Ledger | None = None,
         evaluation: Measure | None = None,
@@ -184,7 +183,7 @@ class Own:
         Data of whoever runs the protocol.
     """
 
-    def __init__(self, measure: Measure | npt.ArrayLike) -> None:
+    def __init__(self, measure: Data) -> None:
         self._measure = Measure.of(measure)
 
     def answer(self, question: Question) -> Answer | Failure:

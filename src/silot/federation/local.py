@@ -14,15 +14,14 @@ from functools import partial
 from typing import Protocol as TypingProtocol
 from typing import Self, TypeVar, cast, runtime_checkable
 
-import numpy.typing as npt
-
+from .._columns import matched
 from ..errors import InputError, MismatchError, WireError
-from ..measure import Measure
+from ..measure import Data, Measure
 from ..privacy.accounting import compose
 from ..privacy.ledger import Ledger
 from ..results import Run
 from ..transport._check import real
-from ..transport._network import importing
+from ..transport._pot import importing
 from ..transport._threads import one_blas_thread
 from .answer import CHARGED, Answer, Failure, decode_reply
 from .disclosure import Disclosure
@@ -79,8 +78,9 @@ class LocalFederation:
     ----------
     holders
         ``Holder`` or ``Teacher`` objects by name, or anything with their ``reply``, such as a way
-        to one in another process. A ``Measure`` or an array stands for a holder whose data
-        the caller owns: its policy allows everything, and its ledger is in memory.
+        to one in another process. Data (a ``Measure``, an array or a data frame) stand for a
+        holder whose data the caller owns: its policy allows everything, and its ledger is in
+        memory. Columns of such data are matched by name; those of a ``Holder`` count by place.
     timeout
         Seconds a holder has for one answer; ``None`` waits. A holder that exceeds it counts as
         failed, and its computation is abandoned in the background.
@@ -102,7 +102,7 @@ class LocalFederation:
 
     def __init__(
         self,
-        holders: Mapping[str, Party | Measure | npt.ArrayLike],
+        holders: Mapping[str, Party | Data],
         *,
         timeout: float | None = None,
         asker: str = COORDINATOR,
@@ -125,12 +125,16 @@ class LocalFederation:
         self._timeout = timeout
         # What an answer took the last time.
         self._seconds = 0.0
-        self._holders: dict[str, Party] = {
-            name: holder
-            if isinstance(holder, Party)
-            else Holder(Measure.of(holder), Policy.open(), Ledger())
-            for name, holder in holders.items()
-        }
+        parties: dict[str, Party] = {}
+        owned: dict[str, Measure] = {}
+        for name, holder in holders.items():
+            if isinstance(holder, Party):
+                parties[name] = holder
+            else:
+                owned[name] = Measure.of(holder)
+        for name, measure in matched(owned).items():
+            parties[name] = Holder(measure, Policy.open(), Ledger())
+        self._holders = {name: parties[name] for name in holders}
         self._replies = {name: _replies(party, asker) for name, party in self._holders.items()}
 
     @property

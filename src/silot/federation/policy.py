@@ -13,9 +13,11 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
+    ModelWrapValidatorHandler,
     ValidationError,
     field_serializer,
     field_validator,
+    model_validator,
 )
 
 from ..documents import complaint, read_fields
@@ -143,6 +145,11 @@ class Policy(BaseModel):
     privacy_epsilon, privacy_delta
         Budget of all differentially private releases together; ``None`` allows none.
 
+    Raises
+    ------
+    InputError
+        A field is unknown or out of range (``policy-field``).
+
     Examples
     --------
     >>> Policy(level="scalar", numbers=3).level
@@ -160,6 +167,17 @@ class Policy(BaseModel):
     prediction_decimals: int | None = Field(default=None, ge=0, le=12, strict=True)
     privacy_epsilon: float | None = Field(default=None, gt=0)
     privacy_delta: float = Field(default=1e-5, gt=0, lt=1)
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _with_code(cls, body: object, made: ModelWrapValidatorHandler[Self]) -> Self:
+        try:
+            return made(body)
+        except ValidationError as error:
+            fault = complaint(error, body)
+            raise InputError(
+                f"{'.'.join(fault.place)}: {fault.message}", code="policy-field"
+            ) from None
 
     @field_validator("privacy_epsilon", "privacy_delta", mode="before")
     @classmethod
@@ -203,11 +221,8 @@ class Policy(BaseModel):
         body = read_fields(Path(path))
         try:
             return cls(**body)
-        except ValidationError as error:
-            fault = complaint(error, body)
-            raise InputError(
-                f"{Path(path).name}: {'.'.join(fault.place)}: {fault.message}", code="policy-field"
-            ) from None
+        except InputError as error:
+            raise InputError(f"{Path(path).name}: {error.message}", code=error.code) from None
 
     @cached_property
     def budget_mu(self) -> float | None:

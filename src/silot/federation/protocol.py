@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from ..errors import HolderError, MismatchError, RefusedError
+from ..errors import HolderError, MismatchError, RefusedError, UnfitError
 from .answer import Answer, Failure
 from .disclosure import Disclosure
 from .message import Scalar
@@ -174,4 +174,7 @@ def failure_error(name: str, failure: Failure) -> HolderError:
     if figures:
         message += f" In figures: {figures}."
     kind = RefusedError if failure.kind == "refused" else HolderError
+    if failure.error == MismatchError.__name__:
+        # One code has one exit status, whoever finds out.
+        kind = UnfitError
     return kind(message, code=failure.code)

@@ -130,10 +130,11 @@ class SketchPlan:
             return
         needed = int(np.ceil(LEAST_NU / mu))
         enough = epsilon_of(LEAST_NU / records, self.delta) if records > 0 else np.inf
+        told = " That number was released, and is charged." if self.asks_count else ""
         other = f", or privacy_epsilon of {enough:.2g} or more" if enough < 50 else ""
         raise InputError(
             f"the smallest holder has about {records} records: too few for a sketch at "
-            f"privacy_epsilon {self.epsilon:g}. About {needed} records would do{other}.",
+            f"privacy_epsilon {self.epsilon:g}. About {needed} records would do{other}.{told}",
             code="sketch-small",
         )
 

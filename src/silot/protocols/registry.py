@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from inspect import signature
 
@@ -51,14 +51,19 @@ class Method:
 
     def protocol(self, a: str, b: str, **options: object) -> Protocol[Distance]:
         """Build the protocol between two holders; an unknown option is an ``InputError``."""
+        self.check(options)
+        return self.build(a, b, **options)
+
+    def check(self, options: Iterable[str]) -> None:
+        """Raise an ``InputError`` where an option is none of the method's."""
         unknown = sorted(set(options) - set(self.options))
         if unknown:
+            # Callers say "labels" and "covariance" for the embedding.
+            known = ", ".join(name for name in self.options if name != "embedding")
             raise InputError(
-                f"method {self.name!r} has no option {unknown[0]!r}; it takes "
-                f"{', '.join(self.options)}.",
+                f"method {self.name!r} has no option {unknown[0]!r}; it takes {known}.",
                 code="option-unknown",
             )
-        return self.build(a, b, **options)
 
 
 _INVERTIBLE = "none: every record can be computed back from the messages"

@@ -90,6 +90,7 @@ def render_audit(audit: Audit, *, title: str = "What the messages give away") ->
         viewpoint=printable(audit.viewpoint),
         verdicts=verdicts,
         tried=printable(", ".join(audit.tried) or "nothing", 2000),
+        not_finished=printable(", ".join(audit.not_finished), 2000),
         not_tried=[printable(text, 2000) for text in audit.not_tried],
         silence=SILENCE,
         parts=parts,

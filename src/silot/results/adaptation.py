@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from .._columns import features
 from ..errors import InputError
+from ..measure import Data
 from ._run import Array, Billed, finite, finite_rows
 
 # Divergences whose messages give every record away.
@@ -76,6 +78,8 @@ class Adaptation(Billed):
         Devices that took part and may be no source, and the code of why.
     missing
         Devices that took no part, and the code of why.
+    columns
+        Names of the devices' features in their order, where they had names.
     """
 
     names: tuple[str, ...]
@@ -99,6 +103,7 @@ class Adaptation(Billed):
     excluded: Mapping[str, str] = field(default_factory=dict[str, str])
     missing: Mapping[str, str] = field(default_factory=dict[str, str])
     unevaluated: Mapping[str, str] = field(default_factory=dict[str, str])
+    columns: tuple[str, ...] | None = None
 
     @property
     def source(self) -> Array:
@@ -127,22 +132,24 @@ class Adaptation(Billed):
         between = self.divergences
         return self.disclosure == "record" and (between is None or between.method not in _RECORDS)
 
-    def probabilities(self, device: str, points: npt.ArrayLike) -> Array:
+    def probabilities(self, device: str, points: Data) -> Array:
         """Probability of every class for records of a device, (n, C), with the model it has.
+
+        Columns of a data frame are taken by name, where those of the devices had names.
 
         Raises
         ------
         InputError
-            A device that has no model.
+            A device that has no model, a data frame without a column of the devices.
         """
         if device not in self.models:
             raise InputError(
                 f"device {device!r} has no model; those that have are {', '.join(self.models)}.",
                 code="device-model",
             )
-        return self.models[device].probabilities(points)
+        return self.models[device].probabilities(features(points, self.columns))
 
-    def predict(self, device: str, points: npt.ArrayLike) -> npt.NDArray[np.str_]:
+    def predict(self, device: str, points: Data) -> npt.NDArray[np.str_]:
         """Most probable class of records of a device, by name, (n,)."""
         found = self.probabilities(device, points)
         return np.array(self.classes)[found.argmax(axis=1)]

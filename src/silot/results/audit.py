@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -41,8 +41,10 @@ class Attack:
         Party whose records it is after.
     applicable
         Whether the messages have what it needs.
+    finished
+        Whether it came to its end before the time limit of the audit; where not, it tells nothing.
     reason
-        Why not, where it is not.
+        Why it does not apply, or was not finished.
     rows
         Rows it guessed.
     exact_rate
@@ -92,6 +94,7 @@ class Attack:
     name: str
     target: str
     applicable: bool = True
+    finished: bool = True
     reason: str = ""
     rows: int = 0
     exact_rate: float | None = None
@@ -125,6 +128,8 @@ class Attack:
         return self.membership_interval is not None and self.membership_interval[0] > 0.5
 
     def _finding(self) -> str:
+        if not self.finished:
+            return f"not finished: {self.reason}"
         if not self.applicable:
             return f"not tried: {self.reason}"
         if self.membership_interval is not None:
@@ -171,29 +176,9 @@ class Attack:
 
     def to_dict(self) -> dict[str, Any]:
         """Fields by name, ready for JSON; not the rows."""
-        return {
-            "name": self.name,
-            "target": self.target,
-            "applicable": self.applicable,
-            "reason": self.reason,
-            "rows": self.rows,
-            "exact_rate": self.exact_rate,
-            "reidentification_rate": self.reidentification_rate,
-            "chance": self.chance,
-            "relative_rmse": self.relative_rmse,
-            "certified": self.certified,
-            "certified_rate": self.certified_rate,
-            "matching_rate": self.matching_rate,
-            "cosine": self.cosine,
-            "membership_auc": self.membership_auc,
-            "membership_interval": self.membership_interval,
-            "membership_tpr": self.membership_tpr,
-            "agreement": self.agreement,
-            "agreement_chance": self.agreement_chance,
-            "determined": self.determined,
-            "undetermined": self.undetermined,
-            "verdict": self.verdict,
-        }
+        apart = ("facts", "note", "ordered", "recovered")
+        names = [field.name for field in fields(self) if field.name not in apart]
+        return {**{name: getattr(self, name) for name in names}, "verdict": self.verdict}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -221,6 +206,8 @@ class Audit:
         Level of the finest answer that was seen, ``""`` where none was.
     refused
         How many questions were refused or failed.
+    time_limit
+        Seconds after which attacks were given up; ``None`` where all came to their end.
     """
 
     viewpoint: str
@@ -231,6 +218,7 @@ class Audit:
     truth: dict[str, Array] = field(default_factory=dict[str, Array], repr=False)
     level: str = ""
     refused: int = 0
+    time_limit: float | None = None
 
     def of(self, target: str) -> tuple[Attack, ...]:
         """Attacks on one party."""
@@ -260,10 +248,11 @@ class Audit:
 
     @property
     def verdict(self) -> str:
-        """All verdicts as one text, what was tried and what was not, and what silence is worth."""
+        """All verdicts as one text, what was tried, finished or not, and what silence is worth."""
         tried = f"tried: {', '.join(self.tried) or 'nothing'}"
+        left = [f"not finished: {', '.join(self.not_finished)}"] if self.not_finished else []
         not_tried = f"not tried: {'; '.join(self.not_tried)}"
-        return ". ".join([self.findings, tried, not_tried, SILENCE])
+        return ". ".join([self.findings, tried, *left, not_tried, SILENCE])
 
     @property
     def findings(self) -> str:
@@ -274,8 +263,16 @@ class Audit:
 
     @property
     def tried(self) -> tuple[str, ...]:
-        """Attacks that applied to some party."""
+        """Attacks that applied to some party, and were finished."""
         return tuple(dict.fromkeys(one.name for one in self.attacks if one.applicable))
+
+    @property
+    def not_finished(self) -> tuple[str, ...]:
+        """Attacks that the time limit cut off, and on whom."""
+        targets: dict[str, list[str]] = {}
+        for one in (each for each in self.attacks if not each.finished):
+            targets.setdefault(one.name, []).append(one.target)
+        return tuple(f"{name} on {' and '.join(whom)}" for name, whom in targets.items())
 
     @property
     def not_tried(self) -> tuple[str, ...]:
@@ -283,7 +280,7 @@ class Audit:
         tried = set(self.tried)
         left: dict[str, str] = {}
         for one in self.attacks:
-            if not one.applicable and one.name not in tried:
+            if not one.applicable and one.finished and one.name not in tried:
                 left.setdefault(one.name, one.reason)
         needs = [f"{name} ({reason})" for name, reason in left.items() if reason in self._needs]
         others = [name for name, reason in left.items() if reason not in self._needs]
@@ -307,13 +304,19 @@ class Audit:
             told = "; ".join([*more, told or self._nothing(target)])
         else:
             told = "; ".join([told, *more])
+        cut = sum(not one.finished for one in self.of(target))
+        if cut:
+            told += f"; {cut} attack(s) were not finished"
         if self.level == "record" and (best is None or not best.exact_rate):
             told += "; answers of level record were seen: take the records as known"
         return told
 
     def _nothing(self, target: str) -> str:
         tried = any(one.applicable for one in self.of(target))
-        how = "none of which guesses records" if tried else "none of which applies to what was seen"
+        cut = any(not one.finished for one in self.of(target))
+        how = "none of which guesses records"
+        if not tried:
+            how = "none of which was finished" if cut else "none of which applies to what was seen"
         text = f"{_UNDECIDED}, {how}"
         if self.refused:
             text += f"; {self.refused} questions were refused or failed and tell nothing of others"
@@ -348,6 +351,8 @@ class Audit:
             "exact_rates": self.exact_rates,
             "verdict": self.verdict,
             "tried": list(self.tried),
+            "not_finished": list(self.not_finished),
+            "time_limit": self.time_limit,
             "not_tried": list(self.not_tried),
             "warning": SILENCE,
             "attacks": [attack.to_dict() for attack in self.attacks],

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import operator
-from typing import Any, SupportsIndex, cast
+from typing import SupportsIndex, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from ..errors import InputError, MismatchError
+from ._foreign import as_array
 
 Array = npt.NDArray[np.float64]
 
@@ -24,7 +25,7 @@ def as_points(points: npt.ArrayLike, name: str = "points") -> Array:
             code="measure-masked",
         )
     try:
-        raw: npt.NDArray[Any] = np.asarray(points)
+        raw = as_array(points, name)
     except ValueError:
         raise InputError(
             f"{name} is a ragged sequence. Give one array with one row per record.",
@@ -75,7 +76,7 @@ def as_weights(weights: npt.ArrayLike | None, size: int, name: str = "weights") 
     if weights is None:
         return np.full(size, 1.0 / size)
     try:
-        raw: npt.NDArray[Any] = np.asarray(weights)
+        raw = as_array(weights, name)
     except ValueError:
         raise InputError(
             f"{name} are ragged; one number a record is needed.", code="weights-shape"

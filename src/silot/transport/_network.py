@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import time
-import warnings
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 from itertools import count
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from ._check import Array
+from ._pot import OPTIMAL, network_simplex
 from ._solution import Index, Solution, staircase
 
 # Below this many cells the dense simplex is faster than pricing.
@@ -52,28 +49,9 @@ def _solve_dense(cost: Array, a: Array, b: Array) -> Solution:
     return Solution(rows, cols, plan[rows, cols], duals.f, duals.g, "network simplex", finished)
 
 
-importing: list[float] = []
-"""Seconds that imports took while something was solved: no part of what solving takes."""
-
-
-@cache
-def _emd() -> Callable[..., tuple[Any, dict[str, Any]]]:
-    # POT takes most of a second to import, which commands that solve nothing need not wait for.
-    # It has no type stubs; this is the one place that calls it.
-    began = time.perf_counter()
-    import ot  # pyright: ignore[reportMissingTypeStubs]
-
-    importing.append(time.perf_counter() - began)
-    return cast("Callable[..., tuple[Any, dict[str, Any]]]", getattr(ot, "emd"))  # noqa: B009
-
-
 def _simplex(a: Array, b: Array, cost: Any) -> tuple[Any, Array, Array, bool]:
-    with warnings.catch_warnings():
-        # The result code is read below; the warning would say the same on stderr.
-        warnings.simplefilter("ignore")
-        plan, log = _emd()(a, b, cost, numItermax=_PIVOTS, log=True, check_marginals=False)
-    optimal = 1
-    return plan, np.asarray(log["u"]), np.asarray(log["v"]), int(log["result_code"]) == optimal
+    plan, f, g, code = network_simplex(a, b, cost, _PIVOTS)
+    return plan, f, g, code == OPTIMAL
 
 
 def _coarse_potential(cost: Array, a: Array, b: Array) -> Array:

@@ -1,0 +1,117 @@
+"""POT's network simplex, loaded without the rest of POT.
+
+All of POT loads torch wherever torch is installed, which takes seconds, and what takes arrays of
+any library calls no more than one compiled function here.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from functools import cache
+from importlib.machinery import PathFinder
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+from scipy import sparse
+
+from .._check import Array
+
+Found = tuple[Any, Array, Array, int]
+Simplex = Callable[[Array, Array, Any, int], Found]
+
+OPTIMAL = 1
+"""The code of a result that is optimal."""
+
+importing: list[float] = []
+"""Seconds that imports took while something was solved: no part of what solving takes."""
+
+_COMPILED = "ot.lp.emd_wrap"
+
+
+def network_simplex(a: Array, b: Array, cost: Any, pivots: int) -> Found:
+    """Solve transport between positive masses of one sum.
+
+    Parameters
+    ----------
+    a, b
+        Masses (n,) and (m,).
+    cost
+        Shape (n, m): an array, or the cells that may be used as a sparse matrix.
+    pivots
+        Most pivots.
+
+    Returns
+    -------
+    tuple
+        The plan (sparse where the cost is), both potentials with ``sum(a f) = sum(b g)``, and
+        the code of the result.
+    """
+    return _simplex()(a, b, cost, pivots)
+
+
+@cache
+def _simplex() -> Simplex:
+    began = time.perf_counter()
+    one = np.ones(1)
+    try:
+        found = _alone(sys.modules.get(_COMPILED) or _compiled())
+        # Another version of POT may call it otherwise.
+        for cost in (one[:, None], sparse.eye_array(1)):
+            found(one, one, cost, 1)
+    except (ImportError, AttributeError, TypeError, ValueError):
+        import ot  # noqa: F401  # pyright: ignore[reportMissingTypeStubs, reportUnusedImport]
+
+        found = _whole
+    importing.append(time.perf_counter() - began)
+    return found
+
+
+def _compiled() -> Any:
+    package = find_spec("ot")
+    places = None if package is None else package.submodule_search_locations
+    file = None if not places else PathFinder.find_spec(_COMPILED, [str(Path(places[0]) / "lp")])
+    if file is None:
+        raise ImportError
+    # Under a name of silot, for what it imports from its package is looked for there.
+    spec = spec_from_file_location(f"{__name__}.lp.emd_wrap", file.origin)
+    if spec is None or spec.loader is None:
+        raise ImportError
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    # It enters itself under its own name, of whose package nothing is loaded.
+    sys.modules.pop(_COMPILED, None)
+    return module
+
+
+def _alone(compiled: Any) -> Simplex:
+    def solve(a: Array, b: Array, cost: Any, pivots: int) -> Found:
+        b = b * a.sum() / b.sum()
+        if isinstance(cost, np.ndarray):
+            dense = np.ascontiguousarray(cast("Array", cost))
+            plan, _, f, g, code = compiled.emd_c(a, b, dense, pivots, 1, None, None)
+        else:
+            cells = cost.tocoo()
+            ends = cells.row.astype(np.uint64), cells.col.astype(np.uint64)
+            rows, cols, mass, _, f, g, code = compiled.emd_c_sparse(a, b, *ends, cells.data, pivots)
+            places = rows.astype(np.intp), cols.astype(np.intp)
+            plan = sparse.coo_array((mass, places), shape=cells.shape)
+        shift = (np.sum(b * g) - np.sum(a * f)) / (a.sum() + b.sum())
+        return plan, f + shift, g - shift, int(code)
+
+    return solve
+
+
+def _whole(a: Array, b: Array, cost: Any, pivots: int) -> Found:
+    import ot  # pyright: ignore[reportMissingTypeStubs]
+
+    with warnings.catch_warnings():
+        # The result code is read; the warning would say the same on stderr.
+        warnings.simplefilter("ignore")
+        solve = getattr(ot, "emd")  # noqa: B009 - no type stubs
+        plan, log = solve(a, b, cost, numItermax=pivots, log=True, check_marginals=False)
+    return plan, np.asarray(log["u"]), np.asarray(log["v"]), int(log["result_code"])
