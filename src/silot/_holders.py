@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 
 from ._columns import matched
 from .errors import InputError, MismatchError, SilotError
 from .federation.protocol import COORDINATOR
 from .measure import Data, Measure
 from .protocols._target import LabelMetric
+from .results import Distance
+
+# Classes that are named one by one.
+_NAMED = 5
 
 
 def named_holders(holders: Mapping[str, Data] | Sequence[Data]) -> dict[str, Data]:
@@ -59,6 +64,27 @@ def checked_measures(
                 code="labels-absent",
             )
     return measures
+
+
+def with_classes(result: Distance, first: Measure, second: Measure) -> Distance:
+    """The result, whose status names the classes that one of two labelled measures has alone.
+
+    Label vectors compare classes by their records, whatever they are called: other words for the
+    same classes do not show in the distance.
+    """
+    kinds = [set() if each.names is None else set(each.names.tolist()) for each in (first, second)]
+    names = [repr(name) for name in result.holders]
+    if not kinds[0] & kinds[1]:
+        told = f"{' and '.join(names)} share no class: labels were compared by their records alone"
+    else:
+        alone = [sorted(map(str, own - other)) for own, other in (kinds, kinds[::-1])]
+        told = "; ".join(
+            f"only {name} has the class{'es' * (len(classes) > 1)} {', '.join(classes[:_NAMED])}"
+            + (f" and {len(classes) - _NAMED} more" if len(classes) > _NAMED else "")
+            for name, classes in zip(names, alone, strict=True)
+            if classes
+        )
+    return replace(result, status=f"{result.status}; {told}") if told else result
 
 
 def measure_named(name: str, data: Data, labels: str | None) -> Measure:

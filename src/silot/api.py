@@ -12,6 +12,7 @@ from ._holders import (
     named_holders,
     shares_of,
     unreserved,
+    with_classes,
 )
 from .api_sketch import run_sketch_distance, run_sketches
 from .errors import InputError
@@ -53,7 +54,8 @@ def distance(
         parties simulated here (see ``silot.secure``).
     labels
         Whether to compare labelled records, through their OTDD vectors; for data frames the name
-        of the column that has the labels.
+        of the column that has the labels. Classes are compared by their records, not by their
+        names; ``status`` names those that one side alone has.
     covariance
         Covariance block of the OTDD vectors: ``"diagonal"``, ``"diagonal-of-root"`` or
         ``"full"``.
@@ -83,7 +85,8 @@ def distance(
     if method == "secure":
         measures = checked_measures({"x": x, "y": y}, labels)
         first, second = {"x": measures["x"]}, {"y": measures["y"]}
-        return run_secure(first, second, embedding=embedding, progress=progress, **options)
+        result = run_secure(first, second, embedding=embedding, progress=progress, **options)
+        return with_classes(result, *measures.values()) if labels else result
     if method == "sketch":
         if "ledgers" in options:
             raise InputError(
@@ -96,8 +99,9 @@ def distance(
             measures, labels=labels, covariance=covariance, progress=progress, **options
         )
     protocol = method_named(method).protocol("x", "y", **options, embedding=embedding)
-    federation = LocalFederation(checked_measures({"x": x, "y": y}, labels))
-    return federation.run(protocol, progress=progress)
+    measures = checked_measures({"x": x, "y": y}, labels)
+    result = LocalFederation(measures).run(protocol, progress=progress)
+    return with_classes(result, *measures.values()) if labels else result
 
 
 def distance_matrix(
@@ -157,6 +161,8 @@ def distance_matrix(
         else:
             protocol = chosen.protocol(a, b, **options, embedding=embedding)
             pairs[(a, b)] = federation.run(protocol)
+        if labels:
+            pairs[(a, b)] = with_classes(pairs[(a, b)], measures[a], measures[b])
         if progress is not None:
             progress(len(pairs), len(couples))
     return DistanceMatrix(

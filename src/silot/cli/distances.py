@@ -10,6 +10,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
+from .._holders import with_classes
 from ..api import distance_matrix, pooled_distance
 from ..api_sketch import run_sketch_distance
 from ..errors import MismatchError
@@ -161,6 +162,8 @@ def distance_command(
                 tell=None if json else tell_forecast,
                 **options,
             )
+        if labels:
+            result = with_classes(result, *holders.values())
         save_transcript(result, transcript)
         _show(result, json)
         return
@@ -183,6 +186,8 @@ def distance_command(
         first, second, p=p, seed=seed, embedding=str(covariance) if labels else "none", **options
     )
     result = _run(holders, protocol)
+    if labels:
+        result = with_classes(result, *holders.values())
     save_transcript(result, transcript)
     _show(result, json)
 

@@ -1,0 +1,30 @@
+"""What the short way says beside what protocols find."""
+
+import numpy as np
+import pytest
+
+import silot
+from silot import Measure
+
+
+@pytest.mark.parametrize(
+    ("other", "told"),
+    [
+        (["I214", "I219"], "'x' and 'y' share no class: labels were compared by their records"),
+        (["I21.4", "I21.9"], None),
+        (["I21.4", "J45"], "only 'x' has the class I21.9; only 'y' has the class J45"),
+    ],
+)
+def test_a_distance_of_labelled_records_says_which_classes_are_of_one_side_alone(
+    other: list[str], told: str | None
+) -> None:
+    rng = np.random.default_rng(4)
+    x, y = rng.normal(size=(40, 2)), rng.normal(size=(30, 2))
+    kinds = np.arange(40) % 2
+    first = Measure(x, labels=np.array(["I21.4", "I21.9"])[kinds])
+    second = Measure(y, labels=np.array(other)[kinds[:30]])
+    found = [silot.distance(first, second, labels=True, method=m) for m in ("direct", "fedwad")]
+    found.append(silot.distance_matrix({"x": first, "y": second}, labels=True)["x", "y"])
+    for result in found:
+        assert (told in result.status) if told else ("class" not in result.status)
+    assert "class" not in silot.distance(first, second).status
