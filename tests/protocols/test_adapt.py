@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import silot
 from sklearn.datasets import load_digits
 
 from silot.adaptation import NoEligibleSource, evaluate
@@ -337,14 +338,38 @@ def test_the_objective_is_that_of_its_costs() -> None:
 
 def test_models_of_tables_are_scaled_by_what_devices_tell() -> None:
     rng = np.random.default_rng(0)
-    x = 1e4 + 50.0 * rng.normal(size=(300, 3))
-    y = np.where(x[:, 0] > 1e4, "yes", "no")
+    z = rng.normal(size=(300, 3))
+    # A column that hardly varies decides, and one that is large does not.
+    units, middle = np.array([1e-3, 1e6, 50.0]), np.array([0.0, -1e7, 1e4])
+    x = middle + units * z
+    y = np.where(z[:, 0] > 0, "yes", "no")
     devices = {"a": Measure(x[:100], labels=y[:100]), "b": Measure(x[100:200], labels=y[100:200])}
     fed = LocalFederation({**devices, "c": Measure(x[200:])})
     found = fed.run(adapt(["a", "b", "c"], model="logistic", divergence="none"))
-    assert found.spec.centre == pytest.approx(1e4, rel=0.01)
-    assert found.spec.scale == pytest.approx(50.0, rel=0.1)
+    np.testing.assert_allclose(found.spec.centre, x.mean(axis=0), rtol=1e-9)
+    np.testing.assert_allclose(found.spec.scale, x.std(axis=0), rtol=1e-9)
     assert (found.predict("c", x[200:]) == y[200:]).mean() > 0.9
+    assert "excluded" not in found.status
+
+
+def test_units_of_columns_change_nothing() -> None:
+    x, y = digits()
+    rows = np.random.default_rng(3).permutation(len(x))[:300]
+    # The last columns have units of their own; more of them than a text of a message holds.
+    wide = np.hstack([x[rows]] * 4)
+    factor = 10.0 ** np.random.default_rng(4).uniform(-4, 4, wide.shape[1])
+    runs: list[Adaptation] = []
+    for points in (wide, wide * factor + 3.0):
+        devices = {
+            "a": Measure(points[:100], labels=y[rows[:100]]),
+            "b": Measure(points[100:200], labels=y[rows[100:200]]),
+            "c": Measure(points[200:]),
+        }
+        truth = {"c": Measure(points[200:], labels=y[rows[200:]])}
+        runs.append(silot.adapt(devices, evaluation=truth, iterations=100))
+    first, second = runs
+    assert first.accuracy == second.accuracy
+    np.testing.assert_allclose(first.costs.transfer, second.costs.transfer, atol=1e-6)
 
 
 def test_devices_and_models_must_fit() -> None:

@@ -39,8 +39,8 @@ def solve_exact(
         \quad\text{s.t.}\quad y_j + \sum_i x_{ij} = 1,\; x_{ij} \le y_i,\; y_i \in \{0, 1\}
 
     Local search finds a plan, Lagrange multipliers bound all others and leave out what no better
-    plan can use, and HiGHS solves what is left; where that is much and the bound is poor, branch
-    and bound with multipliers does.
+    plan can use, and HiGHS solves what is left; where that is many links a source, branch and
+    bound with multipliers does.
 
     Parameters
     ----------

@@ -74,7 +74,7 @@ def parameter_inversion(case: Case) -> Guess | str:
         question, answer = item.question, item.answer
         if answer is None or not isinstance(question, TrainModel | TrainDomain):
             continue
-        spec = ModelSpec.from_text(question.model)
+        spec = question.spec
         if spec.kind == "cnn":
             continue
         if isinstance(question, TrainModel):
@@ -118,7 +118,7 @@ def class_means(case: Case) -> Guess | str:
             counts = np.asarray(answer.arrays["counts"], dtype=np.float64)
         if not isinstance(question, FitDensity):
             continue
-        spec = ModelSpec.from_text(question.model)
+        spec = question.spec
         law = DensitySpec(spec.inputs, spec.classes, question.dimensions, question.seed)
         if law.width < spec.inputs:
             cut = True
@@ -126,7 +126,7 @@ def class_means(case: Case) -> Guess | str:
         density = answer.array("density", ndim=1)
         masses, means = density[: law.classes], density[law.classes :][: law.classes * law.width]
         for code in np.flatnonzero(masses > 0):
-            rows.append(means.reshape(law.classes, -1)[code] * spec.scale + spec.centre)
+            rows.append(means.reshape(law.classes, -1)[code] * np.asarray(spec.scale) + spec.centre)
             alone = counts is not None and len(counts) == law.classes and counts[code] == 1
             sure.append(bool(alone))
     if not rows:

@@ -153,7 +153,7 @@ def parameter_membership(case: Case) -> Scores | str:
         return f"{_MISSING}, with labels"
     columns: list[Array] = []
     for question, parameters in models:
-        spec = ModelSpec.from_text(question.model)
+        spec = question.spec
         if spec.inputs != given.rows.shape[1]:
             continue
         if isinstance(question, TrainModel):
@@ -235,11 +235,11 @@ def mean_membership(case: Case) -> Scores | str:
         assert item.answer is not None
         question = item.question
         if isinstance(question, FitDensity):
-            spec = ModelSpec.from_text(question.model)
+            spec = question.spec
             law = DensitySpec(spec.inputs, spec.classes, question.dimensions, question.seed)
             if spec.inputs == points.shape[1]:
                 density = item.answer.array("density", ndim=1)
-                columns.append(log_density(law, density, (points - spec.centre) / spec.scale))
+                columns.append(log_density(law, density, spec.scaled(points)))
             continue
         mean = item.answer.array("mean", ndim=1)
         if mean.shape != points.shape[1:]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Self, cast
 
 import numpy as np
@@ -67,9 +67,11 @@ class Spread(AboutMany):
 
     def moves(
         self, points: Array, weights: Array, labels: Names | None, answer: Answer
-    ) -> Mapping[str, float]:
-        far = np.abs(points - answer.arrays["mean"]).max(axis=1)
-        return {"mean": float((weights * far).max()), "variance": float((weights * far**2).max())}
+    ) -> Mapping[str, float | Array]:
+        # Column by column: units differ.
+        far = np.abs(points - answer.arrays["mean"])
+        masses = weights[:, None]
+        return {"mean": (masses * far).max(axis=0), "variance": (masses * far**2).max(axis=0)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,6 +83,8 @@ class MeanFeatures(AboutMany):
 
     so that :math:`\phi(x)^T \phi(y)` estimates :math:`e^{-|x - y|^2 / 2 h^2}` and
     :math:`|\phi(x)| = 1`. ``squares`` is :math:`\sum_i w_i^2`, for the unbiased correction.
+    Columns are divided by ``scale`` first, where there is one; then columns count as the part
+    they have in the variance: a scale that makes one large would turn all numbers on that one.
     """
 
     kind: ClassVar[str] = "mean-features"
@@ -90,6 +94,7 @@ class MeanFeatures(AboutMany):
     features: int
     bandwidth: float
     seed: int
+    scale: Array = field(default_factory=lambda: np.zeros(0))
 
     def numbers(self, records: int, dimension: int) -> int:
         return self.features + 1
@@ -103,12 +108,16 @@ class MeanFeatures(AboutMany):
 
     def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
         self.check_fields()
-        _enough(self.features, self.least, points, weights)
+        moved = in_units(points, self.scale)
+        columns = float(points.shape[1])
+        if self.scale.size:
+            columns = effective_columns(weights @ (moved - weights @ moved) ** 2)
+        _enough(self.features, self.least, columns, weights)
         mean = np.zeros(self.features)
         for first in range(0, len(points), _CHUNK):
             rows = slice(first, first + _CHUNK)
             mean += weights[rows] @ random_features(
-                points[rows], features=self.features, bandwidth=self.bandwidth, seed=self.seed
+                moved[rows], features=self.features, bandwidth=self.bandwidth, seed=self.seed
             )
         return Answer({"mean": mean}, {"squares": float(weights @ weights)})
 
@@ -158,7 +167,7 @@ class ProjectedQuantiles(AboutMany):
     def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
         self.check_fields()
         steps = self._steps(_effective(weights))
-        _enough(steps * self.directions, self.least, points, weights)
+        _enough(steps * self.directions, self.least, float(points.shape[1]), weights)
         projected = points @ public_directions(self.seed, self.directions, points.shape[1])
         return Answer({"quantiles": _step_means(projected.T, weights, steps)})
 
@@ -197,8 +206,13 @@ class TrainDomain(Question):
     rate: float
     momentum: float = 0.0
 
+    @property
+    def spec(self) -> ModelSpec:
+        """The description."""
+        return ModelSpec.from_text(self.model)
+
     def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
-        spec = ModelSpec.from_text(self.model)
+        spec = self.spec
         _check_rows(self.parameters, self.sides)
         _bounded(self.seeds.shape == self.sides.shape and bool((self.seeds >= 0).all()))
         _bounded(0 < self.iterations <= _MOST_ITERATIONS and self.batch > 0)
@@ -236,7 +250,7 @@ class _AboutDomains(AboutMany):
         """Log odds of side 1, shape (classifiers, records), and the records' weights."""
         spec = ModelSpec.from_text(self.model)
         _check_rows(self.parameters, self.sides)
-        _enough(len(self.sides), self.least, points, weights)
+        _enough(len(self.sides), self.least, float(points.shape[1]), weights)
         moved, masses = _moved(points, weights, self.centre, self.scale)
         odds = np.empty((len(self.sides), len(moved)))
         for row, parameters in enumerate(self.parameters):
@@ -324,9 +338,9 @@ def _many(least: int, weights: Array) -> None:
         )
 
 
-def _enough(numbers: int, least: int, points: Array, weights: Array) -> None:
+def _enough(numbers: int, least: int, columns: float, weights: Array) -> None:
     _many(least, weights)
-    held = _effective(weights) * points.shape[1]
+    held = int(_effective(weights) * columns)
     if least > 1 and numbers * least > held:
         raise InputError(
             f"{numbers} numbers are asked for; the records hold {held}, and {least} of them at "
@@ -365,6 +379,23 @@ def _check_rows(parameters: Array, sides: Codes) -> None:
     fits = parameters.ndim == 2 and sides.shape == (len(parameters),)
     fits = fits and 0 < len(sides) <= _MOST_CLASSIFIERS
     _bounded(fits and bool(np.isin(sides, (0, 1)).all()) and bool(np.isfinite(parameters).all()))
+
+
+def effective_columns(variance: Array) -> float:
+    """As how many columns those of such variances count: all where they are alike, or one."""
+    return max(1.0, float(variance.sum()) ** 2 / max(float(variance @ variance), 1e-300))
+
+
+def in_units(points: Array, scale: Array) -> Array:
+    """Records, each column divided by its scale; an empty scale leaves them."""
+    if not scale.size:
+        return points
+    if scale.shape != points.shape[1:]:
+        raise MismatchError(
+            "the scale has another number of columns than the records.", code="dimension-mismatch"
+        )
+    _bounded(bool(np.isfinite(scale).all()) and bool((scale > 0).all()))
+    return points / scale
 
 
 def _moved(points: Array, weights: Array, centre: Array, scale: Array) -> tuple[Array, Array]:

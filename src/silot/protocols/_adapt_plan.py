@@ -14,8 +14,8 @@ from ..adaptation.matching import Matching, match
 from ..errors import HolderError, MismatchError, SilotError
 from ..federation.answer import Array, Failure
 from ..federation.combinations import Disagreement
-from ..federation.divergences import MeanFeatures
-from ..federation.hypotheses import ClassFeatures, TrainModel
+from ..federation.divergences import MeanFeatures, effective_columns
+from ..federation.hypotheses import ClassFeatures, TrainModel, described
 from ..federation.labelled import encode_classes
 from ..federation.protocol import Questions, Steps
 from ..learning import ModelSpec
@@ -24,6 +24,7 @@ from ..results.adaptation import Adaptation
 from ..results.divergences import Divergences
 from ._adapt_costs import Choices, costs_of, energy_share
 from ._adapt_devices import (
+    ask_columns,
     Devices,
     Means,
     Trained,
@@ -53,9 +54,12 @@ class Plan:
     def start(self) -> Steps[Adaptation]:
         choices, devices = self.choices, Devices()
         classes = yield from count(self.holders, choices.classes, choices.unlabelled, devices)
+        if choices.model != "cnn" and not isinstance(choices.model, ModelSpec):
+            # Columns have units of their own; pixels of an image have one.
+            yield from ask_columns(devices)
         spec = self._spec(devices, classes)
         trained = yield from self._train(devices, spec, classes)
-        told = yield from self._features(devices, trained, classes)
+        told = yield from self._features(devices, spec, trained, classes)
         apart = yield from self._divergences(devices)
         sources = {name: trained[name].parameters for name in trained if name in devices.counted}
         disagreement = yield from self._disagreement(devices, spec, sources)
@@ -127,15 +131,14 @@ class Plan:
                     code="model-mismatch",
                 )
             return model
-        weights = np.array([item.records for item in counted], dtype=np.float64)
-        weights /= weights.sum()
-        centres = np.array([item.centre for item in counted])
-        spreads = np.array([item.variance for item in counted]) / inputs
-        centre = float(weights @ centres)
-        scale = float(weights @ (spreads + (centres - centre) ** 2)) ** 0.5
         kind = cast("Any", model)
+        centre, scale = devices.units()
         made = ModelSpec(
-            kind, self.choices.shape or (inputs,), len(classes), centre=centre, scale=scale or 1.0
+            kind,
+            self.choices.shape or (inputs,),
+            len(classes),
+            centre=tuple(centre.tolist()) if len(centre) > 1 else float(centre[0]),
+            scale=tuple(scale.tolist()) if len(scale) > 1 else float(scale[0]),
         )
         if made.inputs != inputs:
             raise MismatchError(
@@ -155,7 +158,7 @@ class Plan:
             elif labelled:
                 devices.excluded[name] = Failure("labels-few")
         question = TrainModel(
-            model=spec.to_text(),
+            **described(spec),
             classes=encode_classes(list(classes)),
             unlabelled=choices.unlabelled,
             least=_LEAST,
@@ -180,28 +183,44 @@ class Plan:
         return trained
 
     def _features(
-        self, devices: Devices, trained: Mapping[str, Trained], classes: tuple[str, ...]
+        self,
+        devices: Devices,
+        spec: ModelSpec,
+        trained: Mapping[str, Trained],
+        classes: tuple[str, ...],
     ) -> Steps[dict[str, Means]]:
         choices = self.choices
         if choices.objective == "bound":
             return {}
-        counted = [devices.counted[name] for name in devices.names]
+        scale = np.atleast_1d(spec.scale)
+        variances = [devices.columns[name][1] / scale**2 for name in devices.columns]
+        if not variances:
+            variances = [
+                np.full(item.dimension, item.variance / item.dimension) / scale**2
+                for item in devices.counted.values()
+            ]
         bandwidth = choices.bandwidth
         if bandwidth is None:
             # A device's records are this far apart, root mean squared.
-            within = np.mean([2.0 * item.variance for item in counted]) ** 0.5
-            bandwidth = 0.5 * float(within) or 1.0
+            bandwidth = 0.5 * float(np.mean([2.0 * each.sum() for each in variances])) ** 0.5 or 1.0
+        if len(scale) == 1:
+            bandwidth, scale = bandwidth * float(scale[0]), np.zeros(0)
         question = ClassFeatures(
             classes=encode_classes(list(classes)),
             unlabelled=choices.unlabelled,
             least=_LEAST,
-            features=self._how_many(devices),
+            features=self._how_many(devices, variances),
             bandwidth=bandwidth,
             seed=choices.seed,
+            scale=scale,
         )
         # A target's mean is all that is needed of it, and that is no more than an aggregate.
         alone = MeanFeatures(
-            features=question.features, bandwidth=bandwidth, seed=choices.seed, least=_LEAST
+            features=question.features,
+            bandwidth=bandwidth,
+            seed=choices.seed,
+            least=_LEAST,
+            scale=scale,
         )
         questions: Questions = {k: question if k in trained else alone for k in devices.names}
         told, failed = yield from gather(questions)
@@ -218,14 +237,16 @@ class Plan:
         devices.check()
         return found
 
-    def _how_many(self, devices: Devices) -> int:
+    def _how_many(self, devices: Devices, variances: list[Array]) -> int:
         """Features that small classes can tell the mean of, without telling their records."""
         items = list(devices.counted.values())
         sizes = [size for item in items for size in item.counts.values() if size >= _NUMBERS]
         if not sizes:
             return self.choices.features
-        fewest = min(float(np.quantile(sizes, 0.25)), *(item.records for item in items))
-        usual = fewest * items[0].dimension / _NUMBERS
+        # A column counts as the part it has in the variance, as it does for the holder.
+        columns = min(map(effective_columns, variances))
+        held = columns * min(item.records for item in items)
+        usual = min(float(np.quantile(sizes, 0.25)) * items[0].dimension, held) / _NUMBERS
         return min(self.choices.features, max(_FEWEST_FEATURES, 2 * int(usual / 2)))
 
     def _divergences(self, devices: Devices) -> Steps[Divergences | None]:
@@ -248,7 +269,7 @@ class Plan:
     ) -> Steps[Array | None]:
         if self.choices.mixing != "ambiguity":
             return None
-        question = Disagreement(model=spec.to_text(), parameters=np.stack(list(models.values())))
+        question = Disagreement(**described(spec), parameters=np.stack(list(models.values())))
         told, failed = yield from gather(dict.fromkeys(devices.names, question))
         for name, answer in told.items():
             try:

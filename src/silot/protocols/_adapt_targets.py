@@ -11,7 +11,7 @@ import numpy.typing as npt
 from ..errors import HolderError, SilotError
 from ..federation.answer import Array
 from ..federation.combinations import EvaluateCombination
-from ..federation.hypotheses import FitDensity
+from ..federation.hypotheses import FitDensity, described
 from ..federation.labelled import encode_classes
 from ..federation.protocol import Steps, failure_error
 from ..learning import Combination, DensitySpec, ModelSpec, Rule, check_density
@@ -115,7 +115,7 @@ class Targets:
             name for name, row in zip(plan.names, plan.alpha, strict=True) if (row > 0).any()
         ]
         question = FitDensity(
-            model=self.spec.to_text(),
+            **described(self.spec),
             classes=self._text,
             unlabelled=self.unlabelled,
             dimensions=self.dimensions,

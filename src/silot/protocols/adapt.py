@@ -268,5 +268,5 @@ def adapt(
             "prior": prior,
             "seed": seed,
         },
-        expected_rounds=extra + 7,
+        expected_rounds=extra + 8,
     )
