@@ -43,6 +43,8 @@ class Relaxed:
         Whether a device may be a source.
     barred
         Whether ``alpha + psi <= 1`` holds on every link.
+    linear
+        Whether a link pays in proportion to its weight, and not as in (14).
     epsilon_energy, epsilon_sum
         The paper's constants in (14) and (75).
     unit, shift
@@ -56,6 +58,7 @@ class Relaxed:
     energy: Array
     eligible: npt.NDArray[np.bool_]
     barred: bool
+    linear: bool
     epsilon_energy: float
     epsilon_sum: float
     unit: float
@@ -63,7 +66,13 @@ class Relaxed:
 
     @classmethod
     def of(
-        cls, costs: LinkCosts, *, barred: bool, epsilon_energy: float, epsilon_sum: float
+        cls,
+        costs: LinkCosts,
+        *,
+        barred: bool,
+        linear: bool,
+        epsilon_energy: float,
+        epsilon_sum: float,
     ) -> Relaxed:
         """Build the problem; links that cannot be used get no variable."""
         usable = np.isfinite(costs.transfer) & np.isfinite(costs.energy)
@@ -93,6 +102,7 @@ class Relaxed:
             energy=energy / unit,
             eligible=costs.eligible,
             barred=barred,
+            linear=linear,
             epsilon_energy=epsilon_energy,
             epsilon_sum=epsilon_sum,
             unit=unit,
@@ -115,9 +125,10 @@ class Relaxed:
         return full
 
     def objective(self, point: Point) -> float:
-        """Objective (11) with the energy of (14), in the units that came in."""
+        """Objective (11) with the relaxed energy, in the units that came in."""
         sent = (1.0 - point.psi)[self.rows] * point.psi[self.columns] * point.alpha
-        used = point.alpha / (point.alpha + self.epsilon_energy)
+        whole = 1.0 if self.linear else point.alpha + self.epsilon_energy
+        used = point.alpha / whole
         paid = self.source @ (1.0 - point.psi) + self.transfer @ sent + self.energy @ used
         return self.unit * float(paid) - self.shift
 
@@ -241,8 +252,9 @@ class Surrogate:
         receive = np.maximum(1.0 - psi[problem.rows], FLOOR)
         self._put("train", psi, train)
         self._put("receive", psi[problem.rows], receive)
-        whole = alpha + problem.epsilon_energy
-        weight = alpha / whole
+        # What divides alpha: alpha + epsilon as a monomial, or 1.
+        whole = np.ones_like(alpha) if problem.linear else alpha + problem.epsilon_energy
+        weight = np.zeros_like(alpha) if problem.linear else alpha / whole
         self._parameters["energy"].value = 1.0 - weight
         self._parameters["energy constant"].value = np.log(whole) - weight * np.log(alpha)
         self._put("above", excess, psi, constant=problem.epsilon_sum)

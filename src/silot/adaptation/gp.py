@@ -23,6 +23,7 @@ from .costs import LinkCosts, Mixing
 from .evaluate import make_plan, terms_of
 
 Rounding = Literal["best-response", "paper", "threshold"]
+Energy = Literal["fraction", "linear"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +64,7 @@ class Relaxation:
 def relax_gp(
     costs: LinkCosts,
     *,
+    energy: Energy = "fraction",
     epsilon_energy: float = 1e-2,
     epsilon_sum: float = 1e-2,
     start: Start = "paper",
@@ -79,8 +81,13 @@ def relax_gp(
     ----------
     costs
         Costs of the network.
+    energy
+        ``"fraction"``: a link pays :math:`K_{ij} \alpha / (\alpha + \epsilon_E)`, as in (14).
+        ``"linear"``: :math:`K_{ij} \alpha`, as the published code has it: there the monomial
+        that stands for :math:`\alpha + \epsilon_E` multiplies where it should divide, and
+        several links into a target cost no more than one.
     epsilon_energy
-        :math:`\epsilon_E` of (14): a link pays :math:`K_{ij} \alpha / (\alpha + \epsilon_E)`.
+        :math:`\epsilon_E` of (14).
     epsilon_sum
         :math:`\epsilon_C` of (75) and (76): how far a target's weights may be from ``psi``.
     start
@@ -136,6 +143,10 @@ def relax_gp(
     >>> (relaxation.psi > 0.5).tolist(), relaxation.converged
     ([False, False, True], True)
     """
+    if energy not in get_args(Energy):
+        raise InputError(
+            f"energy={energy!r}; known: {', '.join(get_args(Energy))}.", code="option-energy"
+        )
     _check_options(
         epsilon_energy=epsilon_energy,
         epsilon_sum=epsilon_sum,
@@ -152,6 +163,7 @@ def relax_gp(
     problem = Relaxed.of(
         costs,
         barred=missing_constraint,
+        linear=energy == "linear",
         epsilon_energy=epsilon_energy,
         epsilon_sum=epsilon_sum,
     )
@@ -229,6 +241,7 @@ def solve_gp(
     costs: LinkCosts,
     *,
     mixing: Mixing = "none",
+    energy: Energy = "fraction",
     epsilon_energy: float = 1e-2,
     epsilon_sum: float = 1e-2,
     start: Start = "paper",
@@ -248,7 +261,7 @@ def solve_gp(
 
     Parameters
     ----------
-    costs, epsilon_energy, epsilon_sum, start, start_psi, seed, max_iterations, tolerance
+    costs, energy, epsilon_energy, epsilon_sum, start, start_psi, seed, max_iterations, tolerance
         As in :func:`relax_gp`.
     mixing
         ``"none"``: the published objective has no other.
@@ -302,6 +315,7 @@ def solve_gp(
     begun = time.perf_counter()
     relaxation = relax_gp(
         costs,
+        energy=energy,
         epsilon_energy=epsilon_energy,
         epsilon_sum=epsilon_sum,
         start=start,

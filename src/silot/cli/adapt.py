@@ -88,9 +88,12 @@ def adapt_command(
         ),
     ] = None,
     objective: Annotated[
-        ObjectiveChoice,
-        typer.Option(help="Every class of a target taught, errors matched, or the paper's bound."),
-    ] = ObjectiveChoice.coverage,
+        ObjectiveChoice | None,
+        typer.Option(
+            help="Every class of a target taught, errors matched, or the paper's bound. Default: "
+            "coverage, or bound with --method st-lf."
+        ),
+    ] = None,
     budget: Annotated[
         float | None,
         typer.Option(
@@ -101,8 +104,11 @@ def adapt_command(
     method: MethodOption = LinkMethod.exact,
     mixing: MixingOption = MixingChoice.none,
     rule: Annotated[
-        RuleChoice, typer.Option(help="How a target combines models.")
-    ] = RuleChoice.output,
+        RuleChoice | None,
+        typer.Option(
+            help="How a target combines models. Default: output, or parameter with --method st-lf."
+        ),
+    ] = None,
     prior: Annotated[
         PriorChoice | None,
         typer.Option(
@@ -149,10 +155,8 @@ def adapt_command(
         unlabelled=unlabelled,
         network=energy,
         tests=tests,
-        objective=objective.value,
         mixing=mixing.value,
         method=method.value,
-        rule=rule.value,
         allow_unserved=allow_unserved,
         time_limit=time_limit,
         gap=gap,
@@ -162,6 +166,8 @@ def adapt_command(
             model=None if model is None else model.value,
             divergence=None if divergence is None else divergence.value,
             prior=None if prior is None else prior.value,
+            objective=None if objective is None else objective.value,
+            rule=None if rule is None else rule.value,
             budget=budget,
             iterations=iterations,
             constants=None if constants is None else constants.value,
@@ -199,7 +205,7 @@ def _rows(found: Adaptation, energy: Path | None) -> dict[str, str]:
         }
     return {
         **rows,
-        **assumed_energy(energy),
+        **assumed_energy(energy, found),
         "models": f"{found.spec.kind}, {found.spec.size} parameters, {len(found.classes)} classes",
         "status": found.status,
         **models_bill(found),

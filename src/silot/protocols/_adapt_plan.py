@@ -65,7 +65,7 @@ class Plan:
         disagreement = yield from self._disagreement(devices, spec, sources)
         models = {name: value for name, value in sources.items() if name in devices.counted}
         matching = self._match(devices, told, trained, classes)
-        costs = costs_of(choices, devices, trained, apart, matching, disagreement)
+        costs = costs_of(choices, devices, trained, spec, apart, matching, disagreement)
         if choices.objective == "coverage" and matching is not None:
             plan = solve_coverage(
                 costs,
@@ -106,7 +106,7 @@ class Plan:
             accuracies=accuracies,
             energy=plan.energy,
             energy_share=energy_share(plan, costs),
-            status=_status(plan, devices, unevaluated),
+            status=_status(plan, devices, _guessing(trained, devices, classes), unevaluated),
             seed=choices.seed,
             excluded=codes_of(devices.excluded),
             missing=codes_of(devices.missing),
@@ -318,15 +318,44 @@ class Plan:
         )
 
 
-def _status(plan: LinkPlan, devices: Devices, unevaluated: Mapping[str, str]) -> str:
-    text = plan.status
+def _status(
+    plan: LinkPlan, devices: Devices, guessing: list[str], unevaluated: Mapping[str, str]
+) -> str:
+    text = f"links {plan.status}"
+    if plan.optimal:
+        text += ", which are estimates"
     for failures, words in (
         (devices.missing, "; without"),
         (devices.excluded, "; never sources:"),
     ):
         if failures:
             text += f"{words} {', '.join(f'{n} ({f.code})' for n, f in sorted(failures.items()))}"
-    silent = [name for name, code in unevaluated.items() if code != "evaluation-absent"]
+    if guessing:
+        text += (
+            f"; no better than naming its largest class: {', '.join(guessing)}. Give more labels, "
+            "or train longer"
+        )
+    if not plan.targets:
+        return f"{text}; no device is a target: each has its own model, and nobody taught anybody"
+    absent = [name for name, code in unevaluated.items() if code == "evaluation-absent"]
+    silent = [name for name in unevaluated if name not in absent]
+    if len(absent) == len(plan.targets):
+        text += "; no accuracy, for no target has evaluation records"
+    elif absent:
+        text += f"; without evaluation records: {', '.join(absent)}"
     if silent:
         text += f"; without an accuracy of {', '.join(silent)}"
     return text
+
+
+def _guessing(
+    trained: Mapping[str, Trained], devices: Devices, classes: tuple[str, ...]
+) -> list[str]:
+    """Sources whose model is wrong as often as who always names its largest class."""
+    found: list[str] = []
+    for name in sorted(trained):
+        counts = devices.counted[name].by_class(classes) if name in devices.counted else np.zeros(1)
+        # Of one class there is nothing to guess.
+        if np.count_nonzero(counts) > 1 and trained[name].error >= 1.0 - counts.max() / counts.sum():
+            found.append(name)
+    return found
