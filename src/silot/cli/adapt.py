@@ -66,6 +66,7 @@ class RuleChoice(StrEnum):
 class PriorChoice(StrEnum):
     """Class proportions that models at a target are adjusted to."""
 
+    auto = "auto"
     matched = "matched"
     source = "source"
 
@@ -112,8 +113,9 @@ def adapt_command(
     prior: Annotated[
         PriorChoice | None,
         typer.Option(
-            help="Adjust models to the class shares a target seems to have (matched), or leave "
-            "them (source). Default: matched where they are estimated."
+            help="Adjust models to the class shares a target seems to have (matched), leave them "
+            "(source), or adjust where shares are what differs (auto). Default: auto where they "
+            "are estimated."
         ),
     ] = None,
     phi: PhiOption = None,

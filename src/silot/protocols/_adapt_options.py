@@ -17,7 +17,7 @@ from ..transport._check import real, whole
 from .divergences import divergence_named
 
 Objective = Literal["coverage", "matched", "bound"]
-Prior = Literal["source", "matched"]
+Prior = Literal["auto", "source", "matched"]
 
 
 @dataclass(frozen=True)
@@ -95,9 +95,9 @@ def check_choices(
             "objective='matched'.",
             code="option-mixing",
         )
-    if prior == "matched" and (objective == "bound" or rule == "parameter"):
+    if prior != "source" and (objective == "bound" or rule == "parameter"):
         raise InputError(
-            "prior='matched' needs the class proportions that objective='coverage' or 'matched' "
+            f"prior={prior!r} needs the class proportions that objective='coverage' or 'matched' "
             "estimates, and a rule other than 'parameter'.",
             code="option-prior",
         )

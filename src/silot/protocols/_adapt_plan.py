@@ -34,7 +34,7 @@ from ._adapt_devices import (
     read_means,
     read_trained,
 )
-from ._adapt_targets import Targets
+from ._adapt_targets import Guard, Targets
 from .divergences import divergences
 
 # Fewest numbers of the records behind each number told, by which features are chosen.
@@ -82,13 +82,19 @@ class Plan:
             rule=choices.rule,
             dimensions=choices.dimensions,
             sharpness=choices.sharpness,
-            shares=matching.shares if matching and choices.prior == "matched" else None,
+            shares=matching.shares if matching and choices.prior != "source" else None,
+            guard=self._guard(devices, told, matching),
             seed=choices.seed,
             counts={name: devices.counted[name].by_class(classes) for name in models},
+            records={name: devices.counted[name].records for name in devices.names},
         )
         found = yield from targets.combine(plan, models)
         accuracies, unevaluated = yield from targets.evaluate(plan, found)
         names = devices.names
+        guessing = _guessing(trained, devices, classes)
+        adjusted = None
+        if choices.prior != "source":
+            adjusted = [k for k in plan.targets if k in found and found[k].factors is not None]
         return Adaptation(
             names=names,
             classes=classes,
@@ -106,7 +112,7 @@ class Plan:
             accuracies=accuracies,
             energy=plan.energy,
             energy_share=energy_share(plan, costs),
-            status=_status(plan, devices, _guessing(trained, devices, classes), unevaluated),
+            status=_status(plan, devices, guessing, adjusted, unevaluated),
             seed=choices.seed,
             excluded=codes_of(devices.excluded),
             missing=codes_of(devices.missing),
@@ -314,12 +320,29 @@ class Plan:
             errors,
             # Two answers of one device need not agree.
             labelled=np.maximum(np.where(sources[:, None], labelled, 0), counts),
+            records=[devices.counted[name].records for name in names],
             domain_weight=self.choices.domain_weight,
+        )
+
+    def _guard(
+        self, devices: Devices, told: Mapping[str, Means], matching: Matching | None
+    ) -> Guard | None:
+        if matching is None or self.choices.prior != "auto":
+            return None
+        names = devices.names
+        return Guard(
+            tuple(told[name] for name in names),
+            tuple(devices.counted[name].records for name in names),
+            matching.excess,
         )
 
 
 def _status(
-    plan: LinkPlan, devices: Devices, guessing: list[str], unevaluated: Mapping[str, str]
+    plan: LinkPlan,
+    devices: Devices,
+    guessing: list[str],
+    adjusted: list[str] | None,
+    unevaluated: Mapping[str, str],
 ) -> str:
     text = f"links {plan.status}"
     if plan.optimal:
@@ -337,6 +360,8 @@ def _status(
         )
     if not plan.targets:
         return f"{text}; no device is a target: each has its own model, and nobody taught anybody"
+    if adjusted is not None:
+        text += f"; models adjusted to class shares at {len(adjusted)} of {len(plan.targets)} targets"
     absent = [name for name, code in unevaluated.items() if code == "evaluation-absent"]
     silent = [name for name in unevaluated if name not in absent]
     if len(absent) == len(plan.targets):

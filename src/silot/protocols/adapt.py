@@ -136,8 +136,11 @@ def adapt(
         ``rule="density"``.
     prior
         ``"matched"`` adjusts each model's predictions from the class proportions it was trained
-        with to those that the target's own records seem to have; ``"source"`` leaves them. By
-        default ``"matched"`` where it can be: not with ``objective="bound"``, which estimates no
+        with to those that the target's own records seem to have; ``"source"`` leaves them.
+        ``"auto"`` does the first at targets where it can be told that proportions are what
+        differs: their mean features are farther from those of the senders' records than chance
+        makes them on average, and within 1.25 times of that (squared) of those of some
+        proportions of the sources' classes. By default ``"auto"`` where it can be: not with ``objective="bound"``, which estimates no
         proportions, nor with ``rule="parameter"``.
     time_limit, gap
         Of the solver.
@@ -194,7 +197,7 @@ def adapt(
     if divergence is None:
         divergence = "mmd" if objective == "bound" or mixing == "mmd" else "none"
     if prior is None:
-        prior = "source" if objective == "bound" or rule == "parameter" else "matched"
+        prior = "source" if objective == "bound" or rule == "parameter" else "auto"
     check_choices(objective, mixing, rule, prior, divergence, divergence_options)
     check_use(
         objective,
