@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -107,7 +108,7 @@ def _setting(work: tuple[Context, str, range]) -> list[dict[str, Score]]:
     return [one_network(device_network(setting, seed, pools)) for seed in seeds]
 
 
-def adapted(network: Network, **options: object) -> Adaptation:
+def adapted(network: Network, **options: Any) -> Adaptation:
     """The pipeline on a network."""
     pixels = np.concatenate([device.points.ravel() for device in network.devices])
     spec = ModelSpec("cnn", (SIDE, SIDE), 10, centre=float(pixels.mean()))
@@ -254,10 +255,10 @@ def _report(scores: dict[str, list[dict[str, Score]]], seeds: list[int]) -> Repo
         setup=_setup(seeds),
         tables=[
             Table(
-                "silot (outputs averaged, adjusted to class shares where that is what differs), its "
-                "models as they are, and averaged by parameters; ST-LF as published (st-lf); against the best baseline as "
-                "published (parameters averaged; paired difference, mean ± standard error, and "
-                "seeds won), and the best baseline if it averaged outputs too. Per cent.",
+                "silot (outputs averaged, adjusted to class shares where these differ), its models "
+                "as they are, or averaged by parameters; ST-LF as published (st-lf); the best "
+                "baseline as published (parameters averaged; silot's paired difference from it, "
+                "mean ± standard error, and seeds won), and if it averaged outputs. Per cent.",
                 [
                     "setting",
                     "silot",

@@ -152,7 +152,9 @@ def test_every_start_is_feasible(seed: int, size: int, start: Start, missing: bo
 def _started(
     costs: LinkCosts, start: Start, seed: int, *, missing: bool = True
 ) -> tuple[Relaxed, Point]:
-    problem = Relaxed.of(costs, barred=missing, linear=False, epsilon_energy=0.01, epsilon_sum=0.01)
+    problem = Relaxed.of(
+        costs, barred=missing, energy="fraction", epsilon_energy=0.01, epsilon_sum=0.01
+    )
     return problem, starting_point(problem, costs.names, start, seed=seed)
 
 
@@ -396,7 +398,7 @@ def test_a_linear_energy_pays_weights_and_not_links() -> None:
     assert paid.objective == pytest.approx(0.2 + 5.0 + 3.0 * used.sum(), rel=0.05)
     assert paid.objective > point.objective + 1.0
     values = [entry["surrogate"] for entry in point.history]
-    assert all(b <= a + 1e-6 for a, b in zip(values, values[1:], strict=False))
+    assert all(b <= a + 1e-6 for a, b in itertools.pairwise(values))
     plan = links(costs, method="st-lf")
     assert plan.method == "st-lf"
     assert len(plan.links) == 2

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-import silot
 from sklearn.datasets import load_digits
 
+import silot
 from silot.adaptation import NoEligibleSource, evaluate
 from silot.errors import HolderError, InputError, MismatchError
 from silot.federation import Answer, Failure, Holder, LocalFederation, Policy

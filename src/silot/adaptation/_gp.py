@@ -10,17 +10,18 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from ..errors import ExtraError, SolverError
+from ..errors import ExtraError, InputError, SolverError
 from .costs import LinkCosts
 
 Array = npt.NDArray[np.float64]
 Index = npt.NDArray[np.intp]
+Energy = Literal["fraction", "linear"]
 
 FLOOR = 1e-6
 """Smallest value of a variable; logarithms need one."""
@@ -70,11 +71,14 @@ class Relaxed:
         costs: LinkCosts,
         *,
         barred: bool,
-        linear: bool,
+        energy: str,
         epsilon_energy: float,
         epsilon_sum: float,
     ) -> Relaxed:
         """Build the problem; links that cannot be used get no variable."""
+        if energy not in get_args(Energy):
+            known = ", ".join(get_args(Energy))
+            raise InputError(f"energy={energy!r}; known: {known}.", code="option-energy")
         usable = np.isfinite(costs.transfer) & np.isfinite(costs.energy)
         np.fill_diagonal(usable, False)
         if barred:
@@ -83,7 +87,7 @@ class Relaxed:
         by_source, by_transfer, by_energy = costs.phi
         source = by_source * np.where(costs.eligible, costs.source, 0.0)
         transfer = by_transfer * costs.transfer[rows, columns]
-        energy = by_energy * costs.energy[rows, columns]
+        power = by_energy * costs.energy[rows, columns]
         # Every device pays exactly once, for training or for receiving (weights sum to 1): a
         # constant added to both raises each plan alike. Posynomials need costs that are not
         # negative.
@@ -92,17 +96,17 @@ class Relaxed:
         shift = np.where(np.isfinite(least), np.maximum(0.0, -least), 0.0)
         source = np.where(costs.eligible, source + shift, 0.0)
         transfer = transfer + shift[columns]
-        every = np.concatenate([source, transfer, energy])
+        every = np.concatenate([source, transfer, power])
         unit = float(np.median(every[every > 0])) if (every > 0).any() else 1.0
         return cls(
             rows=rows,
             columns=columns,
             source=source / unit,
             transfer=transfer / unit,
-            energy=energy / unit,
+            energy=power / unit,
             eligible=costs.eligible,
             barred=barred,
-            linear=linear,
+            linear=energy == "linear",
             epsilon_energy=epsilon_energy,
             epsilon_sum=epsilon_sum,
             unit=unit,

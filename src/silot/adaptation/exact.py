@@ -153,7 +153,7 @@ def _status(found: Location, gap: float, time_limit: float) -> str:
     if found.finished:
         if gap == 0:
             return "proven optimal: no plan has a lower objective at these costs"
-        return f"proven within a gap of {gap:g}: no plan has a lower objective by more at these costs"
+        return f"proven within a gap of {gap:g}: no plan at these costs is better by more"
     return (
         f"stopped at the time limit of {time_limit:g} s: the plan holds every constraint, and "
         "lower_bound tells how far from the best it can be. Raise time_limit, or accept a gap"

@@ -17,13 +17,12 @@ import numpy as np
 from ..errors import InputError, SolverError
 from ..results.links import LinkPlan
 from ._errors import NoEligibleSource
-from ._gp import FLOOR, Array, Point, Relaxed, Surrogate
+from ._gp import FLOOR, Array, Energy, Point, Relaxed, Surrogate
 from ._gp_points import Kinds, Start, rounded, starting_point
 from .costs import LinkCosts, Mixing
 from .evaluate import make_plan, terms_of
 
 Rounding = Literal["best-response", "paper", "threshold"]
-Energy = Literal["fraction", "linear"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,11 +82,10 @@ def relax_gp(
         Costs of the network.
     energy
         ``"fraction"``: a link pays :math:`K_{ij} \alpha / (\alpha + \epsilon_E)`, as in (14).
-        ``"linear"``: :math:`K_{ij} \alpha`, as the published code has it: there the monomial
-        that stands for :math:`\alpha + \epsilon_E` multiplies where it should divide, and
-        several links into a target cost no more than one.
+        ``"linear"``: :math:`K_{ij} \alpha`, as in effect in the published code, whose monomial for
+        :math:`\alpha + \epsilon_E`, the constant of (14), multiplies: links cost no more than one.
     epsilon_energy
-        :math:`\epsilon_E` of (14).
+        That constant.
     epsilon_sum
         :math:`\epsilon_C` of (75) and (76): how far a target's weights may be from ``psi``.
     start
@@ -143,10 +141,6 @@ def relax_gp(
     >>> (relaxation.psi > 0.5).tolist(), relaxation.converged
     ([False, False, True], True)
     """
-    if energy not in get_args(Energy):
-        raise InputError(
-            f"energy={energy!r}; known: {', '.join(get_args(Energy))}.", code="option-energy"
-        )
     _check_options(
         epsilon_energy=epsilon_energy,
         epsilon_sum=epsilon_sum,
@@ -163,7 +157,7 @@ def relax_gp(
     problem = Relaxed.of(
         costs,
         barred=missing_constraint,
-        linear=energy == "linear",
+        energy=energy,
         epsilon_energy=epsilon_energy,
         epsilon_sum=epsilon_sum,
     )

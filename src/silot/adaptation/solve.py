@@ -92,8 +92,8 @@ def links(
         )
     if mixing != "none" or allow_unserved is not None:
         raise InputError(
-            f"method={method!r} solves the published objective only: mixing='none', and every target "
-            "is served. Use method='exact'.",
+            f"method={method!r} solves the published objective only: mixing='none', and every "
+            "target is served. Use method='exact'.",
             code="gp-objective",
         )
     if gap:

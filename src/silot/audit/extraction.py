@@ -9,7 +9,7 @@ import numpy as np
 
 from ..federation.divergences import TrainDomain
 from ..federation.hypotheses import ClassFeatures, CountLabelled, FitDensity, TrainModel
-from ..learning import DensitySpec, ModelSpec
+from ..learning import DensitySpec
 from ..learning import initial as initial_parameters
 from ..results.audit import NEEDS
 from ._case import Case
@@ -74,10 +74,11 @@ def parameter_inversion(case: Case) -> Guess | str:
         question, answer = item.question, item.answer
         if answer is None or not isinstance(question, TrainModel | TrainDomain):
             continue
-        spec = question.spec
+        plain = isinstance(question, TrainModel)
+        spec = question.spec if plain else ModelSpec.from_text(question.model)
         if spec.kind == "cnn":
             continue
-        if isinstance(question, TrainModel):
+        if plain:
             after = answer.array("parameters", ndim=1)[None]
             start = question.start if question.start.size else None
             before = (initial_parameters(spec, question.seed) if start is None else start)[None]

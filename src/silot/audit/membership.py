@@ -14,7 +14,7 @@ from ..federation.divergences import MeanFeatures, Spread, TrainDomain
 from ..federation.hypotheses import ClassFeatures, FitDensity, TrainModel
 from ..federation.labelled import decode_classes
 from ..federation.question import Moments
-from ..learning import DensitySpec, ModelSpec, probabilities, random_features
+from ..learning import DensitySpec, probabilities, random_features
 from ..learning.density import log_density
 from ..results.audit import NEEDS
 from ._case import Case
@@ -153,10 +153,11 @@ def parameter_membership(case: Case) -> Scores | str:
         return f"{_MISSING}, with labels"
     columns: list[Array] = []
     for question, parameters in models:
-        spec = question.spec
+        named = isinstance(question, TrainModel)
+        spec = question.spec if named else ModelSpec.from_text(question.model)
         if spec.inputs != given.rows.shape[1]:
             continue
-        if isinstance(question, TrainModel):
+        if named:
             names = decode_classes(question.classes)
             labels = codes_of_candidates(given.labels, names, len(names))
             if labels is None:

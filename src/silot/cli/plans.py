@@ -53,7 +53,10 @@ class ConstantsChoice(StrEnum):
 
 
 MethodOption = Annotated[
-    LinkMethod, typer.Option("--method", "-m", help="Proven optimum, the paper's own solver, or all as published.")
+    LinkMethod,
+    typer.Option(
+        "--method", "-m", help="Proven optimum, the paper's own solver, or all as published."
+    ),
 ]
 MixingOption = Annotated[
     MixingChoice, typer.Option(help="What mixing several sources adds to the objective.")

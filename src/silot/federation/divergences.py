@@ -21,6 +21,7 @@ import numpy as np
 
 from ..errors import InputError, MismatchError, WireError
 from ..learning import ModelSpec, probabilities, random_features, train
+from ..learning.features import effective_columns, in_units
 from .answer import Answer
 from .disclosure import Account, Disclosure
 from .question import Array, Codes, Names, Question, register
@@ -60,7 +61,7 @@ class Spread(AboutMany):
         return 2 * dimension + 1
 
     def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
-        _many(self.least, weights)
+        _enough(0, self.least, 1.0, weights)
         mean = weights @ points
         variance = weights @ (points - mean) ** 2
         return Answer({"mean": mean, "variance": variance}, {"records": _effective(weights)})
@@ -83,8 +84,8 @@ class MeanFeatures(AboutMany):
 
     so that :math:`\phi(x)^T \phi(y)` estimates :math:`e^{-|x - y|^2 / 2 h^2}` and
     :math:`|\phi(x)| = 1`. ``squares`` is :math:`\sum_i w_i^2`, for the unbiased correction.
-    Columns are divided by ``scale`` first, where there is one; then columns count as the part
-    they have in the variance: a scale that makes one large would turn all numbers on that one.
+    Columns are divided by ``scale`` first, if any; then they count as their part in the variance,
+    for a scale that makes one large would turn all numbers on that one.
     """
 
     kind: ClassVar[str] = "mean-features"
@@ -108,9 +109,9 @@ class MeanFeatures(AboutMany):
 
     def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
         self.check_fields()
-        moved = in_units(points, self.scale)
-        columns = float(points.shape[1])
+        moved, columns = points, float(points.shape[1])
         if self.scale.size:
+            moved = in_units(points, self.scale)
             columns = effective_columns(weights @ (moved - weights @ moved) ** 2)
         _enough(self.features, self.least, columns, weights)
         mean = np.zeros(self.features)
@@ -206,27 +207,20 @@ class TrainDomain(Question):
     rate: float
     momentum: float = 0.0
 
-    @property
-    def spec(self) -> ModelSpec:
-        """The description."""
-        return ModelSpec.from_text(self.model)
-
     def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
-        spec = self.spec
+        spec = ModelSpec.from_text(self.model)
         _check_rows(self.parameters, self.sides)
         _bounded(self.seeds.shape == self.sides.shape and bool((self.seeds >= 0).all()))
         _bounded(0 < self.iterations <= _MOST_ITERATIONS and self.batch > 0)
         moved, masses = _moved(points, weights, self.centre, self.scale)
         found = np.empty_like(self.parameters)
-        for row, (side, seed) in enumerate(
-            zip(self.sides.tolist(), self.seeds.tolist(), strict=True)
-        ):
+        for row, seed in enumerate(self.seeds.tolist()):
             records = _resampled(moved, masses, seed)
             found[row] = train(
                 spec,
                 self.parameters[row],
                 records,
-                np.full(len(records), side, dtype=np.int64),
+                np.full(len(records), self.sides[row], dtype=np.int64),
                 iterations=self.iterations,
                 batch=self.batch,
                 rate=self.rate,
@@ -330,16 +324,12 @@ def _effective(weights: Array) -> int:
     return int(1.0 / float(weights.max()) + 1e-9)
 
 
-def _many(least: int, weights: Array) -> None:
+def _enough(numbers: int, least: int, columns: float, weights: Array) -> None:
     if _effective(weights) < least:
         raise InputError(
             f"{least} records are needed behind a number; a record weighs more than that share.",
             code="records-few",
         )
-
-
-def _enough(numbers: int, least: int, columns: float, weights: Array) -> None:
-    _many(least, weights)
     held = int(_effective(weights) * columns)
     if least > 1 and numbers * least > held:
         raise InputError(
@@ -379,23 +369,6 @@ def _check_rows(parameters: Array, sides: Codes) -> None:
     fits = parameters.ndim == 2 and sides.shape == (len(parameters),)
     fits = fits and 0 < len(sides) <= _MOST_CLASSIFIERS
     _bounded(fits and bool(np.isin(sides, (0, 1)).all()) and bool(np.isfinite(parameters).all()))
-
-
-def effective_columns(variance: Array) -> float:
-    """As how many columns those of such variances count: all where they are alike, or one."""
-    return max(1.0, float(variance.sum()) ** 2 / max(float(variance @ variance), 1e-300))
-
-
-def in_units(points: Array, scale: Array) -> Array:
-    """Records, each column divided by its scale; an empty scale leaves them."""
-    if not scale.size:
-        return points
-    if scale.shape != points.shape[1:]:
-        raise MismatchError(
-            "the scale has another number of columns than the records.", code="dimension-mismatch"
-        )
-    _bounded(bool(np.isfinite(scale).all()) and bool((scale > 0).all()))
-    return points / scale
 
 
 def _moved(points: Array, weights: Array, centre: Array, scale: Array) -> tuple[Array, Array]:

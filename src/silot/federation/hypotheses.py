@@ -30,11 +30,11 @@ from ..learning import (
     random_features,
     train,
 )
+from ..learning.features import in_units
 from .answer import Answer
 from .disclosure import Account, Disclosure
 from .labelled import codes_of, decode_classes, encode_classes
 from .message import Scalar
-from .divergences import in_units
 from .question import Array, Codes, Names, Question, register
 
 _MOST_STEPS = 1_000_000

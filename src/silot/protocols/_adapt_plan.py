@@ -14,20 +14,21 @@ from ..adaptation.matching import Matching, match
 from ..errors import HolderError, MismatchError, SilotError
 from ..federation.answer import Array, Failure
 from ..federation.combinations import Disagreement
-from ..federation.divergences import MeanFeatures, effective_columns
+from ..federation.divergences import MeanFeatures
 from ..federation.hypotheses import ClassFeatures, TrainModel, described
 from ..federation.labelled import encode_classes
 from ..federation.protocol import Questions, Steps
 from ..learning import ModelSpec
+from ..learning.features import effective_columns
 from ..results import LinkPlan
 from ..results.adaptation import Adaptation
 from ..results.divergences import Divergences
 from ._adapt_costs import Choices, costs_of, energy_share
 from ._adapt_devices import (
-    ask_columns,
     Devices,
     Means,
     Trained,
+    ask_columns,
     codes_of,
     count,
     gather,
@@ -361,7 +362,8 @@ def _status(
     if not plan.targets:
         return f"{text}; no device is a target: each has its own model, and nobody taught anybody"
     if adjusted is not None:
-        text += f"; models adjusted to class shares at {len(adjusted)} of {len(plan.targets)} targets"
+        where = f"{len(adjusted)} of {len(plan.targets)} targets"
+        text += f"; models adjusted to class shares at {where}"
     absent = [name for name, code in unevaluated.items() if code == "evaluation-absent"]
     silent = [name for name in unevaluated if name not in absent]
     if len(absent) == len(plan.targets):
@@ -378,9 +380,10 @@ def _guessing(
 ) -> list[str]:
     """Sources whose model is wrong as often as who always names its largest class."""
     found: list[str] = []
-    for name in sorted(trained):
-        counts = devices.counted[name].by_class(classes) if name in devices.counted else np.zeros(1)
+    for name in sorted(trained.keys() & devices.counted.keys()):
+        counts = devices.counted[name].by_class(classes)
+        largest = counts.max() / counts.sum()
         # Of one class there is nothing to guess.
-        if np.count_nonzero(counts) > 1 and trained[name].error >= 1.0 - counts.max() / counts.sum():
+        if largest < 1.0 and trained[name].error >= 1.0 - largest:
             found.append(name)
     return found

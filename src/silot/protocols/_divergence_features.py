@@ -16,9 +16,9 @@ from ..federation.divergences import (
     MOST_SEED,
     MeanFeatures,
     ProjectedQuantiles,
-    effective_columns,
 )
 from ..federation.protocol import Protocol, Steps
+from ..learning.features import effective_columns
 from ..measure import Embedding
 from ..results.divergences import Divergences
 from ..transport._check import flag, real, whole

@@ -104,10 +104,10 @@ def adapt(
         plan rests on divergences, with ``objective="bound"`` or ``mixing="mmd"``, else none.
         Columns are scaled as for the model.
     objective
-        ``"coverage"``, the default: every class of a target by a source that knows it, within ``budget``
-        (``adaptation.solve_coverage``). ``"matched"``: the paper's objective with expected
-        errors of ``adaptation.match`` for :math:`T_{ij}`. ``"bound"``: the paper's objective
-        with its eq. 17 and 18.
+        ``"coverage"``, the default: every class of a target by a source that knows it, within
+        ``budget`` (``adaptation.solve_coverage``). ``"matched"``: the paper's objective with
+        expected errors of ``adaptation.match`` for :math:`T_{ij}`. ``"bound"``: the paper's
+        objective with its eq. 17 and 18.
     mixing, mixing_scale, method, allow_unserved
         Of ``adaptation.links``, for ``"matched"`` and ``"bound"``. ``mixing="ambiguity"`` sends
         every model to every device, which no energy of the plan counts. ``method="st-lf"`` is
@@ -140,8 +140,8 @@ def adapt(
         ``"auto"`` does the first at targets where it can be told that proportions are what
         differs: their mean features are farther from those of the senders' records than chance
         makes them on average, and within 1.25 times of that (squared) of those of some
-        proportions of the sources' classes. By default ``"auto"`` where it can be: not with ``objective="bound"``, which estimates no
-        proportions, nor with ``rule="parameter"``.
+        proportions of the sources' classes. By default ``"auto"`` where it can be: not with
+        ``objective="bound"``, which estimates no proportions, nor with ``rule="parameter"``.
     time_limit, gap
         Of the solver.
     seed
