@@ -255,12 +255,11 @@ def solve_gp(
 
     Parameters
     ----------
-    costs, energy, epsilon_energy, epsilon_sum, start, start_psi, seed, max_iterations, tolerance
+    costs, energy, epsilon_energy, epsilon_sum, start, start_psi, seed, max_iterations, tolerance,
+    time_limit
         As in :func:`relax_gp`.
     mixing
         ``"none"``: the published objective has no other.
-    time_limit
-        As in :func:`relax_gp`.
     missing_constraint
         As in :func:`relax_gp`. Without it the relaxed point may hold phantom links; the plan
         never does.

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..federation.divergences import TrainDomain
 from ..federation.hypotheses import ClassFeatures, CountLabelled, FitDensity, TrainModel
-from ..learning import DensitySpec
+from ..learning import DensitySpec, ModelSpec
 from ..learning import initial as initial_parameters
 from ..results.audit import NEEDS
 from ._case import Case

@@ -14,8 +14,9 @@ from ..federation.divergences import MeanFeatures, Spread, TrainDomain
 from ..federation.hypotheses import ClassFeatures, FitDensity, TrainModel
 from ..federation.labelled import decode_classes
 from ..federation.question import Moments
-from ..learning import DensitySpec, probabilities, random_features
+from ..learning import DensitySpec, ModelSpec, probabilities, random_features
 from ..learning.density import log_density
+from ..learning.features import in_units
 from ..results.audit import NEEDS
 from ._case import Case
 from ._evidence import Array
@@ -205,7 +206,10 @@ def feature_membership(case: Case) -> Scores | str:
     columns: list[Array] = []
     for question, answer in told:
         lifted = random_features(
-            points, features=question.features, bandwidth=question.bandwidth, seed=question.seed
+            in_units(points, question.scale),
+            features=question.features,
+            bandwidth=question.bandwidth,
+            seed=question.seed,
         )
         usual = _usual(lifted @ lifted[members:].T, members)
         found = [lifted @ answer.array("mean", ndim=1) - usual, usual]
