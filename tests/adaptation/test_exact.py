@@ -389,3 +389,15 @@ def test_options_of_a_wrong_kind_are_refused() -> None:
         with pytest.raises(InputError) as caught:
             call()
         assert caught.value.code == code
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_fifty_devices_of_dear_training_are_branched_on(seed: int) -> None:
+    rng = np.random.default_rng([seed, 50])
+    pairs = rng.uniform(size=(50, 50))
+    costs = LinkCosts(5 * rng.uniform(5, 10, 50), pairs, np.zeros((50, 50)), phi=(1, 5, 1))
+    with mock.patch.object(location._Model, "solve", side_effect=AssertionError("HiGHS was asked")):
+        plan = solve_exact(costs)
+    assert plan.optimal
+    with mock.patch.object(location, "_LINKS", np.inf):
+        assert solve_exact(costs).objective == pytest.approx(plan.objective, rel=1e-9)

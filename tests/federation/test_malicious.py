@@ -580,3 +580,16 @@ def test_a_draw_is_told_from_what_looks_like_one() -> None:
     touched = drawn.copy()
     touched[3, 1] += 1e-4
     assert not is_drawn(touched, 7)
+
+
+def test_every_column_is_rounded_in_its_own_units() -> None:
+    rng = np.random.default_rng(0)
+    units = np.array([1e-4, 1.0, 1e4])
+    x = rng.normal(size=(400, 3)) * units
+    answer = Holder(Measure(x), Policy(), Ledger()).answer(Spread())
+    assert isinstance(answer, Answer)
+    np.testing.assert_allclose(answer.array("variance", ndim=1), x.var(axis=0), rtol=0.1)
+    np.testing.assert_allclose(
+        answer.array("mean", ndim=1) / units, x.mean(axis=0) / units, atol=0.02
+    )
+    assert (answer.array("mean", ndim=1) != x.mean(axis=0)).all()

@@ -345,7 +345,7 @@ def _status(
     adjusted: list[str] | None,
     unevaluated: Mapping[str, str],
 ) -> str:
-    text = f"links {plan.status}"
+    text = f"links: {plan.status}"
     if plan.optimal:
         text += ", which are estimates"
     for failures, words in (
