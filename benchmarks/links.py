@@ -20,8 +20,8 @@ from silot.adaptation import LinkCosts, solve_exact
 
 Array = npt.NDArray[np.float64]
 Costs = tuple[Array, Array, Array]
-SIZES = {10: 10, 100: 4, 200: 2}
-LIMITS = {10: 0.1, 100: 2.0, 200: 10.0}
+SIZES = {10: 10, 50: 4, 100: 4, 200: 2}
+LIMITS = {10: 0.1, 50: 1.0, 100: 2.0, 200: 10.0}
 
 
 class Timed(NamedTuple):

@@ -61,7 +61,7 @@ def test_equals_brute_force(costs: LinkCosts) -> None:
     else:
         assert plan.objective == pytest.approx(best, rel=1e-12, abs=1e-12)
         assert plan.optimal
-        assert plan.status == "proven optimal"
+        assert plan.status == "proven optimal: no plan has a lower objective at these costs"
         assert plan.gap <= 1e-9
 
 
@@ -151,7 +151,7 @@ def test_the_program_alone_is_right_too() -> None:
 
 
 def by_branching(costs: LinkCosts, **options: float) -> LinkPlan | None:
-    with mock.patch.multiple(location, _LINKS=-1, _FAR=-1.0):
+    with mock.patch.object(location, "_LINKS", -1):
         return solved(costs, **options)
 
 
@@ -389,3 +389,15 @@ def test_options_of_a_wrong_kind_are_refused() -> None:
         with pytest.raises(InputError) as caught:
             call()
         assert caught.value.code == code
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_fifty_devices_of_dear_training_are_branched_on(seed: int) -> None:
+    rng = np.random.default_rng([seed, 50])
+    pairs = rng.uniform(size=(50, 50))
+    costs = LinkCosts(5 * rng.uniform(5, 10, 50), pairs, np.zeros((50, 50)), phi=(1, 5, 1))
+    with mock.patch.object(location._Model, "solve", side_effect=AssertionError("HiGHS was asked")):
+        plan = solve_exact(costs)
+    assert plan.optimal
+    with mock.patch.object(location, "_LINKS", np.inf):
+        assert solve_exact(costs).objective == pytest.approx(plan.objective, rel=1e-9)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from silot.adaptation import LinkCosts
+from silot.adaptation import LinkCosts, links
 from silot.adaptation._errors import NoEligibleSource
 from silot.adaptation._gp import FLOOR, Point, Relaxed, Step, Surrogate
 from silot.adaptation._gp_points import Start, starting_point
@@ -152,7 +152,9 @@ def test_every_start_is_feasible(seed: int, size: int, start: Start, missing: bo
 def _started(
     costs: LinkCosts, start: Start, seed: int, *, missing: bool = True
 ) -> tuple[Relaxed, Point]:
-    problem = Relaxed.of(costs, barred=missing, epsilon_energy=0.01, epsilon_sum=0.01)
+    problem = Relaxed.of(
+        costs, barred=missing, energy="fraction", epsilon_energy=0.01, epsilon_sum=0.01
+    )
     return problem, starting_point(problem, costs.names, start, seed=seed)
 
 
@@ -381,3 +383,25 @@ def test_thirty_devices() -> None:
     plan = solve_gp(costs)
     check_plan(plan.psi, plan.alpha, costs)
     assert (np.diff([entry["surrogate"] for entry in plan.history]) <= 0).all()
+
+
+def test_a_linear_energy_pays_weights_and_not_links() -> None:
+    energy = np.array([[0.0, 9.0, 3.0], [9.0, 0.0, 3.0], [9.0, 9.0, 0.0]])
+    transfer = np.array([[0.0, 9.0, 1.0], [9.0, 0.0, 1.0], [9.0, 9.0, 0.0]])
+    costs = LinkCosts([0.1, 0.1, 9.0], transfer, energy, eligible=[True, True, False])
+    point = relax_gp(costs, energy="linear")
+    expected = 0.2 + (5.0 + 3.0) * point.alpha[:2, 2].sum()
+    assert point.objective == pytest.approx(expected, rel=0.05)
+    # By (14) two links of one half pay nearly twice.
+    paid = relax_gp(costs)
+    used = paid.alpha[:2, 2] / (paid.alpha[:2, 2] + 1e-2)
+    assert paid.objective == pytest.approx(0.2 + 5.0 + 3.0 * used.sum(), rel=0.05)
+    assert paid.objective > point.objective + 1.0
+    values = [entry["surrogate"] for entry in point.history]
+    assert all(b <= a + 1e-6 for a, b in itertools.pairwise(values))
+    plan = links(costs, method="st-lf")
+    assert plan.method == "st-lf"
+    assert len(plan.links) == 2
+    with pytest.raises(InputError) as caught:
+        relax_gp(costs, energy="cubic")  # type: ignore[arg-type]
+    assert caught.value.code == "option-energy"

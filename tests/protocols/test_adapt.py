@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
+import silot
 from silot.adaptation import NoEligibleSource, evaluate
 from silot.errors import HolderError, InputError, MismatchError
 from silot.federation import Answer, Failure, Holder, LocalFederation, Policy
@@ -121,8 +122,11 @@ def test_a_plan_keeps_its_rules_and_its_budget() -> None:
     assert found.energy_share <= 0.5 + 1e-9
     sums = found.plan.alpha.sum(axis=0)
     np.testing.assert_allclose(sums, found.plan.psi, atol=1e-12)
-    # 24 dBm at 74 Mbit/s for 1 Gbit.
-    assert found.link_energy[0, 1] == pytest.approx(10**-0.6 * 1e9 / 74e6)
+    # 24 dBm at 74 Mbit/s for the model as it travels, or for what was given.
+    assert found.link_energy[0, 1] == pytest.approx(10**-0.6 * 64 * SPEC.size / 74e6)
+    given = run(budget=0.5, model_bits=1e9)
+    assert given.link_energy[0, 1] == pytest.approx(10**-0.6 * 1e9 / 74e6)
+    assert given.plan.links == found.plan.links
 
 
 def test_accuracies_are_those_of_the_models_that_are_returned() -> None:
@@ -161,7 +165,8 @@ def test_rates_follow_their_devices_when_the_order_changes() -> None:
     first = run(rates=rates, powers=powers)
     second = run(order=names, rates=rates[np.ix_(order, order)], powers=powers)
     np.testing.assert_array_equal(first.link_energy, second.link_energy)
-    assert first.link_energy[1, 2] == pytest.approx(10 ** ((21 - 30) / 10) * 1e3 / rates[1, 2])
+    joule = 10 ** ((21 - 30) / 10) * 64e-6 * SPEC.size / rates[1, 2]
+    assert first.link_energy[1, 2] == pytest.approx(joule)
 
 
 def test_a_device_that_dies_in_training_still_receives() -> None:
@@ -283,14 +288,16 @@ def test_adjusting_to_the_proportions_of_a_target_uses_them() -> None:
     assert found.shares is not None
     truth = np.array([(records()["d4"][1] == str(k)).mean() for k in range(10)])
     np.testing.assert_allclose(found.shares[NAMES.index("d4")], truth, atol=0.1)
-    _, _, labels = records()["d0"]
-    counts = np.array([(labels == str(k)).sum() for k in range(10)])
-    trained = (counts + 0.1) / (counts.sum() + 1.0)
+    senders = [name for name, target, _ in found.plan.links if target == "d4"]
+    labels = [records()[name][2] for name in senders]
+    counts = np.array([[(names == str(k)).sum() for k in range(10)] for names in labels])
+    trained = (counts + 0.1) / (counts.sum(axis=1, keepdims=True) + 1.0)
     model = found.models["d4"]
     assert isinstance(model, Combination)
     assert model.factors is not None
-    expected = np.maximum(found.shares[NAMES.index("d4")], 1e-3) / trained
-    np.testing.assert_allclose(model.factors[0], np.minimum(expected, 20.0))
+    # Five records of the senders' shares on top of 200.
+    own = (200.0 * found.shares[NAMES.index("d4")] + 5.0 * model.weights @ trained) / 205.0
+    np.testing.assert_allclose(model.factors, np.minimum(np.maximum(own, 1e-3) / trained, 20.0))
     assert found.accuracies["d4"] is not None
     assert found.accuracies["d4"] > 0.9
 
@@ -337,14 +344,38 @@ def test_the_objective_is_that_of_its_costs() -> None:
 
 def test_models_of_tables_are_scaled_by_what_devices_tell() -> None:
     rng = np.random.default_rng(0)
-    x = 1e4 + 50.0 * rng.normal(size=(300, 3))
-    y = np.where(x[:, 0] > 1e4, "yes", "no")
+    z = rng.normal(size=(300, 3))
+    # A column that hardly varies decides, and one that is large does not.
+    units, middle = np.array([1e-3, 1e6, 50.0]), np.array([0.0, -1e7, 1e4])
+    x = middle + units * z
+    y = np.where(z[:, 0] > 0, "yes", "no")
     devices = {"a": Measure(x[:100], labels=y[:100]), "b": Measure(x[100:200], labels=y[100:200])}
     fed = LocalFederation({**devices, "c": Measure(x[200:])})
     found = fed.run(adapt(["a", "b", "c"], model="logistic", divergence="none"))
-    assert found.spec.centre == pytest.approx(1e4, rel=0.01)
-    assert found.spec.scale == pytest.approx(50.0, rel=0.1)
+    np.testing.assert_allclose(found.spec.centre, x.mean(axis=0), rtol=1e-9)
+    np.testing.assert_allclose(found.spec.scale, x.std(axis=0), rtol=1e-9)
     assert (found.predict("c", x[200:]) == y[200:]).mean() > 0.9
+    assert "excluded" not in found.status
+
+
+def test_units_of_columns_change_nothing() -> None:
+    x, y = digits()
+    rows = np.random.default_rng(3).permutation(len(x))[:300]
+    # The last columns have units of their own; more of them than a text of a message holds.
+    wide = np.hstack([x[rows]] * 4)
+    factor = 10.0 ** np.random.default_rng(4).uniform(-4, 4, wide.shape[1])
+    runs: list[Adaptation] = []
+    for points in (wide, wide * factor + 3.0):
+        devices = {
+            "a": Measure(points[:100], labels=y[rows[:100]]),
+            "b": Measure(points[100:200], labels=y[rows[100:200]]),
+            "c": Measure(points[200:]),
+        }
+        truth = {"c": Measure(points[200:], labels=y[rows[200:]])}
+        runs.append(silot.adapt(devices, evaluation=truth, iterations=100))
+    first, second = runs
+    assert first.accuracy == second.accuracy
+    np.testing.assert_allclose(first.costs.transfer, second.costs.transfer, atol=1e-6)
 
 
 def test_devices_and_models_must_fit() -> None:
@@ -427,12 +458,83 @@ def test_a_failure_keeps_its_code() -> None:
     assert run({"d1": refusing}).excluded["d1"] == "holder-busy"
 
 
-def test_class_shares_are_adjusted_to_wherever_they_are_estimated() -> None:
-    by_default = run()
-    assert by_default.accuracies == run(prior="matched").accuracies
+def test_class_shares_are_adjusted_to_where_they_are_what_differs() -> None:
+    by_default, forced = run(), run(prior="matched")
+    for name in by_default.plan.targets:
+        adjusted = by_default.models[name].factors is not None
+        like = forced if adjusted else plain()
+        assert by_default.accuracies[name] == like.accuracies[name]
+    assert by_default.models["d4"].factors is not None
     assert by_default.accuracies != plain().accuracies
     averaged = run(rule="parameter")
     assert averaged.accuracies == run(rule="parameter", prior="source").accuracies
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_models_are_left_where_classes_themselves_look_different(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+
+    def cloud(size: int, share: float, moved: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
+        y = (rng.uniform(size=size) < share).astype(int)
+        return rng.normal(size=(size, 4)) + 1.2 * y[:, None] + moved, y.astype(str)
+
+    places = {"same": (0.5, 0.0), "skewed": (0.92, 0.0), "moved": (0.5, 1.5)}
+    devices, truth = {}, {}
+    for name in ("a", "b"):
+        x, y = cloud(300, 0.5)
+        devices[name] = Measure(x, labels=y)
+    for name, (share, moved) in places.items():
+        x, y = cloud(300, share, moved)
+        devices[name], truth[name] = Measure(x), Measure(x, labels=y)
+    found = silot.adapt(devices, evaluation=truth, model="logistic")
+    left = silot.adapt(devices, evaluation=truth, model="logistic", prior="source")
+    forced = silot.adapt(devices, evaluation=truth, model="logistic", prior="matched")
+    told, was, would = found.accuracies, left.accuracies, forced.accuracies
+    assert found.models["moved"].factors is None
+    assert found.models["skewed"].factors is not None
+    assert told["skewed"] > was["skewed"]
+    assert told["moved"] == was["moved"] > would["moved"]
+    assert told["same"] >= was["same"] - 0.01
+    assert "models adjusted to class shares at" in found.status
+
+
+def test_a_status_says_what_is_not_there() -> None:
+    x = np.random.default_rng(0).normal(size=(200, 2))
+    y = (x[:, 0] > 0).astype(str)
+    full = {"a": Measure(x[:100], labels=y[:100]), "b": Measure(x[100:], labels=y[100:])}
+    assert "no device is a target" in silot.adapt(full, model="logistic").status
+    some = {"a": full["a"], "c": Measure(x[100:])}
+    assert "no target has evaluation records" in silot.adapt(some, model="logistic").status
+    known = silot.adapt(some, model="logistic", evaluation={"c": full["b"]}).status
+    assert "evaluation" not in known
+    assert "at these costs, which are estimates" in known
+
+
+def test_a_source_that_only_guesses_is_named() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(400, 3))
+    y = (x[:, 0] > 0).astype(str)
+    noise = rng.permutation(y[100:200])
+    devices = {
+        "good": Measure(x[:100], labels=y[:100]),
+        "noise": Measure(x[100:200], labels=noise),
+        "one": Measure(x[200:300], labels=np.full(100, "True")),
+        "new": Measure(x[300:]),
+    }
+    status = silot.adapt(devices, model="logistic").status
+    assert "no better than naming its largest class: noise." in status
+
+
+def test_the_paper_as_published_is_one_method() -> None:
+    pytest.importorskip("cvxpy")
+    found = run(method="st-lf", budget="auto", divergence=None, rule=None)
+    assert found.rule == "parameter"
+    assert found.plan.method == "st-lf"
+    assert found.divergences is not None
+    assert found.divergences.method == "classifier"
+    assert found.shares is None
+    asked = run(method="st-lf", budget="auto", divergence="mmd", rule="output", constants="none")
+    assert asked.rule == "output"
 
 
 def test_three_sources_may_send_two_models_to_every_target() -> None:

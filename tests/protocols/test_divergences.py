@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
@@ -1010,3 +1011,28 @@ def test_mmd_reads_as_no_more_than_the_total_variation() -> None:
     for bandwidth in (0.3, 1.0, 3.0):
         found = run(devices, "mmd", bandwidth=bandwidth, least=1)
         assert found.as_error()[0, 1] < 2 * norm.cdf(0.75) - 1
+
+
+def test_a_scale_cannot_turn_all_numbers_on_one_column() -> None:
+    x = np.random.default_rng(0).normal(size=(100, 10))
+    holder = Holder(Measure(x), OPEN)
+    even = MeanFeatures(features=100, bandwidth=1.0, seed=0, least=5, scale=np.ones(10))
+    assert isinstance(holder.answer(even), Answer)
+    sharp = replace(even, scale=np.where(np.arange(10) == 3, 1e-3, 1.0))
+    refused = holder.answer(sharp)
+    assert isinstance(refused, Failure)
+    assert refused.code == "answer-fine"
+
+
+def test_units_of_columns_change_no_divergence_of_standardised_records() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(3, 150, 4)) + np.array([0.0, 0.0, 1.0])[:, None, None]
+    units = np.array([1e-6, 1.0, 1e5, 40.0])
+    runs = [
+        LocalFederation(
+            {name: Measure(part) for name, part in zip("abc", points, strict=True)}
+        ).run(divergences(list("abc"), method="mmd", standardise=True))
+        for points in (x, x * units - 7.0)
+    ]
+    np.testing.assert_allclose(runs[0].values, runs[1].values, atol=1e-9)
+    assert runs[0].values[0, 1] < runs[0].values[0, 2]

@@ -10,17 +10,18 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from ..errors import ExtraError, SolverError
+from ..errors import ExtraError, InputError, SolverError
 from .costs import LinkCosts
 
 Array = npt.NDArray[np.float64]
 Index = npt.NDArray[np.intp]
+Energy = Literal["fraction", "linear"]
 
 FLOOR = 1e-6
 """Smallest value of a variable; logarithms need one."""
@@ -43,6 +44,8 @@ class Relaxed:
         Whether a device may be a source.
     barred
         Whether ``alpha + psi <= 1`` holds on every link.
+    linear
+        Whether a link pays in proportion to its weight, and not as in (14).
     epsilon_energy, epsilon_sum
         The paper's constants in (14) and (75).
     unit, shift
@@ -56,6 +59,7 @@ class Relaxed:
     energy: Array
     eligible: npt.NDArray[np.bool_]
     barred: bool
+    linear: bool
     epsilon_energy: float
     epsilon_sum: float
     unit: float
@@ -63,9 +67,18 @@ class Relaxed:
 
     @classmethod
     def of(
-        cls, costs: LinkCosts, *, barred: bool, epsilon_energy: float, epsilon_sum: float
+        cls,
+        costs: LinkCosts,
+        *,
+        barred: bool,
+        energy: str,
+        epsilon_energy: float,
+        epsilon_sum: float,
     ) -> Relaxed:
         """Build the problem; links that cannot be used get no variable."""
+        if energy not in get_args(Energy):
+            known = ", ".join(get_args(Energy))
+            raise InputError(f"energy={energy!r}; known: {known}.", code="option-energy")
         usable = np.isfinite(costs.transfer) & np.isfinite(costs.energy)
         np.fill_diagonal(usable, False)
         if barred:
@@ -74,7 +87,7 @@ class Relaxed:
         by_source, by_transfer, by_energy = costs.phi
         source = by_source * np.where(costs.eligible, costs.source, 0.0)
         transfer = by_transfer * costs.transfer[rows, columns]
-        energy = by_energy * costs.energy[rows, columns]
+        power = by_energy * costs.energy[rows, columns]
         # Every device pays exactly once, for training or for receiving (weights sum to 1): a
         # constant added to both raises each plan alike. Posynomials need costs that are not
         # negative.
@@ -83,16 +96,17 @@ class Relaxed:
         shift = np.where(np.isfinite(least), np.maximum(0.0, -least), 0.0)
         source = np.where(costs.eligible, source + shift, 0.0)
         transfer = transfer + shift[columns]
-        every = np.concatenate([source, transfer, energy])
+        every = np.concatenate([source, transfer, power])
         unit = float(np.median(every[every > 0])) if (every > 0).any() else 1.0
         return cls(
             rows=rows,
             columns=columns,
             source=source / unit,
             transfer=transfer / unit,
-            energy=energy / unit,
+            energy=power / unit,
             eligible=costs.eligible,
             barred=barred,
+            linear=energy == "linear",
             epsilon_energy=epsilon_energy,
             epsilon_sum=epsilon_sum,
             unit=unit,
@@ -115,9 +129,10 @@ class Relaxed:
         return full
 
     def objective(self, point: Point) -> float:
-        """Objective (11) with the energy of (14), in the units that came in."""
+        """Objective (11) with the relaxed energy, in the units that came in."""
         sent = (1.0 - point.psi)[self.rows] * point.psi[self.columns] * point.alpha
-        used = point.alpha / (point.alpha + self.epsilon_energy)
+        whole = 1.0 if self.linear else point.alpha + self.epsilon_energy
+        used = point.alpha / whole
         paid = self.source @ (1.0 - point.psi) + self.transfer @ sent + self.energy @ used
         return self.unit * float(paid) - self.shift
 
@@ -241,8 +256,9 @@ class Surrogate:
         receive = np.maximum(1.0 - psi[problem.rows], FLOOR)
         self._put("train", psi, train)
         self._put("receive", psi[problem.rows], receive)
-        whole = alpha + problem.epsilon_energy
-        weight = alpha / whole
+        # What divides alpha: alpha + epsilon as a monomial, or 1.
+        whole = np.ones_like(alpha) if problem.linear else alpha + problem.epsilon_energy
+        weight = np.zeros_like(alpha) if problem.linear else alpha / whole
         self._parameters["energy"].value = 1.0 - weight
         self._parameters["energy constant"].value = np.log(whole) - weight * np.log(alpha)
         self._put("above", excess, psi, constant=problem.epsilon_sum)

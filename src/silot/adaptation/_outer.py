@@ -75,7 +75,7 @@ def outer_approximation(
         psi=best.psi,
         alpha=best.alpha,
         bound=bound,
-        status=f"proven within a gap of {gap:g}"
+        status=f"proven within a gap of {gap:g}: no plan at these costs is better by more"
         if proven
         else "stopped at the time limit: the plan holds every constraint, and lower_bound tells "
         "how far from the best it can be. Raise time_limit, accept a gap, or make fewer devices "

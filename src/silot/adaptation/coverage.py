@@ -225,7 +225,7 @@ def _plan(
         costs,
         method="coverage",
         mixing="coverage",
-        status="proven optimal"
+        status="proven optimal: no plan has a lower objective at these costs"
         if left <= tolerance
         else f"stopped by the time limit: the best plan may be {left:.2%} better. Raise time_limit",
         lower_bound=bound,

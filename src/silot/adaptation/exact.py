@@ -39,8 +39,8 @@ def solve_exact(
         \quad\text{s.t.}\quad y_j + \sum_i x_{ij} = 1,\; x_{ij} \le y_i,\; y_i \in \{0, 1\}
 
     Local search finds a plan, Lagrange multipliers bound all others and leave out what no better
-    plan can use, and HiGHS solves what is left; where that is much and the bound is poor, branch
-    and bound with multipliers does.
+    plan can use, and HiGHS solves what is left; where that is many links a source, branch and
+    bound with multipliers does.
 
     Parameters
     ----------
@@ -151,7 +151,9 @@ def check_options(
 
 def _status(found: Location, gap: float, time_limit: float) -> str:
     if found.finished:
-        return "proven optimal" if gap == 0 else f"proven within a gap of {gap:g}"
+        if gap == 0:
+            return "proven optimal: no plan has a lower objective at these costs"
+        return f"proven within a gap of {gap:g}: no plan at these costs is better by more"
     return (
         f"stopped at the time limit of {time_limit:g} s: the plan holds every constraint, and "
         "lower_bound tells how far from the best it can be. Raise time_limit, or accept a gap"

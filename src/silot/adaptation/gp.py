@@ -17,7 +17,7 @@ import numpy as np
 from ..errors import InputError, SolverError
 from ..results.links import LinkPlan
 from ._errors import NoEligibleSource
-from ._gp import FLOOR, Array, Point, Relaxed, Surrogate
+from ._gp import FLOOR, Array, Energy, Point, Relaxed, Surrogate
 from ._gp_points import Kinds, Start, rounded, starting_point
 from .costs import LinkCosts, Mixing
 from .evaluate import make_plan, terms_of
@@ -63,6 +63,7 @@ class Relaxation:
 def relax_gp(
     costs: LinkCosts,
     *,
+    energy: Energy = "fraction",
     epsilon_energy: float = 1e-2,
     epsilon_sum: float = 1e-2,
     start: Start = "paper",
@@ -79,8 +80,12 @@ def relax_gp(
     ----------
     costs
         Costs of the network.
+    energy
+        ``"fraction"``: a link pays :math:`K_{ij} \alpha / (\alpha + \epsilon_E)`, as in (14).
+        ``"linear"``: :math:`K_{ij} \alpha`, as in effect in the published code, whose monomial for
+        :math:`\alpha + \epsilon_E`, the constant of (14), multiplies: links cost no more than one.
     epsilon_energy
-        :math:`\epsilon_E` of (14): a link pays :math:`K_{ij} \alpha / (\alpha + \epsilon_E)`.
+        That constant.
     epsilon_sum
         :math:`\epsilon_C` of (75) and (76): how far a target's weights may be from ``psi``.
     start
@@ -152,6 +157,7 @@ def relax_gp(
     problem = Relaxed.of(
         costs,
         barred=missing_constraint,
+        energy=energy,
         epsilon_energy=epsilon_energy,
         epsilon_sum=epsilon_sum,
     )
@@ -229,6 +235,7 @@ def solve_gp(
     costs: LinkCosts,
     *,
     mixing: Mixing = "none",
+    energy: Energy = "fraction",
     epsilon_energy: float = 1e-2,
     epsilon_sum: float = 1e-2,
     start: Start = "paper",
@@ -248,12 +255,11 @@ def solve_gp(
 
     Parameters
     ----------
-    costs, epsilon_energy, epsilon_sum, start, start_psi, seed, max_iterations, tolerance
+    costs, energy, epsilon_energy, epsilon_sum, start, start_psi, seed, max_iterations, tolerance,
+    time_limit
         As in :func:`relax_gp`.
     mixing
         ``"none"``: the published objective has no other.
-    time_limit
-        As in :func:`relax_gp`.
     missing_constraint
         As in :func:`relax_gp`. Without it the relaxed point may hold phantom links; the plan
         never does.
@@ -302,6 +308,7 @@ def solve_gp(
     begun = time.perf_counter()
     relaxation = relax_gp(
         costs,
+        energy=energy,
         epsilon_energy=epsilon_energy,
         epsilon_sum=epsilon_sum,
         start=start,

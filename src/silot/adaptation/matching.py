@@ -19,6 +19,7 @@ from ..errors import InputError, MismatchError
 Array = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
 
+_ROUNDING = 1e-12
 # Weight of the equation that shares sum to 1, beside features of norm 1.
 _SUM = 100.0
 
@@ -42,6 +43,9 @@ class Matching:
         classes both have; NaN where either is no source.
     residual
         Shape (N,): what the mixture leaves unexplained of each device's mean, at most 1.
+    excess
+        Shape (N,): its square over what chance leaves of so many records (``excess``); NaN
+        where ``records`` were not given.
     """
 
     shares: Array
@@ -49,6 +53,7 @@ class Matching:
     transfer: Array
     between: Array
     residual: Array
+    excess: Array
 
 
 def match(
@@ -58,6 +63,7 @@ def match(
     class_errors: npt.ArrayLike,
     *,
     labelled: npt.ArrayLike | None = None,
+    records: npt.ArrayLike | None = None,
     ridge: float = 1e-3,
     domain_weight: float = 1.0,
 ) -> Matching:
@@ -86,6 +92,8 @@ def match(
         Shape (N, C): labelled records of every class; by default ``counts``. A class that has
         labelled records and no mean anywhere, for it is too small everywhere, is taken to have
         the share at every device that it has of all labelled records.
+    records
+        Shape (N,): records behind each of the ``means``.
     ridge
         r > 0; makes the mixture unique.
     domain_weight
@@ -141,11 +149,14 @@ def match(
     blind = np.where((numbers > 0).any(axis=0), 0.0, trained.sum(axis=0) / trained.sum())
     shares = np.zeros((devices, classes))
     errors = np.ones((devices, devices, classes))
-    residual = np.zeros(devices)
+    residual, over = np.zeros(devices), np.full(devices, np.nan)
     sources = np.flatnonzero((numbers > 0).any(axis=1))
     parts = own[rows, columns].T
     for j in range(devices):
         weights, residual[j] = mixture(parts, mean[j], ridge)
+        if records is not None:
+            behind = np.asarray(records)[j]
+            over[j] = excess(mean[j], behind, parts, numbers[rows, columns], weights)
         origin = np.zeros((devices, classes))
         origin[rows, columns] = weights
         shares[j] = origin.sum(axis=0)
@@ -156,7 +167,8 @@ def match(
         away = between[np.ix_(sources, sources)] @ of_class[sources]
         errors[sources, j] = np.minimum(1.0, known[sources] + domain_weight * away)
     shares = (1.0 - blind.sum()) * shares + blind
-    return Matching(shares, errors, np.einsum("jc,ijc->ij", shares, errors), between, residual)
+    transfer = np.einsum("jc,ijc->ij", shares, errors)
+    return Matching(shares, errors, transfer, between, residual, over)
 
 
 def mixture(parts: Array, mean: Array, ridge: float) -> tuple[Array, float]:
@@ -176,6 +188,40 @@ def mixture(parts: Array, mean: Array, ridge: float) -> tuple[Array, float]:
     return weights, float(np.linalg.norm(mean - parts @ weights))
 
 
+def excess(mean: Array, records: int, parts: Array, counts: Counts, weights: Array) -> float:
+    r"""How far a mixture of means is from a mean, over what chance makes of it.
+
+    .. math::
+        \frac{|\mu - \sum_k w_k m_k|^2}
+        {(1 - |\mu|^2) / (n - 1) + \sum_k w_k^2 (1 - |m_k|^2) / (n_k - 1)}
+
+    About 1, or less where the weights were fitted, if the records are of the laws that are mixed;
+    the more, the less so.
+
+    Parameters
+    ----------
+    mean, records
+        Mean of features of norm 1, and of how many records.
+    parts, counts, weights
+        Means (D, K) as columns, records behind each, and their shares in the mixture.
+
+    Examples
+    --------
+    >>> apart = np.array([[0.6, 0.0], [0.0, 0.6]])
+    >>> round(excess(np.array([0.3, 0.3]), 101, apart, np.array([51, 51]), np.full(2, 0.5)), 6)
+    0.0
+    """
+    chance = _chance(mean, records) + weights**2 @ _chance(parts, counts)
+    return float(np.sum((mean - parts @ weights) ** 2) / max(float(chance), _ROUNDING))
+
+
+def _chance(means: Array, counts: npt.ArrayLike) -> Array:
+    """Mean square by which means of so many features of norm 1 are off."""
+    spread = np.maximum(1.0 - np.sum(means**2, axis=0), 0.0)
+    # Of one record there is no telling how far its mean is off.
+    return np.where(np.asarray(counts) > 1, spread / np.maximum(np.asarray(counts) - 1, 1), 1.0)
+
+
 def class_distances(class_means: Array, counts: Counts) -> Array:
     """Distances of sources whose classes are compared one by one, (N, N).
 
@@ -183,9 +229,7 @@ def class_distances(class_means: Array, counts: Counts) -> Array:
     norm 1, hence a mean of n of them is off by (1 - |mean|^2) / (n - 1), squared.
     """
     devices = len(class_means)
-    norms = (class_means**2).sum(axis=2)
-    # Of one record there is no telling how far its mean is off.
-    noise = np.where(counts > 1, (1.0 - norms) / np.maximum(counts - 1, 1), 1.0)
+    noise = _chance(np.moveaxis(class_means, 2, 0), counts)
     between = np.full((devices, devices), np.nan)
     sources = np.flatnonzero((counts > 0).any(axis=1))
     for i in sources:

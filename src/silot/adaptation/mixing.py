@@ -93,7 +93,8 @@ def solve_mixing(
     if _listable(listed, mixing):
         psi = _best_set(listed, mixing, price)
         alpha = best_alpha(psi, listed, mixing=mixing, allow_unserved=price)
-        bound, status, tolerance = np.inf, "proven optimal: every set of sources compared", 1e-9
+        bound, tolerance = np.inf, 1e-9
+        status = "proven optimal: no plan has a lower objective at these costs"
         numbers = {"sets": float(2 ** int(listed.eligible.sum()))}
     else:
         tolerance = gap or DEFAULT_GAP

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from dataclasses import replace
+from typing import Any, Literal, get_args
 
 from ..errors import InputError
 from ..results.links import LinkPlan
@@ -10,7 +11,10 @@ from .costs import LinkCosts, Mixing
 from .exact import solve_exact
 from .network import Network
 
-Method = Literal["exact", "gp"]
+Method = Literal["exact", "gp", "st-lf"]
+
+# The paper's published code: its energy term, and the weights of the relaxed point as they are.
+_PUBLISHED: dict[str, Any] = {"energy": "linear", "rounding": "paper"}
 
 
 def links(
@@ -31,8 +35,9 @@ def links(
     costs
         Costs of a network, or a network whose costs are computed with its own options.
     method
-        ``"exact"``, or ``"gp"``: successive geometric programming as published (extra
-        ``silot[gp]``), which proves nothing.
+        ``"exact"``, or ``"gp"``: the paper's successive geometric programming (extra
+        ``silot[gp]``), which proves nothing. ``"st-lf"``: the same as the published code runs
+        it, with ``energy="linear"`` and ``rounding="paper"``.
     mixing
         What mixing sources adds to a target's cost: ``"none"`` (as published; one source is
         best for each target), ``"variance"``, ``"ambiguity"`` or ``"mmd"``.
@@ -43,7 +48,7 @@ def links(
     gap
         Relative gap that is good enough.
     seed
-        Of ``"gp"`` with a random start; the exact methods draw nothing.
+        Of ``"gp"`` and ``"st-lf"`` with a random start; the exact methods draw nothing.
     **options
         Further options of ``solve_gp``.
 
@@ -58,7 +63,7 @@ def links(
     InputError
         Options out of range, a target that nobody can reach.
     ExtraError
-        ``method="gp"`` without the extra.
+        ``method="gp"`` or ``"st-lf"`` without the extra.
 
     Examples
     --------
@@ -80,20 +85,25 @@ def links(
         return solve_exact(
             known, mixing=mixing, allow_unserved=allow_unserved, time_limit=time_limit, gap=gap
         )
-    if method != "gp":
-        raise InputError(f"method is {method!r}; give 'exact' or 'gp'.", code="option-method")
+    if method not in get_args(Method):
+        raise InputError(
+            f"method is {method!r}; give one of {', '.join(get_args(Method))}.",
+            code="option-method",
+        )
     if mixing != "none" or allow_unserved is not None:
         raise InputError(
-            "method='gp' solves the published objective only: mixing='none', and every target "
-            "is served. Use method='exact'.",
+            f"method={method!r} solves the published objective only: mixing='none', and every "
+            "target is served. Use method='exact'.",
             code="gp-objective",
         )
     if gap:
         raise InputError(
-            "method='gp' proves no bound, so no gap can end it. Leave gap out, or use "
+            f"method={method!r} proves no bound, so no gap can end it. Leave gap out, or use "
             "method='exact'.",
             code="gp-objective",
         )
     from .gp import solve_gp
 
-    return solve_gp(known, seed=seed, time_limit=time_limit, **options)
+    fixed = _PUBLISHED if method == "st-lf" else {}
+    plan = solve_gp(known, seed=seed, time_limit=time_limit, **{**fixed, **options})
+    return replace(plan, method=method)

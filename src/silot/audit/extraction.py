@@ -77,10 +77,11 @@ def parameter_inversion(case: Case) -> Guess | str:
         question, answer = item.question, item.answer
         if answer is None or not isinstance(question, TrainModel | TrainDomain):
             continue
-        spec = ModelSpec.from_text(question.model)
+        plain = isinstance(question, TrainModel)
+        spec = question.spec if plain else ModelSpec.from_text(question.model)
         if spec.kind == "cnn":
             continue
-        if isinstance(question, TrainModel):
+        if plain:
             after = answer.array("parameters", ndim=1)[None]
             start = question.start if question.start.size else None
             before = (initial_parameters(spec, question.seed) if start is None else start)[None]
@@ -121,7 +122,7 @@ def class_means(case: Case) -> Guess | str:
             counts = np.asarray(answer.arrays["counts"], dtype=np.float64)
         if not isinstance(question, FitDensity):
             continue
-        spec = ModelSpec.from_text(question.model)
+        spec = question.spec
         law = DensitySpec(spec.inputs, spec.classes, question.dimensions, question.seed)
         if law.width < spec.inputs:
             cut = True
@@ -129,7 +130,7 @@ def class_means(case: Case) -> Guess | str:
         density = answer.array("density", ndim=1)
         masses, means = density[: law.classes], density[law.classes :][: law.classes * law.width]
         for code in np.flatnonzero(masses > 0):
-            rows.append(means.reshape(law.classes, -1)[code] * spec.scale + spec.centre)
+            rows.append(means.reshape(law.classes, -1)[code] * np.asarray(spec.scale) + spec.centre)
             alone = counts is not None and len(counts) == law.classes and counts[code] == 1
             sure.append(bool(alone))
     if not rows:

@@ -16,6 +16,7 @@ from ..federation.labelled import decode_classes
 from ..federation.question import Moments
 from ..learning import DensitySpec, ModelSpec, probabilities, random_features
 from ..learning.density import log_density
+from ..learning.features import in_units
 from ..results.audit import NEEDS
 from ._case import Case
 from ._clock import look
@@ -155,10 +156,11 @@ def parameter_membership(case: Case) -> Scores | str:
         return f"{_MISSING}, with labels"
     columns: list[Array] = []
     for question, parameters in models:
-        spec = ModelSpec.from_text(question.model)
+        named = isinstance(question, TrainModel)
+        spec = question.spec if named else ModelSpec.from_text(question.model)
         if spec.inputs != given.rows.shape[1]:
             continue
-        if isinstance(question, TrainModel):
+        if named:
             names = decode_classes(question.classes)
             labels = codes_of_candidates(given.labels, names, len(names))
             if labels is None:
@@ -206,7 +208,10 @@ def feature_membership(case: Case) -> Scores | str:
     columns: list[Array] = []
     for question, answer in told:
         lifted = random_features(
-            points, features=question.features, bandwidth=question.bandwidth, seed=question.seed
+            in_units(points, question.scale),
+            features=question.features,
+            bandwidth=question.bandwidth,
+            seed=question.seed,
         )
         usual = _usual(lifted @ lifted[members:].T, members)
         found = [lifted @ answer.array("mean", ndim=1) - usual, usual]
@@ -237,11 +242,11 @@ def mean_membership(case: Case) -> Scores | str:
         assert item.answer is not None
         question = item.question
         if isinstance(question, FitDensity):
-            spec = ModelSpec.from_text(question.model)
+            spec = question.spec
             law = DensitySpec(spec.inputs, spec.classes, question.dimensions, question.seed)
             if spec.inputs == points.shape[1]:
                 density = item.answer.array("density", ndim=1)
-                columns.append(log_density(law, density, (points - spec.centre) / spec.scale))
+                columns.append(log_density(law, density, spec.scaled(points)))
             continue
         mean = item.answer.array("mean", ndim=1)
         if mean.shape != points.shape[1:]:

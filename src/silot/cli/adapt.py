@@ -66,6 +66,7 @@ class RuleChoice(StrEnum):
 class PriorChoice(StrEnum):
     """Class proportions that models at a target are adjusted to."""
 
+    auto = "auto"
     matched = "matched"
     source = "source"
 
@@ -88,9 +89,12 @@ def adapt_command(
         ),
     ] = None,
     objective: Annotated[
-        ObjectiveChoice,
-        typer.Option(help="Every class of a target taught, errors matched, or the paper's bound."),
-    ] = ObjectiveChoice.coverage,
+        ObjectiveChoice | None,
+        typer.Option(
+            help="Every class of a target taught, errors matched, or the paper's bound. Default: "
+            "coverage, or bound with --method st-lf."
+        ),
+    ] = None,
     budget: Annotated[
         float | None,
         typer.Option(
@@ -101,13 +105,17 @@ def adapt_command(
     method: MethodOption = LinkMethod.exact,
     mixing: MixingOption = MixingChoice.none,
     rule: Annotated[
-        RuleChoice, typer.Option(help="How a target combines models.")
-    ] = RuleChoice.output,
+        RuleChoice | None,
+        typer.Option(
+            help="How a target combines models. Default: output, or parameter with --method st-lf."
+        ),
+    ] = None,
     prior: Annotated[
         PriorChoice | None,
         typer.Option(
-            help="Adjust models to the class shares a target seems to have (matched), or leave "
-            "them (source). Default: matched where they are estimated."
+            help="Adjust models to the class shares a target seems to have (matched), leave them "
+            "(source), or adjust where shares are what differs (auto). Default: auto where they "
+            "are estimated."
         ),
     ] = None,
     phi: PhiOption = None,
@@ -149,10 +157,8 @@ def adapt_command(
         unlabelled=unlabelled,
         network=energy,
         tests=tests,
-        objective=objective.value,
         mixing=mixing.value,
         method=method.value,
-        rule=rule.value,
         allow_unserved=allow_unserved,
         time_limit=time_limit,
         gap=gap,
@@ -162,6 +168,8 @@ def adapt_command(
             model=None if model is None else model.value,
             divergence=None if divergence is None else divergence.value,
             prior=None if prior is None else prior.value,
+            objective=None if objective is None else objective.value,
+            rule=None if rule is None else rule.value,
             budget=budget,
             iterations=iterations,
             constants=None if constants is None else constants.value,
@@ -199,7 +207,7 @@ def _rows(found: Adaptation, energy: Path | None) -> dict[str, str]:
         }
     return {
         **rows,
-        **assumed_energy(energy),
+        **assumed_energy(energy, found),
         "models": f"{found.spec.kind}, {found.spec.size} parameters, {len(found.classes)} classes",
         "status": found.status,
         **models_bill(found),

@@ -150,7 +150,7 @@ def links_command(
         typer.echo(jsonlib.dumps({**found.plan.to_dict(), "measured": told}, allow_nan=False))
         return
     show_adaptation(found)
-    show_rows({**plan_rows(found.plan), **assumed_energy(energy), **models_bill(found)})
+    show_rows({**plan_rows(found.plan), **assumed_energy(energy, found), **models_bill(found)})
     _say_where(report)
 
 

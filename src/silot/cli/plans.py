@@ -24,6 +24,7 @@ class LinkMethod(StrEnum):
 
     exact = "exact"
     gp = "gp"
+    st_lf = "st-lf"
 
 
 class MixingChoice(StrEnum):
@@ -52,7 +53,10 @@ class ConstantsChoice(StrEnum):
 
 
 MethodOption = Annotated[
-    LinkMethod, typer.Option("--method", "-m", help="Proven optimum, or the paper's own solver.")
+    LinkMethod,
+    typer.Option(
+        "--method", "-m", help="Proven optimum, the paper's own solver, or all as published."
+    ),
 ]
 MixingOption = Annotated[
     MixingChoice, typer.Option(help="What mixing several sources adds to the objective.")
@@ -89,11 +93,12 @@ def show_plan(
     OUT.print()
 
 
-def assumed_energy(given: Path | None) -> dict[str, str]:
+def assumed_energy(given: Path | None, found: Adaptation) -> dict[str, str]:
     """What energies rest on, where no file says what sending a model takes."""
     if given is not None:
         return {}
-    return {"assumed": "1 Gbit a model, 74 Mbit/s and 24 dBm on every link; give --network FILE"}
+    size = f"{found.spec.size} parameters of 64 bits"
+    return {"assumed": f"{size}, 74 Mbit/s and 24 dBm on every link; give --network FILE"}
 
 
 def models_bill(found: Adaptation) -> dict[str, str]:

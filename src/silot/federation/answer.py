@@ -90,7 +90,7 @@ cells, or of three where the step itself is in doubt.
 """
 
 
-def rounded(answer: Answer, moves: Mapping[str, float]) -> Answer:
+def rounded(answer: Answer, moves: Mapping[str, float | Array]) -> Answer:
     """An answer no number of which is finer than what one record can move it by.
 
     Numbers are told as multiples of a step that is larger than what one record moves them by.
@@ -101,7 +101,8 @@ def rounded(answer: Answer, moves: Mapping[str, float]) -> Answer:
     answer
         As it was computed.
     moves
-        By name, how far one record can move a number, or any number of an array.
+        By name, how far one record can move a number, any number of an array, or each of them:
+        then each has a step of its own, which is not told.
 
     Raises
     ------
@@ -127,20 +128,25 @@ def rounded(answer: Answer, moves: Mapping[str, float]) -> Answer:
     for name, array in answer.arrays.items():
         arrays[name] = array
         if array.dtype.kind not in "biu" and array.size:
-            step = scalars[STEP + name] = _step(moves, name)
-            flat = [_coarse(float(value), step) for value in array.ravel().tolist()]
+            each = moves.get(name)
+            if isinstance(each, np.ndarray):
+                steps = [_step({name: float(move)}, name) for move in each.ravel()]
+            else:
+                step = scalars[STEP + name] = _step(moves, name)
+                steps = [step] * array.size
+            flat = [_coarse(float(v), s) for v, s in zip(array.ravel(), steps, strict=True)]
             arrays[name] = np.array(flat, dtype=array.dtype).reshape(array.shape)
     return Answer(arrays, scalars)
 
 
-def _step(moves: Mapping[str, float], name: str) -> float:
+def _step(moves: Mapping[str, float | Array], name: str) -> float:
     """The smallest step that is larger than what one record moves."""
     if name not in moves:
         raise InputError(
             f"how far a record moves {name!r} is not known, so it is not told.",
             code="answer-moves",
         )
-    least = max(moves[name], 0.5 * SMALLEST)
+    least = max(float(moves[name]), 0.5 * SMALLEST)
     if not least < 0.2 * _LARGEST:
         raise _too_large()
     power = 10.0 ** math.floor(math.log10(least))

@@ -15,15 +15,14 @@ from ..errors import InputError
 from ..learning import (
     Combination,
     DensitySpec,
-    ModelSpec,
     Rule,
     probabilities,
 )
 from .answer import Answer
 from .disclosure import Disclosure
-from .hypotheses import AboutLabelled, models_of
+from .hypotheses import AboutLabelled, AboutModel, described, models_of
 from .labelled import codes_of
-from .question import Array, Codes, Names, Question, register
+from .question import Array, Codes, Names, register
 
 
 def _none() -> Array:
@@ -31,17 +30,16 @@ def _none() -> Array:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Disagreement(Question):
+class Disagreement(AboutModel):
     r"""Mean squared difference of models on the records: :math:`E |h_i(x) - h_k(x)|^2`, (S, S)."""
 
     kind: ClassVar[str] = "disagreement"
     level: ClassVar[Disclosure] = Disclosure.RECORD
 
-    model: str
     parameters: Array
 
     def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
-        spec = ModelSpec.from_text(self.model)
+        spec = self.spec
         models = models_of(self.parameters)
         records = points[weights > 0]
         told = np.stack([probabilities(spec, row, records).ravel() for row in models])
@@ -53,14 +51,13 @@ class Disagreement(Question):
 
 
 @dataclass(frozen=True, kw_only=True)
-class _AboutCombination(AboutLabelled):
+class _AboutCombination(AboutModel, AboutLabelled):
     """A question that brings a combination of models along (``learning.combine``).
 
     ``densities`` is (S, D) for the rule ``"density"``, and ``factors`` (S, C); both are (0, 0)
     for none.
     """
 
-    model: str
     parameters: Array
     weights: Array
     rule: str = "output"
@@ -72,7 +69,7 @@ class _AboutCombination(AboutLabelled):
 
     def combination(self) -> Combination:
         """The combination the question brings along."""
-        spec = ModelSpec.from_text(self.model)
+        spec = self.spec
         law = None
         if self.rule == "density":
             law = DensitySpec(
@@ -102,7 +99,7 @@ class _AboutCombination(AboutLabelled):
         if model.factors is not None:
             fields["factors"] = model.factors
         return cls(
-            model=model.spec.to_text(),
+            **described(model.spec),
             parameters=model.parameters,
             weights=model.weights,
             rule=model.rule,

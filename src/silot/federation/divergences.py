@@ -14,13 +14,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Self, cast
 
 import numpy as np
 
 from ..errors import InputError, MismatchError, WireError
 from ..learning import ModelSpec, probabilities, random_features, train
+from ..learning.features import effective_columns, in_units
 from .answer import Answer
 from .disclosure import Account, Disclosure
 from .question import Array, Codes, Names, Question, register
@@ -60,16 +61,18 @@ class Spread(AboutMany):
         return 2 * dimension + 1
 
     def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
-        _many(self.least, weights)
+        _enough(0, self.least, 1.0, weights)
         mean = weights @ points
         variance = weights @ (points - mean) ** 2
         return Answer({"mean": mean, "variance": variance}, {"records": _effective(weights)})
 
     def moves(
         self, points: Array, weights: Array, labels: Names | None, answer: Answer
-    ) -> Mapping[str, float]:
-        far = np.abs(points - answer.arrays["mean"]).max(axis=1)
-        return {"mean": float((weights * far).max()), "variance": float((weights * far**2).max())}
+    ) -> Mapping[str, float | Array]:
+        # Column by column: units differ.
+        far = np.abs(points - answer.arrays["mean"])
+        masses = weights[:, None]
+        return {"mean": (masses * far).max(axis=0), "variance": (masses * far**2).max(axis=0)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,6 +84,8 @@ class MeanFeatures(AboutMany):
 
     so that :math:`\phi(x)^T \phi(y)` estimates :math:`e^{-|x - y|^2 / 2 h^2}` and
     :math:`|\phi(x)| = 1`. ``squares`` is :math:`\sum_i w_i^2`, for the unbiased correction.
+    Columns are divided by ``scale`` first, if any; then they count as their part in the variance,
+    for a scale that makes one large would turn all numbers on that one.
     """
 
     kind: ClassVar[str] = "mean-features"
@@ -90,6 +95,7 @@ class MeanFeatures(AboutMany):
     features: int
     bandwidth: float
     seed: int
+    scale: Array = field(default_factory=lambda: np.zeros(0))
 
     def numbers(self, records: int, dimension: int) -> int:
         return self.features + 1
@@ -103,12 +109,16 @@ class MeanFeatures(AboutMany):
 
     def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
         self.check_fields()
-        _enough(self.features, self.least, points, weights)
+        moved, columns = points, float(points.shape[1])
+        if self.scale.size:
+            moved = in_units(points, self.scale)
+            columns = effective_columns(weights @ (moved - weights @ moved) ** 2)
+        _enough(self.features, self.least, columns, weights)
         mean = np.zeros(self.features)
         for first in range(0, len(points), _CHUNK):
             rows = slice(first, first + _CHUNK)
             mean += weights[rows] @ random_features(
-                points[rows], features=self.features, bandwidth=self.bandwidth, seed=self.seed
+                moved[rows], features=self.features, bandwidth=self.bandwidth, seed=self.seed
             )
         return Answer({"mean": mean}, {"squares": float(weights @ weights)})
 
@@ -158,7 +168,7 @@ class ProjectedQuantiles(AboutMany):
     def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
         self.check_fields()
         steps = self._steps(_effective(weights))
-        _enough(steps * self.directions, self.least, points, weights)
+        _enough(steps * self.directions, self.least, float(points.shape[1]), weights)
         projected = points @ public_directions(self.seed, self.directions, points.shape[1])
         return Answer({"quantiles": _step_means(projected.T, weights, steps)})
 
@@ -204,15 +214,13 @@ class TrainDomain(Question):
         _bounded(0 < self.iterations <= _MOST_ITERATIONS and self.batch > 0)
         moved, masses = _moved(points, weights, self.centre, self.scale)
         found = np.empty_like(self.parameters)
-        for row, (side, seed) in enumerate(
-            zip(self.sides.tolist(), self.seeds.tolist(), strict=True)
-        ):
+        for row, seed in enumerate(self.seeds.tolist()):
             records = _resampled(moved, masses, seed)
             found[row] = train(
                 spec,
                 self.parameters[row],
                 records,
-                np.full(len(records), side, dtype=np.int64),
+                np.full(len(records), self.sides[row], dtype=np.int64),
                 iterations=self.iterations,
                 batch=self.batch,
                 rate=self.rate,
@@ -236,7 +244,7 @@ class _AboutDomains(AboutMany):
         """Log odds of side 1, shape (classifiers, records), and the records' weights."""
         spec = ModelSpec.from_text(self.model)
         _check_rows(self.parameters, self.sides)
-        _enough(len(self.sides), self.least, points, weights)
+        _enough(len(self.sides), self.least, float(points.shape[1]), weights)
         moved, masses = _moved(points, weights, self.centre, self.scale)
         odds = np.empty((len(self.sides), len(moved)))
         for row, parameters in enumerate(self.parameters):
@@ -316,17 +324,13 @@ def _effective(weights: Array) -> int:
     return int(1.0 / float(weights.max()) + 1e-9)
 
 
-def _many(least: int, weights: Array) -> None:
+def _enough(numbers: int, least: int, columns: float, weights: Array) -> None:
     if _effective(weights) < least:
         raise InputError(
             f"{least} records are needed behind a number; a record weighs more than that share.",
             code="records-few",
         )
-
-
-def _enough(numbers: int, least: int, points: Array, weights: Array) -> None:
-    _many(least, weights)
-    held = _effective(weights) * points.shape[1]
+    held = int(_effective(weights) * columns)
     if least > 1 and numbers * least > held:
         raise InputError(
             f"{numbers} numbers are asked for; the records hold {held}, and {least} of them at "

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Self
+from typing import ClassVar, Self, TypedDict
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +30,7 @@ from ..learning import (
     random_features,
     train,
 )
+from ..learning.features import in_units
 from .answer import Answer
 from .disclosure import Account, Disclosure
 from .labelled import codes_of, decode_classes, encode_classes
@@ -133,7 +134,45 @@ class CountLabelled(AboutLabelled):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainModel(AboutLabelled):
+class AboutModel(Question):
+    """A question that describes a model: its architecture, and the units of its inputs.
+
+    ``units`` has the centres and the scales of all columns, (2, d), where these differ.
+    """
+
+    model: str
+    units: Array = field(default_factory=nothing)
+
+    @property
+    def spec(self) -> ModelSpec:
+        """The description."""
+        spec = ModelSpec.from_text(self.model)
+        if not self.units.size:
+            return spec
+        if self.units.shape != (2, spec.inputs):
+            raise WireError("units are not those of the model.", code="question-fields")
+        centre, scale = (tuple(row) for row in self.units.tolist())
+        return replace(spec, centre=centre, scale=scale)
+
+
+class Described(TypedDict):
+    """Fields of a question about a model."""
+
+    model: str
+    units: Array
+
+
+def described(spec: ModelSpec) -> Described:
+    """How a question describes a model: a text must be short."""
+    if isinstance(spec.centre, float) and isinstance(spec.scale, float):
+        return {"model": spec.to_text(), "units": nothing()}
+    parts = (np.asarray(spec.centre), np.asarray(spec.scale))
+    units = np.stack([np.broadcast_to(part, spec.inputs) for part in parts])
+    return {"model": replace(spec, centre=0.0, scale=1.0).to_text(), "units": units}
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainModel(AboutModel, AboutLabelled):
     """Train a model on the labelled records; tell its parameters and its errors.
 
     ``start`` are the parameters to start from; when empty they are drawn from ``seed``. With
@@ -148,7 +187,6 @@ class TrainModel(AboutLabelled):
     kind: ClassVar[str] = "train-model"
     level: ClassVar[Disclosure] = Disclosure.RECORD
 
-    model: str
     start: Array = field(default_factory=nothing)
     iterations: int = 100
     passes: float = 0.0
@@ -159,7 +197,7 @@ class TrainModel(AboutLabelled):
     seed: int = 0
 
     def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
-        spec = ModelSpec.from_text(self.model)
+        spec = self.spec
         records, codes = self._labelled(points, weights, labels)
         steps = max(self.iterations, self.passes * len(records) / max(self.batch, 1))
         if not steps <= _MOST_STEPS or self.folds < 0:
@@ -197,6 +235,7 @@ class TrainModel(AboutLabelled):
 class ClassFeatures(AboutLabelled):
     """Means of random features: of all records, and of the labelled ones class by class.
 
+    Columns are divided by ``scale`` first, where there is one.
     ``means`` has a row a class, of zeros where ``counts`` is 0. A class tells fewer numbers than
     its records have, over ``least``, or none: more could be solved for the records.
 
@@ -209,10 +248,11 @@ class ClassFeatures(AboutLabelled):
     features: int
     bandwidth: float
     seed: int = 0
+    scale: Array = field(default_factory=nothing)
 
     def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
         used = weights > 0
-        records = points[used]
+        records = in_units(points[used], self.scale)
         fewest = self.least * self.features / points.shape[1] if self.least > 1 else 1.0
         if len(records) < fewest:
             raise InputError(
@@ -236,7 +276,7 @@ class ClassFeatures(AboutLabelled):
 
 
 @dataclass(frozen=True, kw_only=True)
-class FitDensity(AboutLabelled):
+class FitDensity(AboutModel, AboutLabelled):
     """Where the labelled records lie: a Gaussian a class on a public random projection.
 
     Level record: beside the mean of all records it tells what rare classes hold.
@@ -245,19 +285,17 @@ class FitDensity(AboutLabelled):
     kind: ClassVar[str] = "fit-density"
     level: ClassVar[Disclosure] = Disclosure.RECORD
 
-    model: str
     dimensions: int = 16
     seed: int = 0
 
     def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
-        spec = ModelSpec.from_text(self.model)
+        spec = self.spec
         records, codes = self._labelled(points, weights, labels)
         kept = self._told(codes)[codes] > 0
         if not kept.any():
             raise InputError("no class has enough records.", code="records-few")
         law = DensitySpec(spec.inputs, spec.classes, self.dimensions, self.seed)
-        scaled = (records[kept] - spec.centre) / spec.scale
-        return Answer({"density": fit_density(law, scaled, codes[kept])})
+        return Answer({"density": fit_density(law, spec.scaled(records[kept]), codes[kept])})
 
 
 def models_of(parameters: Array) -> Array:

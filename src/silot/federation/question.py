@@ -54,8 +54,8 @@ class Question:
 
     def moves(
         self, points: Array, weights: Array, labels: Names | None, answer: Answer
-    ) -> Mapping[str, float]:
-        """How far one record can move each number of an answer, or any number of an array.
+    ) -> Mapping[str, float | Array]:
+        """How far one record can move each number of an answer, and each or any of an array.
 
         What is not named is not told below level record.
         """

@@ -119,7 +119,7 @@ def combine(
             f"densities have shape {laws.shape}; {(len(models), density.size)} is needed.",
             code="density-shape",
         )
-    scaled = (records - spec.centre) / spec.scale
+    scaled = spec.scaled(records)
     logs = np.stack([log_density(density, laws[k], scaled) for k in used]) + np.log(
         shares[used, None]
     )

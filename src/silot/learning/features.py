@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from ..errors import InputError
+from ..errors import InputError, MismatchError
 from ..transport._check import real, whole
 from .spec import Array
 
@@ -66,3 +66,34 @@ def random_features(points: Array, *, features: int, bandwidth: float, seed: int
         found[at : at + _ROWS, :half] = np.cos(angles)
         found[at : at + _ROWS, half:] = np.sin(angles)
     return found / math.sqrt(half)
+
+
+def in_units(points: Array, scale: Array) -> Array:
+    """Records, each column divided by its scale; an empty scale leaves them.
+
+    Raises
+    ------
+    InputError, MismatchError
+        A scale that is not positive and finite, or of another number of columns.
+    """
+    if not scale.size:
+        return points
+    if scale.shape != points.shape[1:]:
+        raise MismatchError(
+            f"the scale has {scale.size} columns, the records {points.shape[1]}.",
+            code="dimension-mismatch",
+        )
+    if not np.isfinite(scale).all() or not (scale > 0).all():
+        raise InputError("a scale is not positive and finite.", code="model-scale")
+    return points / scale
+
+
+def effective_columns(variance: Array) -> float:
+    """As how many columns those of such variances count: all where they are alike, or one.
+
+    Examples
+    --------
+    >>> effective_columns(np.ones(4)), effective_columns(np.array([1e9, 1.0, 1.0, 1.0])) < 1.001
+    (4.0, True)
+    """
+    return max(1.0, float(variance.sum()) ** 2 / max(float(variance @ variance), 1e-300))

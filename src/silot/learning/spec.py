@@ -43,8 +43,8 @@ class ModelSpec:
     hidden
         Widths of the fully connected hidden layers, by default (64,) and for ``"cnn"`` (50,).
     centre, scale
-        Records enter the model as :math:`(x - \mathrm{centre}) / \mathrm{scale}`: public
-        numbers, the same for all parties.
+        Records enter the model as :math:`(x - \mathrm{centre}) / \mathrm{scale}`: public, the
+        same for all parties; one number each, or one for each number of a record.
 
     Raises
     ------
@@ -63,8 +63,8 @@ class ModelSpec:
     shape: tuple[int, ...]
     classes: int
     hidden: tuple[int, ...] | None = None
-    centre: float = 0.0
-    scale: float = 1.0
+    centre: float | tuple[float, ...] = 0.0
+    scale: float | tuple[float, ...] = 1.0
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
@@ -82,14 +82,23 @@ class ModelSpec:
             "shape": _sizes(self.shape, "shape"),
             "hidden": _sizes(hidden, "hidden"),
             "classes": whole(self.classes, "classes", "model-shape", least=2),
-            "centre": real(self.centre, "centre", "model-scale"),
-            "scale": real(self.scale, "scale", "model-scale"),
+            "centre": _columns(self.centre, "centre"),
+            "scale": _columns(self.scale, "scale"),
         }
         for name, value in found.items():
             object.__setattr__(self, name, value)
-        if not self.scale > 0:
-            raise InputError(f"scale is {self.scale}; it must be positive.", code="model-scale")
+        if not np.all(np.asarray(self.scale) > 0):
+            raise InputError(
+                f"scale is {np.min(self.scale)} somewhere; it must be positive.", code="model-scale"
+            )
         self._check_shape()
+        for name in ("centre", "scale"):
+            if np.size(getattr(self, name)) not in (1, self.inputs):
+                raise InputError(
+                    f"{name} has {np.size(getattr(self, name))} numbers; give one, or one for "
+                    f"each of the {self.inputs} numbers of a record.",
+                    code="model-scale",
+                )
         if self.inputs > LARGEST_MODEL or self.size > LARGEST_MODEL:
             raise InputError(
                 f"a model of more than {LARGEST_MODEL} parameters is too large. Use smaller "
@@ -146,6 +155,10 @@ class ModelSpec:
         """Number of parameters P."""
         return sum(math.prod(shape) + _biases(shape) for shape, _ in self.layers)
 
+    def scaled(self, points: npt.NDArray[Any]) -> Array:
+        """Records as they enter the model, shape (n, inputs)."""
+        return (points - np.asarray(self.centre)) / np.asarray(self.scale)
+
     def split(self, parameters: npt.NDArray[Any]) -> list[tuple[Array, Array]]:
         """Weights and bias of every layer, as views of the vector."""
         parts: list[tuple[Array, Array]] = []
@@ -178,7 +191,16 @@ class ModelSpec:
         fields = cast("dict[str, Any]", body)
         for name in ("shape", "hidden"):
             fields[name] = _sizes(fields[name], name)
+        for name in ("centre", "scale"):
+            if isinstance(fields[name], list):
+                fields[name] = tuple(cast("list[Any]", fields[name]))
         return cls(**fields)
+
+
+def _columns(values: object, name: str) -> float | tuple[float, ...]:
+    if not isinstance(values, tuple | list | np.ndarray):
+        return real(values, name, "model-scale")
+    return tuple(real(value, name, "model-scale") for value in cast("list[Any]", values))
 
 
 def _biases(shape: tuple[int, ...]) -> int:

@@ -279,7 +279,7 @@ def _inputs(spec: ModelSpec, points: npt.ArrayLike) -> Array:
         )
     if not np.isfinite(found).all():
         raise InputError("a record holds a number that is not finite.", code="measure-nan")
-    return (found - spec.centre) / spec.scale
+    return spec.scaled(found)
 
 
 def _codes(spec: ModelSpec, codes: npt.ArrayLike, records: int) -> Codes:

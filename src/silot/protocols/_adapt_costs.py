@@ -22,6 +22,8 @@ from ._adapt_options import Energy
 
 # What a link of mean energy must lower the expected error by.
 _LINK = 1e-3
+# Of a parameter as it travels.
+_BITS = 64
 # Share of the energy of all links, about that of the paper's table I.
 _BUDGET = 0.275
 
@@ -117,6 +119,7 @@ def costs_of(
     choices: Choices,
     devices: Devices,
     trained: Mapping[str, Trained],
+    spec: ModelSpec,
     apart: Divergences | None,
     matching: Matching | None,
     disagreement: Array | None,
@@ -147,7 +150,7 @@ def costs_of(
         devices=tuple(rows),
         divergence=2.0 * half,
         rates_mbit=choices.energy.rates_of(names),
-        model_bits=choices.energy.model_bits,
+        model_bits=choices.energy.model_bits or float(_BITS * spec.size),
         kernel=kernel,
         mixing_scale=choices.mixing_scale,
         **choices.bound,

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from ..errors import HolderError, InputError, SilotError
 from ..federation.answer import Answer, Array, Failure
+from ..federation.divergences import Spread
 from ..federation.hypotheses import CountLabelled
 from ..federation.labelled import decode_classes, encode_classes
 from ..federation.protocol import Questions, Steps, failure_error
@@ -22,6 +23,7 @@ _LARGEST = 1e6
 _NORM = 1.0 + 1e-9
 # Squares of wider records overflow.
 _WIDEST = 1e150
+_ROUNDING = 1e-12
 
 
 @dataclass(frozen=True)
@@ -87,16 +89,39 @@ class Devices:
         Devices that do not.
     excluded
         Devices that take part and may be no source.
+    columns
+        Mean and variance of every column, of the devices that told them.
     """
 
     counted: dict[str, Counted] = field(default_factory=dict[str, Counted])
     missing: dict[str, Failure] = field(default_factory=dict[str, Failure])
     excluded: dict[str, Failure] = field(default_factory=dict[str, Failure])
+    columns: dict[str, tuple[Array, Array]] = field(default_factory=dict[str, tuple[Array, Array]])
 
     @property
     def names(self) -> tuple[str, ...]:
         """Devices that take part."""
         return tuple(sorted(self.counted))
+
+    def units(self) -> tuple[Array, Array]:
+        """Mean and standard deviation of all records, column by column where that was told.
+
+        The deviation of what does not vary is 1.
+        """
+        told = [name for name in self.names if name in self.columns]
+        items = [self.counted[name] for name in told or self.names]
+        weights = np.array([item.records for item in items], dtype=np.float64)
+        weights /= weights.sum()
+        if told:
+            means = np.array([self.columns[name][0] for name in told])
+            variances = np.array([self.columns[name][1] for name in told])
+        else:
+            means = np.array([[item.centre] for item in items])
+            variances = np.array([[item.variance / item.dimension] for item in items])
+        centre = weights @ means
+        scale = np.sqrt(weights @ (variances + (means - centre) ** 2))
+        # Of a constant only rounding varies.
+        return centre, np.where(scale > _ROUNDING * np.abs(centre), scale, 1.0)
 
     def drop(self, name: str, failure: Failure) -> None:
         """Leave a device out from now on."""
@@ -160,6 +185,27 @@ def _counted(answer: Answer, classes: tuple[str, ...] | None) -> Counted:
     return found
 
 
+def ask_columns(devices: Devices) -> Steps[None]:
+    """Ask for moments of columns, whose units differ; who does not tell takes part all the same."""
+    told, _ = yield from gather(dict.fromkeys(devices.names, Spread()))
+    for name, answer in told.items():
+        width = devices.counted[name].dimension
+        try:
+            mean = answer.array("mean", ndim=1, columns=width)
+            variance = answer.array("variance", ndim=1, columns=width)
+        except SilotError:
+            continue
+        if max(np.abs(mean).max(), variance.max()) <= _WIDEST and variance.min() >= 0:
+            devices.columns[name] = mean, variance
+
+
+def _real(answer: Answer, name: str) -> float:
+    value = answer.scalars.get(name)
+    if isinstance(value, bool | str | None) or not np.isfinite(value):
+        raise HolderError(f"{name} is no number.", code="answer-malformed")
+    return float(value)
+
+
 def read_trained(answer: Answer, spec: ModelSpec) -> Trained:
     """A model as a device told it, or an error that stands for what is wrong with it."""
     parameters = answer.array("parameters", ndim=1)
@@ -218,10 +264,3 @@ def gather(questions: Questions) -> Steps[tuple[dict[str, Answer], dict[str, Fai
 def codes_of(failures: Mapping[str, Failure]) -> dict[str, str]:
     """Why devices are left out, in words of code."""
     return {name: failures[name].code for name in sorted(failures)}
-
-
-def _real(answer: Answer, name: str) -> float:
-    value = answer.scalars.get(name)
-    if isinstance(value, bool | str | None) or not np.isfinite(value):
-        raise HolderError(f"{name} is no number.", code="answer-malformed")
-    return float(value)

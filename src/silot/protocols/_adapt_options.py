@@ -17,7 +17,7 @@ from ..transport._check import real, whole
 from .divergences import divergence_named
 
 Objective = Literal["coverage", "matched", "bound"]
-Prior = Literal["source", "matched"]
+Prior = Literal["auto", "source", "matched"]
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Energy:
 
     rates: float | Array
     powers: Mapping[str, float]
-    model_bits: float
+    model_bits: float | None
     order: tuple[str, ...]
 
     def rates_of(self, names: Sequence[str]) -> float | Array:
@@ -41,7 +41,7 @@ def energy_options(
     holders: tuple[str, ...],
     rates: npt.ArrayLike,
     powers: float | Mapping[str, float],
-    model_bits: float,
+    model_bits: float | None,
 ) -> Energy:
     """Check rates (one number, or a row and a column for each holder) and powers in dBm."""
     try:
@@ -67,9 +67,9 @@ def energy_options(
         by_name = {name: real(powers[name], "power", "option-power") for name in holders}
     else:
         by_name = dict.fromkeys(holders, real(powers, "the power in dBm", "option-power"))
-    if not real(model_bits, "model_bits", "option-model-bits") > 0:
+    if model_bits is not None and not real(model_bits, "model_bits", "option-model-bits") > 0:
         raise InputError("model_bits must be positive.", code="option-model-bits")
-    return Energy(float(table) if table.shape == () else table, by_name, float(model_bits), holders)
+    return Energy(float(table) if table.shape == () else table, by_name, model_bits, holders)
 
 
 def check_choices(
@@ -95,9 +95,9 @@ def check_choices(
             "objective='matched'.",
             code="option-mixing",
         )
-    if prior == "matched" and (objective == "bound" or rule == "parameter"):
+    if prior != "source" and (objective == "bound" or rule == "parameter"):
         raise InputError(
-            "prior='matched' needs the class proportions that objective='coverage' or 'matched' "
+            f"prior={prior!r} needs the class proportions that objective='coverage' or 'matched' "
             "estimates, and a rule other than 'parameter'.",
             code="option-prior",
         )

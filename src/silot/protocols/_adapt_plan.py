@@ -15,10 +15,11 @@ from ..errors import HolderError, MismatchError, SilotError
 from ..federation.answer import Array, Failure
 from ..federation.combinations import Disagreement
 from ..federation.divergences import MeanFeatures
-from ..federation.hypotheses import ClassFeatures, TrainModel
+from ..federation.hypotheses import ClassFeatures, TrainModel, described
 from ..federation.labelled import encode_classes
 from ..federation.protocol import Questions, Steps
 from ..learning import ModelSpec
+from ..learning.features import effective_columns
 from ..results import LinkPlan
 from ..results.adaptation import Adaptation
 from ..results.divergences import Divergences
@@ -27,13 +28,14 @@ from ._adapt_devices import (
     Devices,
     Means,
     Trained,
+    ask_columns,
     codes_of,
     count,
     gather,
     read_means,
     read_trained,
 )
-from ._adapt_targets import Targets
+from ._adapt_targets import Guard, Targets
 from .divergences import divergences
 
 # Fewest numbers of the records behind each number told, by which features are chosen.
@@ -53,15 +55,18 @@ class Plan:
     def start(self) -> Steps[Adaptation]:
         choices, devices = self.choices, Devices()
         classes = yield from count(self.holders, choices.classes, choices.unlabelled, devices)
+        if choices.model != "cnn" and not isinstance(choices.model, ModelSpec):
+            # Columns have units of their own; pixels of an image have one.
+            yield from ask_columns(devices)
         spec = self._spec(devices, classes)
         trained = yield from self._train(devices, spec, classes)
-        told = yield from self._features(devices, trained, classes)
+        told = yield from self._features(devices, spec, trained, classes)
         apart = yield from self._divergences(devices)
         sources = {name: trained[name].parameters for name in trained if name in devices.counted}
         disagreement = yield from self._disagreement(devices, spec, sources)
         models = {name: value for name, value in sources.items() if name in devices.counted}
         matching = self._match(devices, told, trained, classes)
-        costs = costs_of(choices, devices, trained, apart, matching, disagreement)
+        costs = costs_of(choices, devices, trained, spec, apart, matching, disagreement)
         if choices.objective == "coverage" and matching is not None:
             plan = solve_coverage(
                 costs,
@@ -78,13 +83,19 @@ class Plan:
             rule=choices.rule,
             dimensions=choices.dimensions,
             sharpness=choices.sharpness,
-            shares=matching.shares if matching and choices.prior == "matched" else None,
+            shares=matching.shares if matching and choices.prior != "source" else None,
+            guard=self._guard(devices, told, matching),
             seed=choices.seed,
             counts={name: devices.counted[name].by_class(classes) for name in models},
+            records={name: devices.counted[name].records for name in devices.names},
         )
         found = yield from targets.combine(plan, models)
         accuracies, unevaluated = yield from targets.evaluate(plan, found)
         names = devices.names
+        guessing = _guessing(trained, devices, classes)
+        adjusted = None
+        if choices.prior != "source":
+            adjusted = [k for k in plan.targets if k in found and found[k].factors is not None]
         return Adaptation(
             names=names,
             classes=classes,
@@ -102,7 +113,7 @@ class Plan:
             accuracies=accuracies,
             energy=plan.energy,
             energy_share=energy_share(plan, costs),
-            status=_status(plan, devices, unevaluated),
+            status=_status(plan, devices, guessing, adjusted, unevaluated),
             seed=choices.seed,
             excluded=codes_of(devices.excluded),
             missing=codes_of(devices.missing),
@@ -127,15 +138,14 @@ class Plan:
                     code="model-mismatch",
                 )
             return model
-        weights = np.array([item.records for item in counted], dtype=np.float64)
-        weights /= weights.sum()
-        centres = np.array([item.centre for item in counted])
-        spreads = np.array([item.variance for item in counted]) / inputs
-        centre = float(weights @ centres)
-        scale = float(weights @ (spreads + (centres - centre) ** 2)) ** 0.5
         kind = cast("Any", model)
+        centre, scale = devices.units()
         made = ModelSpec(
-            kind, self.choices.shape or (inputs,), len(classes), centre=centre, scale=scale or 1.0
+            kind,
+            self.choices.shape or (inputs,),
+            len(classes),
+            centre=tuple(centre.tolist()) if len(centre) > 1 else float(centre[0]),
+            scale=tuple(scale.tolist()) if len(scale) > 1 else float(scale[0]),
         )
         if made.inputs != inputs:
             raise MismatchError(
@@ -155,7 +165,7 @@ class Plan:
             elif labelled:
                 devices.excluded[name] = Failure("labels-few")
         question = TrainModel(
-            model=spec.to_text(),
+            **described(spec),
             classes=encode_classes(list(classes)),
             unlabelled=choices.unlabelled,
             least=_LEAST,
@@ -180,28 +190,44 @@ class Plan:
         return trained
 
     def _features(
-        self, devices: Devices, trained: Mapping[str, Trained], classes: tuple[str, ...]
+        self,
+        devices: Devices,
+        spec: ModelSpec,
+        trained: Mapping[str, Trained],
+        classes: tuple[str, ...],
     ) -> Steps[dict[str, Means]]:
         choices = self.choices
         if choices.objective == "bound":
             return {}
-        counted = [devices.counted[name] for name in devices.names]
+        scale = np.atleast_1d(spec.scale)
+        variances = [devices.columns[name][1] / scale**2 for name in devices.columns]
+        if not variances:
+            variances = [
+                np.full(item.dimension, item.variance / item.dimension) / scale**2
+                for item in devices.counted.values()
+            ]
         bandwidth = choices.bandwidth
         if bandwidth is None:
             # A device's records are this far apart, root mean squared.
-            within = np.mean([2.0 * item.variance for item in counted]) ** 0.5
-            bandwidth = 0.5 * float(within) or 1.0
+            bandwidth = 0.5 * float(np.mean([2.0 * each.sum() for each in variances])) ** 0.5 or 1.0
+        if len(scale) == 1:
+            bandwidth, scale = bandwidth * float(scale[0]), np.zeros(0)
         question = ClassFeatures(
             classes=encode_classes(list(classes)),
             unlabelled=choices.unlabelled,
             least=_LEAST,
-            features=self._how_many(devices),
+            features=self._how_many(devices, variances),
             bandwidth=bandwidth,
             seed=choices.seed,
+            scale=scale,
         )
         # A target's mean is all that is needed of it, and that is no more than an aggregate.
         alone = MeanFeatures(
-            features=question.features, bandwidth=bandwidth, seed=choices.seed, least=_LEAST
+            features=question.features,
+            bandwidth=bandwidth,
+            seed=choices.seed,
+            least=_LEAST,
+            scale=scale,
         )
         questions: Questions = {k: question if k in trained else alone for k in devices.names}
         told, failed = yield from gather(questions)
@@ -218,14 +244,16 @@ class Plan:
         devices.check()
         return found
 
-    def _how_many(self, devices: Devices) -> int:
+    def _how_many(self, devices: Devices, variances: list[Array]) -> int:
         """Features that small classes can tell the mean of, without telling their records."""
         items = list(devices.counted.values())
         sizes = [size for item in items for size in item.counts.values() if size >= _NUMBERS]
         if not sizes:
             return self.choices.features
-        fewest = min(float(np.quantile(sizes, 0.25)), *(item.records for item in items))
-        usual = fewest * items[0].dimension / _NUMBERS
+        # A column counts as the part it has in the variance, as it does for the holder.
+        columns = min(map(effective_columns, variances))
+        held = columns * min(item.records for item in items)
+        usual = min(float(np.quantile(sizes, 0.25)) * items[0].dimension, held) / _NUMBERS
         return min(self.choices.features, max(_FEWEST_FEATURES, 2 * int(usual / 2)))
 
     def _divergences(self, devices: Devices) -> Steps[Divergences | None]:
@@ -248,7 +276,7 @@ class Plan:
     ) -> Steps[Array | None]:
         if self.choices.mixing != "ambiguity":
             return None
-        question = Disagreement(model=spec.to_text(), parameters=np.stack(list(models.values())))
+        question = Disagreement(**described(spec), parameters=np.stack(list(models.values())))
         told, failed = yield from gather(dict.fromkeys(devices.names, question))
         for name, answer in told.items():
             try:
@@ -293,19 +321,69 @@ class Plan:
             errors,
             # Two answers of one device need not agree.
             labelled=np.maximum(np.where(sources[:, None], labelled, 0), counts),
+            records=[devices.counted[name].records for name in names],
             domain_weight=self.choices.domain_weight,
         )
 
+    def _guard(
+        self, devices: Devices, told: Mapping[str, Means], matching: Matching | None
+    ) -> Guard | None:
+        if matching is None or self.choices.prior != "auto":
+            return None
+        names = devices.names
+        return Guard(
+            tuple(told[name] for name in names),
+            tuple(devices.counted[name].records for name in names),
+            matching.excess,
+        )
 
-def _status(plan: LinkPlan, devices: Devices, unevaluated: Mapping[str, str]) -> str:
-    text = plan.status
+
+def _status(
+    plan: LinkPlan,
+    devices: Devices,
+    guessing: list[str],
+    adjusted: list[str] | None,
+    unevaluated: Mapping[str, str],
+) -> str:
+    text = f"links: {plan.status}"
+    if plan.optimal:
+        text += ", which are estimates"
     for failures, words in (
         (devices.missing, "; without"),
         (devices.excluded, "; never sources:"),
     ):
         if failures:
             text += f"{words} {', '.join(f'{n} ({f.code})' for n, f in sorted(failures.items()))}"
-    silent = [name for name, code in unevaluated.items() if code != "evaluation-absent"]
+    if guessing:
+        text += (
+            f"; no better than naming its largest class: {', '.join(guessing)}. Give more labels, "
+            "or train longer"
+        )
+    if not plan.targets:
+        return f"{text}; no device is a target: each has its own model, and nobody taught anybody"
+    if adjusted is not None:
+        where = f"{len(adjusted)} of {len(plan.targets)} targets"
+        text += f"; models adjusted to class shares at {where}"
+    absent = [name for name, code in unevaluated.items() if code == "evaluation-absent"]
+    silent = [name for name in unevaluated if name not in absent]
+    if len(absent) == len(plan.targets):
+        text += "; no accuracy, for no target has evaluation records"
+    elif absent:
+        text += f"; without evaluation records: {', '.join(absent)}"
     if silent:
         text += f"; without an accuracy of {', '.join(silent)}"
     return text
+
+
+def _guessing(
+    trained: Mapping[str, Trained], devices: Devices, classes: tuple[str, ...]
+) -> list[str]:
+    """Sources whose model is wrong as often as who always names its largest class."""
+    found: list[str] = []
+    for name in sorted(trained.keys() & devices.counted.keys()):
+        counts = devices.counted[name].by_class(classes)
+        largest = counts.max() / counts.sum()
+        # Of one class there is nothing to guess.
+        if largest < 1.0 and trained[name].error >= 1.0 - largest:
+            found.append(name)
+    return found

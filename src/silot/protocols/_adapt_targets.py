@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
+from ..adaptation.matching import excess
 from ..errors import HolderError, SilotError
 from ..federation.answer import Array
 from ..federation.combinations import EvaluateCombination
-from ..federation.hypotheses import FitDensity
+from ..federation.hypotheses import FitDensity, described
 from ..federation.labelled import encode_classes
 from ..federation.protocol import Steps, failure_error
 from ..learning import Combination, DensitySpec, ModelSpec, Rule, check_density
 from ..results import LinkPlan
-from ._adapt_devices import gather
+from ._adapt_devices import Means, gather
 
+# A law explains the records of a target whose mean is off by no more than this times what chance
+# makes of it, squared.
+_EXPLAINED = 1.25
+# Records of the senders' class shares that are added to those of a target: few tell little.
+_PRIOR = 5.0
 # Least share of a class a target is taken to have, and most a class is raised by: the shares
 # are estimates.
 _LEAST_SHARE = 1e-3
@@ -25,11 +31,50 @@ _LARGEST_FACTOR = 20.0
 
 
 @dataclass(frozen=True)
+class Guard:
+    """Whether the records of a target are what class shares alone make of those of its sources.
+
+    ``told`` are the mean features of every device, in the order of the plan; ``records`` are
+    those behind them, and ``excess`` is that of the ``Matching``.
+    """
+
+    told: tuple[Means, ...]
+    records: tuple[int, ...]
+    excess: Array
+
+    def allows(self, target: int, senders: Sequence[int], weights: Array) -> bool:
+        """Whether models at a target are to be adjusted to its class shares.
+
+        Not where its records look like those the models were trained on: the estimate of the
+        shares would only add noise. Nor where no shares of the classes make its records: then
+        classes themselves look different there, and shares say nothing.
+        """
+        if self.excess[target] > _EXPLAINED:
+            return False
+        shares = [weight * told / max(1, told.sum()) for weight, told in
+                  zip(weights, (self.told[i].counts for i in senders), strict=True)]  # fmt: skip
+        mixed = np.concatenate(shares)
+        if not mixed.any():
+            return True
+        left = excess(
+            self.told[target].mean,
+            self.records[target],
+            np.concatenate([self.told[i].by_class for i in senders]).T,
+            np.concatenate([self.told[i].counts for i in senders]),
+            mixed / mixed.sum(),
+        )
+        # As near as on average, and there is nothing to adjust.
+        return left > 1.0
+
+
+@dataclass(frozen=True)
 class Targets:
     """How targets use the models they receive.
 
-    ``counts`` are the labelled records of every source by class; ``shares`` the estimated class
-    proportions of every device, when models are to be adjusted to them.
+    ``counts`` are the labelled records of every source by class, ``records`` all of every
+    device; ``shares`` the estimated class
+    proportions of every device, when models are to be adjusted to them, where the ``guard``, if
+    there is one, allows it.
     """
 
     spec: ModelSpec
@@ -40,7 +85,9 @@ class Targets:
     sharpness: float
     seed: int
     counts: Mapping[str, npt.NDArray[np.int64]]
+    records: Mapping[str, int]
     shares: Array | None = None
+    guard: Guard | None = None
 
     def combine(self, plan: LinkPlan, models: Mapping[str, Array]) -> Steps[dict[str, Combination]]:
         """The model of every device that has one: its own, or the combination it received."""
@@ -115,7 +162,7 @@ class Targets:
             name for name, row in zip(plan.names, plan.alpha, strict=True) if (row > 0).any()
         ]
         question = FitDensity(
-            model=self.spec.to_text(),
+            **described(self.spec),
             classes=self._text,
             unlabelled=self.unlabelled,
             dimensions=self.dimensions,
@@ -134,9 +181,12 @@ class Targets:
         """Class proportions of a target over those of the models it receives."""
         if self.shares is None:
             return None
-        own = np.maximum(self.shares[target], _LEAST_SHARE)
-        rows: list[Array] = []
-        for sender in senders:
-            counts = self.counts[sender] + 1.0 / self.spec.classes
-            rows.append(np.minimum(own / (counts / counts.sum()), _LARGEST_FACTOR))
-        return np.stack(rows)
+        places = [plan.names.index(sender) for sender in senders]
+        if self.guard and not self.guard.allows(target, places, plan.alpha[places, target]):
+            return None
+        counts = np.stack([self.counts[sender] for sender in senders]) + 1.0 / self.spec.classes
+        trained = counts / counts.sum(axis=1, keepdims=True)
+        records = self.records[plan.names[target]]
+        told = plan.alpha[places, target] @ trained
+        own = (records * self.shares[target] + _PRIOR * told) / (records + _PRIOR)
+        return np.minimum(np.maximum(own, _LEAST_SHARE) / trained, _LARGEST_FACTOR)

@@ -76,7 +76,9 @@ def classifier(
         Of stochastic gradient descent.
     standardise
         Whether features are shifted and scaled by mean and standard deviation of all devices
-        together. Default: for all models but ``"cnn"``, whose ``ModelSpec.scale`` does that.
+        together. Default: for all models but ``"cnn"``, whose ``ModelSpec.scale`` does that; then
+        a feature that hardly varies is not blown up, as if all had one unit. ``True`` is for
+        tables, whose columns have units of their own.
     threshold
         ``"half"``, as the paper: a record is taken for side 1 where that is the more probable.
         ``"best"``: where its log odds exceed a threshold, for each pair the one of least error,
@@ -221,7 +223,7 @@ class _Plan:
         if not chosen:
             return {"centre": np.zeros(told.dimension), "scale": np.ones(told.dimension)}
         pooled = told.pooled
-        least = _LEAST_SCALE * float(np.mean(pooled)) ** 0.5
+        least = 0.0 if self.standardise else _LEAST_SCALE * float(np.mean(pooled)) ** 0.5
         scale = np.maximum(np.sqrt(pooled), least)
         return {"centre": told.centre, "scale": np.where(scale > 0, scale, 1.0)}
 

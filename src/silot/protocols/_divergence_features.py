@@ -18,9 +18,10 @@ from ..federation.divergences import (
     ProjectedQuantiles,
 )
 from ..federation.protocol import Protocol, Steps
+from ..learning.features import effective_columns
 from ..measure import Embedding
 from ..results.divergences import Divergences
-from ..transport._check import real, whole
+from ..transport._check import flag, real, whole
 from ..transport.sliced import line_costs
 from ._divergence_common import Devices, Width, ask_width, odd, symmetric, within
 
@@ -28,6 +29,7 @@ from ._divergence_common import Devices, Width, ask_width, odd, symmetric, withi
 _FEWEST_FEATURES = 2
 # Features have norm 1, and their means no more.
 _NORM = 1.0 + 1e-9
+_ROUNDING = 1e-12
 
 
 def mmd(
@@ -35,6 +37,7 @@ def mmd(
     *,
     features: int | None = None,
     bandwidth: float | None = None,
+    standardise: bool = False,
     least: int = 5,
     seed: int = 0,
     quorum: int = 2,
@@ -58,6 +61,9 @@ def mmd(
     bandwidth
         Bandwidth h. Default: the root mean squared distance of two records of all devices
         together, from the means and variances they tell.
+    standardise
+        Whether columns are divided by their standard deviation over all devices together: for
+        tables, whose columns have units of their own.
     least
         Fewest numbers of the records behind each number told; 1 lifts the limit. A device's
         policy may want more.
@@ -92,17 +98,26 @@ def mmd(
     count = None if features is None else _even(features)
     width = None if bandwidth is None else _positive(bandwidth, "bandwidth", "option-bandwidth")
     fewest = whole(least, "least", "option-least")
+    by_column = flag(standardise, "standardise", "option-standardise")
 
     def start() -> Steps[Divergences]:
         run = devices.fresh()
         told = yield from ask_width(run, embedding)
-        chosen = count or _affordable(told, fewest, 2048) // 2 * 2
-        h = width or (2.0 * float(told.pooled.sum())) ** 0.5 or 1.0
+        scale, columns, pooled = np.zeros(0), float(told.dimension), told.pooled
+        if by_column:
+            scale = np.sqrt(pooled)
+            # Of a constant only rounding varies.
+            scale = np.where(scale > _ROUNDING * np.abs(told.centre), scale, 1.0)
+            pooled = pooled / scale**2
+            columns = min(effective_columns(each / scale**2) for each in told.variances.values())
+        chosen = count or _affordable(told, fewest, 2048, columns) // 2 * 2
+        h = width or (2.0 * float(pooled.sum())) ** 0.5 or 1.0
         question = MeanFeatures(
             features=max(chosen, _FEWEST_FEATURES),
             bandwidth=h,
             seed=run.seed,
             least=fewest,
+            scale=scale,
             embedding=embedding,
         )
         answers = yield from run.ask(dict.fromkeys(told.names, question))
@@ -113,7 +128,13 @@ def mmd(
         devices.names,
         Disclosure.AGGREGATE,
         start,
-        {"features": count, "bandwidth": width, "least": fewest, "seed": devices.seed},
+        {
+            "features": count,
+            "bandwidth": width,
+            "standardise": by_column,
+            "least": fewest,
+            "seed": devices.seed,
+        },
         expected_rounds=2,
     )
 
@@ -224,7 +245,7 @@ def sliced(
         run = devices.fresh()
         told = yield from ask_width(run, embedding)
         wanted = most_directions * most_steps
-        affordable = _affordable(told, fewest, wanted)
+        affordable = _affordable(told, fewest, wanted, told.dimension)
         # Where not all can be told, directions and quantiles give way alike.
         steps = int(most_steps * (affordable / wanted) ** 0.5)
         steps = max(min(steps, told.records // fewest), 1)
@@ -284,9 +305,9 @@ def _read_quantiles(answer: Answer, question: ProjectedQuantiles) -> Array:
     return table
 
 
-def _affordable(told: Width, least: int, wanted: int) -> int:
+def _affordable(told: Width, least: int, wanted: int, columns: float) -> int:
     """How many numbers a device may tell so that ``least`` of its own stand behind each."""
-    return wanted if least == 1 else min(wanted, told.records * told.dimension // least)
+    return wanted if least == 1 else min(wanted, int(told.records * columns) // least)
 
 
 def _even(features: int) -> int:

@@ -43,17 +43,17 @@ def adapt(
     batch: int = 10,
     rate: float = 0.01,
     momentum: float = 0.9,
-    folds: int = 2,
+    folds: int | None = None,
     minimum_labelled: int = 5,
     divergence: str | None = None,
     divergence_options: Mapping[str, Any] | None = None,
-    objective: Objective = "coverage",
+    objective: Objective | None = None,
     mixing: Mixing = "none",
     mixing_scale: float = 1.0,
     method: str = "exact",
     phi: Sequence[float] | None = None,
     budget: float | Literal["auto"] | None = "auto",
-    constants: Constants = "none",
+    constants: Constants | None = None,
     delta: float = 0.1,
     unlabelled_error: float | None = 1.0,
     allow_unserved: float | None = None,
@@ -62,8 +62,8 @@ def adapt(
     domain_weight: float = 1.0,
     rates: npt.ArrayLike = 74.0,
     powers: float | Mapping[str, float] = 24.0,
-    model_bits: float = 1e9,
-    rule: Rule = "output",
+    model_bits: float | None = None,
+    rule: Rule | None = None,
     dimensions: int = 16,
     sharpness: float = 1.0,
     prior: Prior | None = None,
@@ -95,21 +95,25 @@ def adapt(
         Of the training, as in ``learning.train``. The paper's are 100 iterations without
         momentum, which leaves its CNN near chance on small devices.
     folds
-        Parts for the held-out error; 0 believes the error on the training records, as the
-        paper does, which is too low.
+        Parts for the held-out error, by default 2; 0 believes the error on the training
+        records, as the paper does, which is too low.
     minimum_labelled
         Fewest labelled records of a source.
     divergence, divergence_options
         Method of ``divergences`` and its options, or ``"none"``. By default ``"mmd"`` where the
         plan rests on divergences, with ``objective="bound"`` or ``mixing="mmd"``, else none.
+        Columns are scaled as for the model.
     objective
-        ``"coverage"``: every class of a target by a source that knows it, within ``budget``
-        (``adaptation.solve_coverage``). ``"matched"``: the paper's objective with expected
-        errors of ``adaptation.match`` for :math:`T_{ij}`. ``"bound"``: the paper's objective
-        with its eq. 17 and 18.
+        ``"coverage"``, the default: every class of a target by a source that knows it, within
+        ``budget`` (``adaptation.solve_coverage``). ``"matched"``: the paper's objective with
+        expected errors of ``adaptation.match`` for :math:`T_{ij}`. ``"bound"``: the paper's
+        objective with its eq. 17 and 18.
     mixing, mixing_scale, method, allow_unserved
         Of ``adaptation.links``, for ``"matched"`` and ``"bound"``. ``mixing="ambiguity"`` sends
-        every model to every device, which no energy of the plan counts.
+        every model to every device, which no energy of the plan counts. ``method="st-lf"`` is
+        the paper as published: besides the solver it makes ``objective="bound"``,
+        ``divergence="classifier"`` (its Algorithm 1), ``constants="log10"``, ``folds=0`` and
+        ``rule="parameter"`` the defaults.
     phi
         Scales of source errors, target errors and energy (joule). By default (1, 5, 1), the
         paper's; for ``"coverage"`` (0, 1, .001 a mean link): all that may are sources, and a
@@ -125,14 +129,19 @@ def adapt(
         the root mean squared distance of two records of a device; error per unit of distance.
     rates, powers, model_bits
         Mbit/s of all pairs (one number, or a row and a column for each holder in the order
-        given), dBm of all devices (one number, or by name), bits of a model.
+        given), dBm of all devices (one number, or by name), bits of a model: by default those
+        of its parameters as they travel, 64 each (the paper's: 1e9).
     rule, dimensions, sharpness
-        How targets combine models (``learning.combine``), and of ``rule="density"``.
+        How targets combine models (``learning.combine``; by default ``"output"``), and of
+        ``rule="density"``.
     prior
         ``"matched"`` adjusts each model's predictions from the class proportions it was trained
-        with to those that the target's own records seem to have; ``"source"`` leaves them. By
-        default ``"matched"`` where it can be: not with ``objective="bound"``, which estimates no
-        proportions, nor with ``rule="parameter"``.
+        with to those that the target's own records seem to have; ``"source"`` leaves them.
+        ``"auto"`` does the first at targets where it can be told that proportions are what
+        differs: their mean features are farther from those of the senders' records than chance
+        makes them on average, and within 1.25 times of that (squared) of those of some
+        proportions of the sources' classes. By default ``"auto"`` where it can be: not with
+        ``objective="bound"``, which estimates no proportions, nor with ``rule="parameter"``.
     time_limit, gap
         Of the solver.
     seed
@@ -178,10 +187,17 @@ def adapt(
     (('new',), True)
     """
     names = tuple(holders)
+    published = method == "st-lf"
+    objective = objective or ("bound" if published else "coverage")
+    rule = rule or ("parameter" if published else "output")
+    constants = constants or ("log10" if published else "none")
+    folds = (0 if published else 2) if folds is None else folds
+    if divergence is None and published:
+        divergence = "classifier"
     if divergence is None:
         divergence = "mmd" if objective == "bound" or mixing == "mmd" else "none"
     if prior is None:
-        prior = "source" if objective == "bound" or rule == "parameter" else "matched"
+        prior = "source" if objective == "bound" or rule == "parameter" else "auto"
     check_choices(objective, mixing, rule, prior, divergence, divergence_options)
     check_use(
         objective,
@@ -212,6 +228,8 @@ def adapt(
             code="option-unlabelled",
         )
     more = dict(divergence_options or {})
+    if divergence in ("mmd", "classifier") and isinstance(model, str) and model != "cnn":
+        more.setdefault("standardise", True)
     extra = 0
     if divergence != "none":
         extra = divergences(names, method=divergence, seed=seed, **more).expected_rounds
@@ -268,5 +286,5 @@ def adapt(
             "prior": prior,
             "seed": seed,
         },
-        expected_rounds=extra + 7,
+        expected_rounds=extra + 8,
     )
