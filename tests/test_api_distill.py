@@ -29,7 +29,7 @@ from silot.errors import (
     SilotError,
     SolverError,
 )
-from silot.federation import Answer, Predict, PredictNoise
+from silot.federation import Answer, Predict
 from silot.privacy import Ledger, mu_of
 from silot.results import Distillation
 
@@ -129,9 +129,9 @@ def test_weights_are_those_asked_for(weights: Any) -> None:
     if weights == "uniform":
         np.testing.assert_allclose(found.weights, 1 / 3)
     assert found.transcript is not None
-    kinds = {type(e.open()) for e in found.transcript.entries if e.direction == "sent"}
-    assert (PredictNoise in kinds) == (weights == "confidence")
-    assert Predict in kinds
+    asked = [e.open() for e in found.transcript.entries if e.direction == "sent"]
+    rows = sum(len(each.vectors) for each in asked if isinstance(each, Predict))
+    assert rows == 2 * (len(X) + (64 if weights == "confidence" else 0))
 
 
 def test_teachers_may_be_modules_functions_a_sequence_or_a_federation() -> None:
@@ -169,9 +169,11 @@ def test_texts_have_noise_of_their_own_words() -> None:
 
     pairs = ["a dog\tan animal", "two men\tnobody"] * 8
     found = run({"t": teacher}, start=Lengths(), inputs=pairs, noise=20, epochs=1)
-    assert seen[20:] == pairs
+    assert sorted(text for text in seen if text in pairs) == sorted(pairs)
     words = {word for text in pairs for word in text.replace("\t", " ").split()}
-    for text in seen[:20]:
+    unmeant = [text for text in seen if text not in pairs]
+    assert len(unmeant) == 20
+    for text in unmeant:
         assert text.count("\t") == 1
         assert set(text.replace("\t", " ").split()) <= words
     assert found.options["noise"] == 20
@@ -182,7 +184,7 @@ def test_a_teacher_of_few_inputs_a_question_is_asked_in_small_batches() -> None:
     assert run(teachers, epochs=1).excluded == {"slow": "batch-large"}
     found = run(teachers, epochs=1, question_batch=10)
     assert found.excluded == {}
-    assert found.rounds == 1 + 7 + 10
+    assert found.rounds == 1 + 16
 
 
 def test_without_torch_the_error_names_what_to_install() -> None:
@@ -251,7 +253,7 @@ def test_a_bad_teacher_is_named_and_changes_nothing(bad: Any, code: str) -> None
 
 
 def test_a_teacher_killed_in_the_run_is_named_and_the_model_is_that_of_the_others() -> None:
-    dying = Distant(after=2)
+    dying = Distant(after=1)
     try:
         found = run({"dying": dying, "good": model}, epochs=2)
     finally:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -57,8 +57,8 @@ def distill(
 ) -> Protocol[Predictions]:
     r"""Ask every teacher once for its predictions of a transfer set.
 
-    Teachers say what they are, then predict noise, then the transfer set, batch by batch, all
-    at the same time. Every answer is checked: its shape, that it is finite, that its rows are
+    Teachers say what they are, then predict the transfer set and noise, batch by batch, all at the
+    same time. The noise is hidden among the inputs: questions do not say which is which. Every answer is checked: its shape, that it is finite, that its rows are
     probabilities to 1e-6. A teacher that fails, refuses, is too slow or answers anything else is
     excluded from the whole run, with the code of the reason.
 
@@ -73,8 +73,10 @@ def distill(
         names is excluded.
     noise
         Inputs that mean nothing, for the bias: the mean prediction over them. Without them it is
-        not asked for. With ``privacy_epsilon`` they go in one question: at most 4096, or
-        ``batch`` where that is more.
+        not asked for. They are shuffled among ``inputs``. With ``privacy_epsilon``, where a mean
+        costs less than its parts, they go in one question of their own (at most 4096, or
+        ``batch`` where that is more), and with ``shared``, where inputs are not sent, in others:
+        a teacher then knows what is noise.
     batch
         Inputs of one question; 256, or 4096 with ``privacy_epsilon``. No more than teachers take.
     temperature
@@ -170,8 +172,12 @@ def distill(
         sizes=flag(sizes, "sizes", "option-sizes"),
         least=whole(min_teachers, "min_teachers", "option-teachers", most=max(len(names), 1)),
     )
-    rounds = 1 + math.ceil(len(given) / batch)
-    rounds += 0 if unmeant is None else math.ceil(len(unmeant) / batch)
+    extra = 0 if unmeant is None else len(unmeant)
+    if mu is None and not shared:
+        rounds = 1 + math.ceil((len(given) + extra) / batch)
+    else:
+        apart = math.ceil(extra / batch) if mu is None else min(extra, 1)
+        rounds = 1 + math.ceil(len(given) / batch) + apart
     return Protocol(
         "distill",
         names,
@@ -203,6 +209,18 @@ def _kind(inputs: Inputs) -> int:
     return 0 if isinstance(inputs, list) else inputs.shape[1]
 
 
+def _hidden(inputs: Inputs, noise: Inputs) -> tuple[Inputs, npt.NDArray[np.intp]]:
+    """Inputs and noise, shuffled, and where each of them went."""
+    # Whoever does not have all of them in their order cannot know this one.
+    seed = digest_of(inputs) + digest_of(noise)
+    order = np.random.default_rng(int(seed, 16)).permutation(len(inputs) + len(noise))
+    places = order.argsort()
+    if isinstance(inputs, list):
+        both = [*inputs, *cast("list[str]", noise)]
+        return [both[row] for row in order], places
+    return np.concatenate([inputs, cast("Array", noise)])[order], places
+
+
 @dataclass(frozen=True)
 class _Plan:
     """What to ask."""
@@ -227,11 +245,19 @@ class _Plan:
         for name in self.names:
             run.describe(name, answers.get(name, Failure("holder-silent")))
         run.check()
-        biases: dict[str, list[Array]] = {}
-        if self.noise is not None:
-            biases = yield from run.ask(self.noise, mean=True)
-        outputs = yield from run.ask(self.inputs, mean=False)
-        return run.found(outputs, biases)
+        if self.noise is None:
+            outputs = yield from run.ask(self.inputs, mean=False)
+            return run.found(outputs, None)
+        if private or self.shared:
+            means = yield from run.ask(self.noise, mean=True)
+            outputs = yield from run.ask(self.inputs, mean=False)
+            return run.found(outputs, {name: means[name].sum(axis=0) for name in outputs})
+        mixed, places = _hidden(self.inputs, self.noise)
+        both = yield from run.ask(mixed, mean=False)
+        count = len(self.inputs)
+        outputs = {name: told[places[:count]] for name, told in both.items()}
+        unmeant = {name: told[places[count:]].mean(axis=0) for name, told in both.items()}
+        return run.found(outputs, unmeant)
 
 
 @dataclass
@@ -282,8 +308,8 @@ class _Asking:
             code="teachers-few",
         )
 
-    def ask(self, inputs: Inputs, *, mean: bool) -> Steps[dict[str, list[Array]]]:
-        """Ask all that are left about inputs, batch by batch."""
+    def ask(self, inputs: Inputs, *, mean: bool) -> Steps[dict[str, Array]]:
+        """Ask all that are left about inputs, batch by batch; their answers in one piece."""
         found: dict[str, list[Array]] = {name: [] for name in self.left}
         for rows in self._batches(inputs, mean):
             answers = yield self._questions(inputs, rows, mean)
@@ -295,7 +321,9 @@ class _Asking:
                     # A mean stands for its batch.
                     found[name].append(read * (len(rows) / len(inputs)) if mean else read)
             self.check()
-        return {name: found[name] for name in self.left}
+        if mean:
+            return {name: np.stack(found[name]) for name in self.left}
+        return {name: np.concatenate(found[name]) for name in self.left}
 
     def _batches(self, inputs: Inputs, mean: bool) -> Iterator[range]:
         # A mean with noise is one number a label however many inputs: asked once.
@@ -360,16 +388,16 @@ class _Asking:
         whole[..., places] = found
         return whole
 
-    def found(self, outputs: dict[str, list[Array]], biases: dict[str, list[Array]]) -> Predictions:
+    def found(self, outputs: dict[str, Array], biases: dict[str, Array] | None) -> Predictions:
         """The result, of those that are left."""
         kept = self.left
         told_biases = None
-        if self.plan.noise is not None:
-            summed = np.stack([np.sum(biases[name], axis=0) for name in kept])
+        if biases is not None:
+            summed = np.stack([biases[name] for name in kept])
             told_biases = summed / summed.sum(axis=1, keepdims=True)
         return Predictions(
             names=tuple(kept),
-            outputs=np.stack([np.concatenate(outputs[name]) for name in kept]),
+            outputs=np.stack([outputs[name] for name in kept]),
             biases=told_biases,
             sizes={name: self.told[name].size for name in kept},
             noise={name: self.noise[name] for name in kept if name in self.noise},
