@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import InputError, MismatchError
+from ..transport._check import real
 from .labels import improper
 
 Array = npt.NDArray[np.float64]
@@ -23,6 +24,7 @@ def teacher_weights(
     weights: Weights = "confidence",
     biases: npt.ArrayLike | None = None,
     sizes: npt.ArrayLike | None = None,
+    cap: float | None = None,
 ) -> Array:
     r"""Weights of the teachers for every input.
 
@@ -48,6 +50,9 @@ def teacher_weights(
         :math:`B_k`.
     sizes
         Shape (K,), for ``"size"``: 0 or more, not all 0.
+    cap
+        How many times its even share, 1 / K, a teacher may count at most for an input, 1 or more;
+        what is above goes to the others, in proportion. ``None``, as in the paper, does not limit.
 
     Returns
     -------
@@ -103,7 +108,38 @@ def teacher_weights(
     # Smaller ones are rounding, and would be weights of nothing.
     raw = np.where(raw > _ROUNDING, raw, 0.0)
     total = raw.sum(axis=0)
-    return np.where(total > 0, raw, 1.0) / np.where(total > 0, total, teachers)
+    shares = np.where(total > 0, raw, 1.0) / np.where(total > 0, total, teachers)
+    return shares if cap is None else _capped(shares, check_cap(cap) / teachers)
+
+
+def check_cap(cap: float) -> float:
+    """Raise for a cap that is no number of 1 or more.
+
+    Raises
+    ------
+    InputError
+        ``"option-cap"``.
+    """
+    if not real(cap, "the cap of weights", "option-cap") >= 1:
+        raise InputError(
+            f"the cap of weights is {cap:g}. Give 1 or more even shares: at 1 all teachers count "
+            "alike.",
+            code="option-cap",
+        )
+    return float(cap)
+
+
+def _capped(shares: Array, most: float) -> Array:
+    """Shares of at most so much; the others, in proportion, get what is above."""
+    held = np.zeros(shares.shape, dtype=np.bool_)
+    for _ in range(len(shares)):
+        held |= shares > most
+        free = np.where(held, 0.0, shares)
+        total, left = free.sum(axis=0), 1.0 - most * held.sum(axis=0)
+        even = left / np.maximum((~held).sum(axis=0), 1)
+        spread = np.where(total > 0, free * left / np.where(total > 0, total, 1.0), even)
+        shares = np.where(held, most, spread)
+    return shares / shares.sum(axis=0)
 
 
 def _needed(

@@ -58,9 +58,10 @@ def distill(
     r"""Ask every teacher once for its predictions of a transfer set.
 
     Teachers say what they are, then predict the transfer set and noise, batch by batch, all at the
-    same time. The noise is hidden among the inputs: questions do not say which is which. Every answer is checked: its shape, that it is finite, that its rows are
-    probabilities to 1e-6. A teacher that fails, refuses, is too slow or answers anything else is
-    excluded from the whole run, with the code of the reason.
+    same time. The noise is hidden among the inputs: questions do not say which is which. Every
+    answer is checked: its shape, that it is finite, that its rows are probabilities to 1e-6. A
+    teacher that fails, refuses, is too slow or answers anything else is excluded from the whole
+    run, with the code of the reason.
 
     Parameters
     ----------
