@@ -12,6 +12,7 @@ from pathlib import Path
 from . import (
     audits,
     distillation_labels,
+    distillation_ordinal,
     distillation_tables,
     fedbary_gaussians,
     fedwad_digits,
@@ -68,6 +69,7 @@ REPRODUCTIONS: dict[str, Callable[[Context], Report]] = {
     "distillation-emotion": distillation_tables.emotion,
     "distillation-nli": distillation_tables.nli,
     "distillation-labels": distillation_labels.run,
+    "distillation-ordinal": distillation_ordinal.run,
 }
 
 

@@ -63,6 +63,6 @@ def _distance(p: Array, q: Array, space: LabelSpace) -> float:
     line = space.coordinates[:, 0] if space.line else None
     total = 0.0
     for at in range(0, len(p), _BATCH):
-        part = (torch.from_numpy(each[at : at + _BATCH]) for each in (p, q))
-        total += float(exact(*part, space.cost, line)[0].sum())
+        one, other = (torch.from_numpy(each[at : at + _BATCH]) for each in (p, q))
+        total += float(exact(one, other, space.cost, line)[0].sum())
     return total / len(p)
