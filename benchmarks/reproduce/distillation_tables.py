@@ -400,7 +400,7 @@ def _setup(name: str, seeds: list[int]) -> list[str]:
         f"{CHOSEN.capitalize()}: of the eight, and of Sinkhorn-A and -E with an epsilon of "
         f"{' and '.join(f'{share:g}' for share in OFFERED)} of the largest distance of two labels, "
         "the one with the least semantic distance of this seed's validation records. "
-        f"{CAPPED}: no teacher counts for more than {CAP:g} even shares of an input, as in "
+        f"{CAPPED}: no teacher counts for more than {CAP:g} even shares in the mean, as in "
         "`silot.distill`. FedDF: Kullback-Leibler of the softmax of the mean of all logits, from "
         "the same start. FedAvg: parameters averaged by size, from one start that nobody has "
         f"trained; once, after as many epochs as the teachers, or {ROUNDS} times after one. It "

@@ -111,8 +111,9 @@ def distill(
         from its mean prediction over noise; ``"uniform-distance"``, that from the uniform
         distribution; ``"uniform"``; ``"size"`` of its training records.
     weight_cap
-        How many times its even share, 1 / K, a teacher may count at most for an input; what is
-        above goes to the others. ``None``, as in the paper, does not limit.
+        How many times its even share, 1 / K, a teacher may count at most in the mean over the
+        inputs: where one counts for more, all weights are mixed with even ones as far as it
+        takes. ``None``, as in the paper, does not limit.
     robust
         Whether only the closest majority of the teachers counts (``distillation.majority``):
         fewer than half of them can then lie. The model as it was is one of them where there is

@@ -51,8 +51,9 @@ def teacher_weights(
     sizes
         Shape (K,), for ``"size"``: 0 or more, not all 0.
     cap
-        How many times its even share, 1 / K, a teacher may count at most for an input, 1 or more;
-        what is above goes to the others, in proportion. ``None``, as in the paper, does not limit.
+        How many times its even share, 1 / K, a teacher may count at most in the mean over the
+        inputs, 1 or more: where one counts for more, all weights are mixed with even ones, just
+        as far as it takes. ``None``, as in the paper, does not limit.
 
     Returns
     -------
@@ -109,7 +110,7 @@ def teacher_weights(
     raw = np.where(raw > _ROUNDING, raw, 0.0)
     total = raw.sum(axis=0)
     shares = np.where(total > 0, raw, 1.0) / np.where(total > 0, total, teachers)
-    return shares if cap is None else _capped(shares, check_cap(cap) / teachers)
+    return shares if cap is None else _capped(shares, check_cap(cap))
 
 
 def check_cap(cap: float) -> float:
@@ -129,17 +130,13 @@ def check_cap(cap: float) -> float:
     return float(cap)
 
 
-def _capped(shares: Array, most: float) -> Array:
-    """Shares of at most so much; the others, in proportion, get what is above."""
-    held = np.zeros(shares.shape, dtype=np.bool_)
-    for _ in range(len(shares)):
-        held |= shares > most
-        free = np.where(held, 0.0, shares)
-        total, left = free.sum(axis=0), 1.0 - most * held.sum(axis=0)
-        even = left / np.maximum((~held).sum(axis=0), 1)
-        spread = np.where(total > 0, free * left / np.where(total > 0, total, 1.0), even)
-        shares = np.where(held, most, spread)
-    return shares / shares.sum(axis=0)
+def _capped(shares: Array, cap: float) -> Array:
+    even = 1.0 / len(shares)
+    most = float(shares.mean(axis=1).max())
+    if most <= cap * even:
+        return shares
+    kept = (cap - 1.0) * even / (most - even)
+    return kept * shares + (1.0 - kept) * even
 
 
 def _needed(
