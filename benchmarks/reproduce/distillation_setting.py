@@ -18,8 +18,8 @@ SHARPENED = 0.5
 PLAIN = "no geometry (Entropy-E)"
 # What silot.distill does by itself: the paper's algorithm with capped weights.
 CAPPED, CAP = "Sinkhorn-E, capped", 1.5
-# Epsilons, of the largest distance of two labels, that validation records may choose.
-OFFERED = (0.1, 0.3)
+# Epsilons, of the largest distance of two labels, that validation records may choose besides none.
+OFFERED = (0.3,)
 CHOSEN = "best student by validation"
 BEST = "best teacher by validation"
 ENSEMBLE = "mean of the teachers' predictions"
