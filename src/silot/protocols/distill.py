@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +30,7 @@ from ..federation.question import Question
 from ..privacy.accounting import mu_of
 from ..results.distillation import Predictions
 from ..transport._check import flag, real, whole
+from . import _distill_answers as answers_of
 from ._distill_answers import Told, check_private, places_of, released, shown, told
 
 _BATCH, _PRIVATE_BATCH = 256, 4096
@@ -74,10 +75,9 @@ def distill(
         names is excluded.
     noise
         Inputs that mean nothing, for the bias: the mean prediction over them. Without them it is
-        not asked for. They are shuffled among ``inputs``. With ``privacy_epsilon``, where a mean
-        costs less than its parts, they go in one question of their own (at most 4096, or
-        ``batch`` where that is more), and with ``shared``, where inputs are not sent, in others:
-        a teacher then knows what is noise.
+        not asked for. They are shuffled among ``inputs``; but asked apart, so that a teacher knows
+        them, with ``shared`` and with ``privacy_epsilon``: then in one question, at most 4096, or
+        ``batch`` where that is more.
     batch
         Inputs of one question; 256, or 4096 with ``privacy_epsilon``. No more than teachers take.
     temperature
@@ -131,7 +131,7 @@ def distill(
     names = tuple(sorted(teachers))
     given = inputs_of(inputs)
     unmeant = None if noise is None else inputs_of(noise)
-    if unmeant is not None and _kind(unmeant) != _kind(given):
+    if unmeant is not None and answers_of.kind_of(unmeant) != answers_of.kind_of(given):
         raise MismatchError(
             "the noise is of another kind or dimension than the transfer set.",
             code="noise-dimension",
@@ -164,7 +164,7 @@ def distill(
         inputs=given,
         noise=unmeant,
         count=count,
-        labels=_names(labels),
+        labels=answers_of.names_of(labels),
         batch=batch,
         temperature=float(temperature),
         decimals=-1 if decimals is None else decimals,
@@ -173,12 +173,6 @@ def distill(
         sizes=flag(sizes, "sizes", "option-sizes"),
         least=whole(min_teachers, "min_teachers", "option-teachers", most=max(len(names), 1)),
     )
-    extra = 0 if unmeant is None else len(unmeant)
-    if mu is None and not shared:
-        rounds = 1 + math.ceil((len(given) + extra) / batch)
-    else:
-        apart = math.ceil(extra / batch) if mu is None else min(extra, 1)
-        rounds = 1 + math.ceil(len(given) / batch) + apart
     return Protocol(
         "distill",
         names,
@@ -195,31 +189,10 @@ def distill(
             "privacy_delta": privacy_delta,
             "shared": bool(shared),
         },
-        expected_rounds=rounds,
+        expected_rounds=answers_of.rounds_of(
+            given, unmeant, plan.batch, plan.apart, mu is not None
+        ),
     )
-
-
-def _names(labels: LabelSpace | int) -> tuple[str, ...] | None:
-    """Names that mean something; a label space without any numbers its labels."""
-    if not isinstance(labels, LabelSpace) or labels.names == tuple(map(str, range(labels.size))):
-        return None
-    return labels.names
-
-
-def _kind(inputs: Inputs) -> int:
-    return 0 if isinstance(inputs, list) else inputs.shape[1]
-
-
-def _hidden(inputs: Inputs, noise: Inputs) -> tuple[Inputs, npt.NDArray[np.intp]]:
-    """Inputs and noise, shuffled, and where each of them went."""
-    # Whoever does not have all of them in their order cannot know this one.
-    seed = digest_of(inputs) + digest_of(noise)
-    order = np.random.default_rng(int(seed, 16)).permutation(len(inputs) + len(noise))
-    places = order.argsort()
-    if isinstance(inputs, list):
-        both = [*inputs, *cast("list[str]", noise)]
-        return [both[row] for row in order], places
-    return np.concatenate([inputs, cast("Array", noise)])[order], places
 
 
 @dataclass(frozen=True)
@@ -239,6 +212,11 @@ class _Plan:
     sizes: bool
     least: int
 
+    @property
+    def apart(self) -> bool:
+        """Whether noise has questions of its own."""
+        return self.mu is not None or bool(self.shared)
+
     def start(self) -> Steps[Predictions]:
         run = _Asking(self, list(self.names))
         private = self.mu is not None
@@ -246,14 +224,11 @@ class _Plan:
         for name in self.names:
             run.describe(name, answers.get(name, Failure("holder-silent")))
         run.check()
-        if self.noise is None:
+        if self.noise is None or self.apart:
+            means = None if self.noise is None else (yield from run.ask(self.noise, mean=True))
             outputs = yield from run.ask(self.inputs, mean=False)
-            return run.found(outputs, None)
-        if private or self.shared:
-            means = yield from run.ask(self.noise, mean=True)
-            outputs = yield from run.ask(self.inputs, mean=False)
-            return run.found(outputs, {name: means[name].sum(axis=0) for name in outputs})
-        mixed, places = _hidden(self.inputs, self.noise)
+            return run.found(outputs, means and {name: means[name].sum(axis=0) for name in outputs})
+        mixed, places = answers_of.hidden(self.inputs, self.noise)
         both = yield from run.ask(mixed, mean=False)
         count = len(self.inputs)
         outputs = {name: told[places[:count]] for name, told in both.items()}
@@ -322,9 +297,7 @@ class _Asking:
                     # A mean stands for its batch.
                     found[name].append(read * (len(rows) / len(inputs)) if mean else read)
             self.check()
-        if mean:
-            return {name: np.stack(found[name]) for name in self.left}
-        return {name: np.concatenate(found[name]) for name in self.left}
+        return {name: (np.stack if mean else np.concatenate)(found[name]) for name in self.left}
 
     def _batches(self, inputs: Inputs, mean: bool) -> Iterator[range]:
         # A mean with noise is one number a label however many inputs: asked once.
