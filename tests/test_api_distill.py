@@ -4,6 +4,7 @@ import json
 import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -121,7 +122,7 @@ def test_only_memory_keeps_what_the_model_knew() -> None:
 @pytest.mark.parametrize("weights", ["confidence", "uniform", "size", "uniform-distance"])
 def test_weights_are_those_asked_for(weights: Any) -> None:
     teachers = {"a": Teacher(model, size=30), "b": Teacher(backwards, size=10)}
-    found = run(teachers, weights=weights, memory_size=60, epochs=1)
+    found = run(teachers, weights=weights, weight_cap=None, memory_size=60, epochs=1)
     np.testing.assert_allclose(found.weights.sum(axis=0), 1.0)
     assert (found.biases is None) == (weights != "confidence")
     if weights == "size":
@@ -129,9 +130,9 @@ def test_weights_are_those_asked_for(weights: Any) -> None:
     if weights == "uniform":
         np.testing.assert_allclose(found.weights, 1 / 3)
     assert found.transcript is not None
-    kinds = {type(e.open()) for e in found.transcript.entries if e.direction == "sent"}
-    assert (PredictNoise in kinds) == (weights == "confidence")
-    assert Predict in kinds
+    asked = [e.open() for e in found.transcript.entries if e.direction == "sent"]
+    rows = sum(len(each.vectors) for each in asked if isinstance(each, Predict))
+    assert rows == 2 * (len(X) + (64 if weights == "confidence" else 0))
 
 
 def test_teachers_may_be_modules_functions_a_sequence_or_a_federation() -> None:
@@ -169,9 +170,11 @@ def test_texts_have_noise_of_their_own_words() -> None:
 
     pairs = ["a dog\tan animal", "two men\tnobody"] * 8
     found = run({"t": teacher}, start=Lengths(), inputs=pairs, noise=20, epochs=1)
-    assert seen[20:] == pairs
+    assert sorted(text for text in seen if text in pairs) == sorted(pairs)
     words = {word for text in pairs for word in text.replace("\t", " ").split()}
-    for text in seen[:20]:
+    unmeant = [text for text in seen if text not in pairs]
+    assert len(unmeant) == 20
+    for text in unmeant:
         assert text.count("\t") == 1
         assert set(text.replace("\t", " ").split()) <= words
     assert found.options["noise"] == 20
@@ -182,7 +185,7 @@ def test_a_teacher_of_few_inputs_a_question_is_asked_in_small_batches() -> None:
     assert run(teachers, epochs=1).excluded == {"slow": "batch-large"}
     found = run(teachers, epochs=1, question_batch=10)
     assert found.excluded == {}
-    assert found.rounds == 1 + 7 + 10
+    assert found.rounds == 1 + 16
 
 
 def test_without_torch_the_error_names_what_to_install() -> None:
@@ -251,7 +254,7 @@ def test_a_bad_teacher_is_named_and_changes_nothing(bad: Any, code: str) -> None
 
 
 def test_a_teacher_killed_in_the_run_is_named_and_the_model_is_that_of_the_others() -> None:
-    dying = Distant(after=2)
+    dying = Distant(after=1)
     try:
         found = run({"dying": dying, "good": model}, epochs=2)
     finally:
@@ -463,46 +466,80 @@ def test_wrong_kinds_have_codes(options: dict[str, Any], code: str) -> None:
     assert caught.value.code == code
 
 
-@pytest.mark.parametrize("lie", ["turned", "constant", "random"])
-def test_fewer_than_half_of_the_teachers_may_lie(lie: str) -> None:
+LIES = ("turned", "constant", "random", "next")
+
+
+def lied(lie: str, points: np.ndarray) -> np.ndarray:
+    """What liars say, all of them the same."""
+    told = {
+        "turned": 4 - line_truth(points),
+        "constant": np.zeros(len(points), int),
+        "random": np.random.default_rng(7).integers(5, size=len(points)),
+        "next": np.minimum(line_truth(points) + 1, 4),
+    }[lie]
+    return np.eye(5)[told]
+
+
+def line_truth(points: np.ndarray) -> np.ndarray:
+    return np.digitize(points[:, 0] + points[:, 1], [-1.5, -0.5, 0.5, 1.5])
+
+
+def honest(seed: int) -> Any:
+    off = np.random.default_rng(seed).normal(size=2) * 0.1
+
+    def told(points: np.ndarray) -> np.ndarray:
+        return 0.8 * np.eye(5)[line_truth(points + off)] + 0.04
+
+    return told
+
+
+def line_score(teachers: dict[str, Any], **options: Any) -> Distillation:
+    """A student of ordered labels, and how good it is."""
     rng = np.random.default_rng(3)
     space = LabelSpace([-2.0, -1.0, 0.0, 1.0, 2.0])
     x, far = rng.normal(size=(600, 2)), rng.normal(size=(800, 2))
-
-    def truth(points: np.ndarray) -> np.ndarray:
-        return np.digitize(points[:, 0] + points[:, 1], [-1.5, -0.5, 0.5, 1.5])
-
-    def honest(seed: int) -> Any:
-        def told(points: np.ndarray) -> np.ndarray:
-            own = np.random.default_rng([seed, len(points)])
-            noisy = points + 0.15 * own.normal(size=points.shape)
-            return 0.8 * np.eye(5)[truth(noisy)] + 0.04
-
-        return told
-
-    def liar(points: np.ndarray) -> np.ndarray:
-        if lie == "constant":
-            return np.eye(5)[np.zeros(len(points), int)]
-        if lie == "random":
-            return np.eye(5)[np.random.default_rng(len(points)).integers(5, size=len(points))]
-        return np.eye(5)[4 - truth(points)]
-
-    def score(teachers: dict[str, Any], **options: Any) -> float:
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(0)
         start = nn.Sequential(nn.Linear(2, 16), nn.Tanh(), nn.Linear(16, 5))
-        with torch.random.fork_rng(devices=[]):
-            torch.default_generator.manual_seed(0)
-            start.apply(lambda part: part.reset_parameters() if hasattr(part, "weight") else None)
-        found = silot.distill(
-            start, teachers, x, labels=space, memory=False, epochs=25, rate=0.02, noise=200,
-            test=(far, space.coded(truth(far))), **options,
-        )  # fmt: skip
-        return found.after["test"].accuracy
+    return silot.distill(
+        start, teachers, x, labels=space, memory=False, epochs=25, rate=0.02, noise=200,
+        test=(far, space.coded(line_truth(far))), **options,
+    )  # fmt: skip
 
-    good = {str(k): honest(k) for k in range(5)}
-    bad = good | {"3": liar, "4": liar}
-    clean = score(good)
-    assert clean > 0.75
-    assert score(bad, robust=True) >= clean - 0.03
-    # A constant has no confidence anyway.
-    if lie != "constant":
-        assert score(bad) < clean - 0.05
+
+@pytest.mark.parametrize("lie", LIES)
+@pytest.mark.parametrize(("teachers", "liars"), [(3, 1), (5, 2), (10, 4)])
+def test_fewer_than_half_of_the_teachers_may_lie(lie: str, teachers: int, liars: int) -> None:
+    good = {str(k): honest(k) for k in range(teachers)}
+    bad = good | {str(k): partial(lied, lie) for k in range(liars)}
+    clean, found = line_score(good), line_score(bad, robust=True)
+    assert clean.after["test"].accuracy > 0.8
+    assert found.after["test"].accuracy >= clean.after["test"].accuracy - 0.03
+    assert not found.weights[:liars].any()
+    assert "Too far from the majority to count: 0" in found.status
+    # Without liars what others know is hardly lost.
+    kept = line_score(good, robust=True)
+    assert kept.after["test"].accuracy >= clean.after["test"].accuracy - 0.03
+
+
+def test_a_teacher_cannot_gain_weight_by_what_it_says_of_noise() -> None:
+    """One of five names a label for every input, and would name the opposite one for noise."""
+
+    class Liar(Teacher):
+        def _compute(self, question: Any) -> Answer:
+            if isinstance(question, PredictNoise):
+                return Answer({"mean": np.eye(5)[4]})
+            return super()._compute(question)
+
+    teachers: dict[str, Any] = {str(k): honest(k) for k in range(5)}
+    clean = line_score(teachers).after["test"].accuracy
+    teachers["0"] = Liar(lambda points: np.eye(5)[np.zeros(len(points), int)])
+    found = line_score(teachers)
+    assert found.weights[0].max() < 0.01
+    assert found.after["test"].accuracy >= clean - 0.03
+    # Where it knows what is noise, the cap holds.
+    outputs = np.stack([np.tile(np.eye(5)[0], (9, 1)), *np.full((4, 9, 5), 0.2)])
+    outputs[1:] = 0.8 * np.eye(5)[np.arange(9) % 5] + 0.04
+    biases = np.stack([np.eye(5)[4], *np.full((4, 5), 0.2)])
+    assert teacher_weights(outputs, biases=biases)[0].min() > 0.32
+    assert teacher_weights(outputs, biases=biases, cap=1.5)[0].mean() <= 0.3 + 1e-12

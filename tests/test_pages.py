@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import importlib
 import os
 import re
@@ -31,6 +32,14 @@ ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 # Made by commands that take minutes; only that these exist is checked here.
 RESULTS = sorted((ROOT / "docs" / "results").glob("*.md"))
+PARSER, RUNNER = doctest.DocTestParser(), doctest.DocTestRunner()
+# What snippets find in the folder.
+PRELUDES = {
+    "distillation.md": (
+        "python -m examples.distill_data again",
+        "silot distill again/distill.yml --save model.npz",
+    )
+}
 _NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?")
 # Commands of the README that other tests run, or the test-suite is.
 _ELSEWHERE = ("make test", "make bench", "make reproduce")
@@ -162,11 +171,18 @@ def test_snippets_run_one_after_the_other(
     monkeypatch.setenv("MPLBACKEND", "agg")
     measures = {name: silot.Measure(*_arrays(desk / f"{name}.npz")) for name in ("s1", "s2", "s3")}
     known: dict[str, Any] = {name: _arrays(desk / f"{file}.npz")[0] for name, file in _ARRAYS}
-    known |= measures | {"mine": silot.Measure(*_arrays(desk / "mine.npz"))} | _distilling()
+    known |= measures | {"mine": silot.Measure(*_arrays(desk / "mine.npz"))}
+    for command in PRELUDES.get(page, ()):
+        assert at_desk(desk, command).returncode == 0, command
     for fence in CODE:
         if fence.page == page:
-            code = compile("\n" * fence.line + fence.text, str(fence), "exec")
-            exec(code, known)
+            if ">>>" in fence.text:
+                test = PARSER.get_doctest(fence.text, known, str(fence), str(fence), fence.line)
+                assert test.examples
+                assert RUNNER.run(test, clear_globs=False).failed == 0
+                known |= test.globs
+            else:
+                exec(compile("\n" * fence.line + fence.text, str(fence), "exec"), known)
 
 
 _ARRAYS = (("x", "north"), ("y", "south"), ("z", "west"), ("p", "p"))
@@ -175,11 +191,6 @@ _ARRAYS = (("x", "north"), ("y", "south"), ("z", "west"), ("p", "p"))
 def _arrays(path: Path) -> tuple[Any, None, Any]:
     with np.load(path) as stored:
         return stored["X"], None, stored["y"]
-
-
-def _distilling() -> dict[str, Any]:
-    """A student, and the inputs that its snippets name."""
-    return {}
 
 
 @pytest.mark.slow

@@ -13,6 +13,7 @@ from . import (
     audits,
     bounds,
     distillation_labels,
+    distillation_ordinal,
     distillation_tables,
     fedbary_gaussians,
     fedwad_digits,
@@ -72,6 +73,7 @@ REPRODUCTIONS: dict[str, Callable[[Context], Report]] = {
     "distillation-emotion": distillation_tables.emotion,
     "distillation-nli": distillation_tables.nli,
     "distillation-labels": distillation_labels.run,
+    "distillation-ordinal": distillation_ordinal.run,
 }
 
 

@@ -10,7 +10,7 @@ import argparse
 import copy
 import itertools
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -28,20 +28,30 @@ from .common import DATA_VARIABLE, DEFAULT_DATA, Array, Context
 from .distillation_setting import (
     ALGORITHMS,
     ALL,
+    AVERAGED,
     BEFORE,
+    BEST,
     BIAS,
+    CAP,
+    CAPPED,
+    CHOSEN,
+    DISTILLED_MEAN,
+    ENSEMBLE,
     EXACT,
     LOSSES,
     MEMORY,
+    OFFERED,
     ONE_HOT,
     PLAIN,
+    ROUNDED,
+    ROUNDS,
     SETTINGS,
     SHARP,
     SHARPENED,
     WEIGHTS,
     Setting,
 )
-from .texts import TASKS, Task, Texts, glove
+from .texts import TASKS, Split, Task, Texts, glove
 
 NOISE = 2000
 WORDS = 200
@@ -105,6 +115,8 @@ class Asked:
         (K,).
     noise
         Inputs that mean nothing.
+    fresh
+        A model nobody has trained, to average from.
     """
 
     task: Task
@@ -117,10 +129,25 @@ class Asked:
     biases: Array
     sizes: Array
     noise: Array | list[str]
+    fresh: nn.Module
 
-    def weights(self, weights: Weights) -> Array:
+    def weights(self, weights: Weights, cap: float | None = None) -> Array:
         """Weights (K, n)."""
-        return teacher_weights(self.outputs, weights=weights, biases=self.biases, sizes=self.sizes)
+        return teacher_weights(
+            self.outputs, weights=weights, biases=self.biases, sizes=self.sizes, cap=cap
+        )
+
+    def of_mean(self) -> Asked:
+        """One teacher alone, whose logits are the mean of all teachers'."""
+        logits = np.log(np.maximum(self.outputs, 1e-300)).mean(axis=0, keepdims=True)
+        return replace(
+            self, outputs=tempered(np.exp(logits - logits.max(axis=-1, keepdims=True)), 1.0)
+        )
+
+    @property
+    def parties(self) -> list[Split]:
+        """Who has texts, the global model the last."""
+        return [*self.task.local, self.task.own]
 
     def student(
         self,
@@ -129,6 +156,7 @@ class Asked:
         space: LabelSpace | None = None,
         epsilon: float | None = None,
         setting: Setting | None = None,
+        cap: float | None = None,
         stops: Sequence[int] = (),
     ) -> dict[int, nn.Module]:
         """A copy of the global model, distilled; as it was after some epochs and at the end."""
@@ -145,7 +173,7 @@ class Asked:
             model,
             inputs_of(self.task.transfer),
             self.outputs,
-            self.weights(WEIGHTS[weights]),
+            self.weights(WEIGHTS[weights], cap),
             space or self.task.space,
             loss=LOSSES[loss],
             epsilon=epsilon,
@@ -157,11 +185,15 @@ class Asked:
         )
         return kept
 
-    def scored(self, model: nn.Module, part: str = "test") -> dict[str, Score]:
+    def scored(self, model: nn.Module | Predictor, part: str = "test") -> dict[str, Score]:
         """Scores by party, ``"global"`` for its own, and over all records together."""
-        parties = [*self.task.local, self.task.own]
-        records: list[Texts] = [getattr(party, part) for party in parties]
-        told = [module_predict(model, inputs_of(each), batch=1024) for each in records]
+        records: list[Texts] = [getattr(party, part) for party in self.parties]
+        told = [
+            module_predict(model, inputs_of(each), batch=1024)
+            if isinstance(model, nn.Module)
+            else model(inputs_of(each))
+            for each in records
+        ]
         codes = [each.codes for each in records]
         space = self.task.space
         found = {
@@ -169,6 +201,43 @@ class Asked:
         }
         found[ALL] = Score.of(scores(np.concatenate(told), np.concatenate(codes), space))
         return found
+
+    def ensemble(self, inputs: Array | list[str]) -> Array:
+        """Mean of the teachers' predictions."""
+        return np.mean([module_predict(each, inputs, batch=1024) for each in self.models], axis=0)
+
+    def averaged(self, rounds: int) -> nn.Module:
+        """FedAvg: parties train from the same model, and their parameters are averaged by size."""
+        model = copy.deepcopy(self.fresh)
+        epochs, rate = self.setting.fitting
+        for number in range(rounds):
+            states: list[dict[str, torch.Tensor]] = []
+            for place, party in enumerate(self.parties):
+                own = copy.deepcopy(model)
+                fit(
+                    own,
+                    inputs_of(party.train),
+                    party.train.codes,
+                    epochs=epochs if rounds == 1 else 1,
+                    rate=rate,
+                    batch=FITTED,
+                    balanced=self.setting.balanced,
+                    seed=1000 * self.seed + 100 * number + place,
+                )
+                states.append(own.state_dict())
+            shares = self.sizes / self.sizes.sum()
+            model.load_state_dict(
+                {
+                    name: torch.stack(
+                        [float(w) * s[name] for w, s in zip(shares, states, strict=True)]
+                    ).sum(dim=0)
+                    for name in states[0]
+                }
+            )
+        return model.eval()
+
+
+Predictor = Callable[[Array | list[str]], Array]
 
 
 def inputs_of(texts: Texts) -> Array | list[str]:
@@ -210,6 +279,7 @@ def asked(context: Context, name: str, seed: int, setting: Setting) -> Asked:
             np.zeros(0),
             np.array([len(party.train) for party in parties], dtype=np.float64),
             _noise(context, task, seed),
+            build(1000 * seed + len(parties)),
         ),
         1.0,
     )
@@ -235,26 +305,45 @@ def tempered(probabilities: Array, temperature: float) -> Array:
 
 def one_seed(
     context: Context, name: str, seed: int, setting: Setting
-) -> tuple[dict[str, dict[str, Score]], dict[str, Array]]:
-    """Scores on test records of the eight algorithms, the models before and the teachers.
+) -> tuple[dict[str, dict[str, Score]], dict[str, Array], dict[str, str]]:
+    """Scores on test records of students, the models before, the teachers and other ways.
 
     Rows that end in ``SHARP`` are of teachers whose predictions were sharpened. Also the mean
-    weight of every teacher, by weighting, and their biases.
+    weight of every teacher, by weighting, and their biases; and what validation records chose.
     """
     found = asked(context, name, seed, setting)
+    diameter = found.task.space.diameter
 
-    def eight(given: Asked, mark: str = "") -> dict[str, dict[str, Score]]:
-        return {
-            algorithm + mark: given.scored(given.student(algorithm)[setting.epochs])
-            for algorithm in ALGORITHMS
-        }
+    def student(given: Asked, algorithm: str, **options: Any) -> nn.Module:
+        return given.student(algorithm, **options)[setting.epochs]
 
-    rows = eight(found)
+    students = {algorithm: student(found, algorithm) for algorithm in ALGORITHMS}
+    for share, weights in itertools.product(OFFERED, "AE"):
+        title = f"Sinkhorn-{weights}, epsilon {share:g}"
+        students[title] = student(found, f"Sinkhorn-{weights}", epsilon=share * diameter)
+    teachers = dict(zip(found.names, found.models, strict=True))
+
+    def best(models: dict[str, nn.Module]) -> str:
+        told = {each: found.scored(models[each], "validation")[ALL].distance for each in models}
+        return min(told, key=lambda each: told[each])
+
+    chosen = {CHOSEN: best(students), BEST: best(teachers)}
+    students[CAPPED] = student(found, "Sinkhorn-E", cap=CAP)
+    rows = {title: found.scored(model) for title, model in students.items()}
+    rows[CHOSEN] = rows[chosen[CHOSEN]]
     rows[BEFORE] = found.scored(found.start)
     for party, model in zip(found.names[:-1], found.models, strict=False):
         rows[f"teacher {party}"] = found.scored(model)
+    rows[BEST] = found.scored(teachers[chosen[BEST]])
+    rows[ENSEMBLE] = found.scored(found.ensemble)
+    rows[DISTILLED_MEAN] = found.scored(student(found.of_mean(), "Entropy-A"))
+    rows[AVERAGED] = found.scored(found.averaged(1))
+    rows[ROUNDED] = found.scored(found.averaged(ROUNDS))
     told = {mark: found.weights(weights).mean(axis=1) for mark, weights in WEIGHTS.items()}
-    return rows | eight(answered(found, SHARPENED), SHARP), {**told, BIAS: found.biases}
+    sharp = answered(found, SHARPENED)
+    for algorithm in ALGORITHMS:
+        rows[algorithm + SHARP] = sharp.scored(student(sharp, algorithm))
+    return rows, {**told, BIAS: found.biases}, chosen
 
 
 def labels_seed(

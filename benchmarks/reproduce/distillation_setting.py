@@ -16,6 +16,17 @@ ONE_HOT = "one-hot, exact"
 SHARP = ", sharpened"
 SHARPENED = 0.5
 PLAIN = "no geometry (Entropy-E)"
+# What silot.distill does by itself: the paper's algorithm with capped weights.
+CAPPED, CAP = "Sinkhorn-E, capped", 1.5
+# Epsilons, of the largest distance of two labels, that validation records may choose besides none.
+OFFERED = (0.3,)
+CHOSEN = "best student by validation"
+BEST = "best teacher by validation"
+ENSEMBLE = "mean of the teachers' predictions"
+DISTILLED_MEAN = "FedDF (mean of logits)"
+ROUNDS = 10
+AVERAGED, ROUNDED = "FedAvg, 1 round", f"FedAvg, {ROUNDS} rounds"
+OTHERS = (BEST, ENSEMBLE, DISTILLED_MEAN, AVERAGED, ROUNDED)
 
 WEIGHTS: dict[str, Weights] = {
     "A": "uniform",

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from ._distilling import Test, asked, check_module, check_tests, identity_of, noise_of, parties
 from .distillation import LabelSpace
-from .distillation.confidence import Weights, teacher_weights
+from .distillation.confidence import Weights, check_cap, teacher_weights
 from .distillation.robust import majority
 from .distillation.scores import scores
 from .errors import ExtraError, InputError, MismatchError
@@ -59,6 +59,7 @@ def distill(
     labels: LabelSpace,
     loss: Loss = "sinkhorn",
     weights: Weights = "confidence",
+    weight_cap: float | None = 1.5,
     robust: bool = False,
     noise: npt.ArrayLike | Sequence[str] | int | None = None,
     memory: bool = True,
@@ -109,10 +110,14 @@ def distill(
         Of a teacher for an input: ``"confidence"``, the Euclidean distance of its prediction
         from its mean prediction over noise; ``"uniform-distance"``, that from the uniform
         distribution; ``"uniform"``; ``"size"`` of its training records.
+    weight_cap
+        How many times its even share, 1 / K, a teacher may count at most in the mean over the
+        inputs: where one counts for more, all weights are mixed with even ones as far as it
+        takes. ``None``, as in the paper, does not limit.
     robust
-        Whether on each input only a closest majority of the teachers counts
-        (``distillation.majority``), so that fewer than half of them can lie without harm. The
-        model as it was is one of them where there is ``memory``.
+        Whether only the closest majority of the teachers counts (``distillation.majority``):
+        fewer than half of them can then lie. The model as it was is one of them where there is
+        ``memory``.
     noise
         For ``"confidence"``: inputs that mean nothing, or how many to make (2000). Records are
         drawn from a Gaussian with the transfer set's mean and deviation of every feature, texts
@@ -201,6 +206,8 @@ def distill(
             code="option-weights",
         )
     flag(robust, "robust", "option-robust")
+    if weight_cap is not None:
+        check_cap(weight_cap)
     inputs = inputs_of(transfer_set)
     tests = check_tests(test, labels)
     if memory_size is not None and not memory:
@@ -253,17 +260,19 @@ def distill(
         if unmeant is not None:
             bias = tempered(module_predict(model, unmeant), temperature).mean(axis=0)
         found = _with_memory(found, tempered(own, temperature), bias, memory_size)
-    shares = teacher_weights(
-        found.outputs,
-        weights=weights,
-        biases=found.biases,
-        # All are known where they count: whoever does not tell is excluded.
-        sizes=[cast("float", found.sizes[name]) for name in found.names]
-        if weights == "size"
-        else None,
-    )
+    # All sizes are known where they count: whoever does not tell is excluded.
+    counts = [cast("float", found.sizes[name]) for name in found.names]
+    kept = np.ones(len(found.names), dtype=np.bool_)
     if robust:
-        shares = _kept(shares, majority(found.outputs, labels))
+        kept = majority(found.outputs, labels)
+    shares = np.zeros(found.outputs.shape[:2])
+    shares[kept] = teacher_weights(
+        found.outputs[kept],
+        weights=weights,
+        biases=None if found.biases is None else found.biases[kept],
+        sizes=np.array(counts)[kept] if weights == "size" else None,
+        cap=weight_cap,
+    )
     history = train(
         model,
         inputs,
@@ -299,6 +308,7 @@ def distill(
         options={
             "loss": loss,
             "weights": weights,
+            "weight_cap": weight_cap,
             "robust": robust,
             "epsilon": epsilon,
             "memory": memory,
@@ -317,7 +327,7 @@ def distill(
         },
         resumed=history.resumed,
         excluded=found.excluded,
-        status=_status(found.status, history.losses),
+        status=_status(found.status, found.names, kept, history.losses),
         predictor=predictor,
         rounds=found.rounds,
         bytes_sent=found.bytes_sent,
@@ -359,16 +369,17 @@ def _with_memory(
     )
 
 
-def _kept(shares: npt.NDArray[np.float64], kept: npt.NDArray[np.bool_]) -> npt.NDArray[np.float64]:
-    """Weights of those that are kept; alike where none of them has any."""
-    left = np.where(kept, shares, 0.0)
-    total = left.sum(axis=0)
-    return np.where(total > 0, left / np.where(total > 0, total, 1.0), kept / kept.sum(axis=0))
-
-
-def _status(asked: str, losses: npt.NDArray[np.float64]) -> str:
+def _status(
+    asked: str,
+    names: Sequence[str],
+    kept: npt.NDArray[np.bool_],
+    losses: npt.NDArray[np.float64],
+) -> str:
     first, last = float(losses[0]), float(losses[-1])
     told = f"{asked} {len(losses)} epochs: loss {first:.4g} in the first, {last:.4g} in the last."
     if len(losses) > 1 and last >= first:
         told += " It did not fall: lower the rate, or train longer."
+    if not kept.all():
+        out = ", ".join(name for name, inside in zip(names, kept, strict=True) if not inside)
+        told += f" Too far from the majority to count: {out}."
     return told

@@ -49,6 +49,29 @@ def test_teachers_that_say_nothing_count_alike() -> None:
         np.testing.assert_allclose(found[:, 1], [1, 0, 0])
 
 
+@given(
+    teachers=st.integers(1, 6),
+    cap=st.sampled_from([1.0, 1.2, 1.5, 3.0, 100.0]),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_no_teacher_counts_for_more_than_the_cap(teachers: int, cap: float, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    outputs = rng.dirichlet(np.full(3, 0.3), (teachers, 8))
+    # Some teachers say nothing but their bias.
+    biases = np.where(rng.random((teachers, 1)) < 0.3, outputs[:, 0], rng.dirichlet(np.ones(3)))
+    free = teacher_weights(outputs, biases=biases)
+    found = teacher_weights(outputs, biases=biases, cap=cap)
+    np.testing.assert_allclose(found.sum(axis=0), 1.0, rtol=1e-12)
+    assert found.min() >= 0
+    if free.mean(axis=1).max() <= cap / teachers:
+        np.testing.assert_array_equal(found, free)
+    else:
+        assert found.mean(axis=1).max() == pytest.approx(cap / teachers, rel=1e-9)
+        # Who counts for more of an input than another still does.
+        gained, had = found[:, None] - found[None], free[:, None] - free[None]
+        assert (gained * had >= 0).all()
+
+
 def test_mistakes_have_codes() -> None:
     outputs = np.full((2, 3, 2), 0.5)
     wrong = outputs.copy()
@@ -56,6 +79,8 @@ def test_mistakes_have_codes() -> None:
     for arguments, options, code in [
         (outputs, {}, "teacher-weights-absent"),
         (outputs, {"weights": "size"}, "teacher-weights-absent"),
+        (outputs, {"weights": "uniform", "cap": 0.9}, "option-cap"),
+        (outputs, {"weights": "uniform", "cap": float("nan")}, "option-cap"),
         (outputs, {"biases": [[0.5, 0.5]]}, "teacher-weights-shape"),
         (outputs, {"biases": [[0.5, 0.4]] * 2}, "outputs-simplex"),
         (outputs, {"weights": "size", "sizes": [0, 0]}, "teacher-sizes"),

@@ -20,7 +20,7 @@ from silot.federation import (
     Teacher,
 )
 from silot.federation.answer import decode_reply, encode_reply
-from silot.federation.predictions import fault_of, rounded, tempered
+from silot.federation.predictions import digest_of, fault_of, rounded, tempered
 from silot.federation.question import Question, decode_question, encode_question
 from silot.privacy import Ledger, mu_of
 from silot.protocols import distill
@@ -52,8 +52,8 @@ class Lying:
     """Answers as a teacher does, except to some questions of a kind from some time on."""
 
     def __init__(self, change: Any, kind: type[Question] = Predict, after: int = 2) -> None:
-        self.inner, self.change, self.kind, self.after = Teacher(model, size=9), change, kind, after
-        self.seen = 0
+        self.inner, self.change = Teacher(model, size=9, inputs=X), change
+        self.kind, self.after, self.seen = kind, after, 0
 
     def reply(self, message: bytes) -> bytes:
         reply = self.inner.reply(message)
@@ -95,7 +95,7 @@ def test_predictions_are_what_the_models_say_in_the_order_of_names() -> None:
     assert found.sizes == {"a": None, "b": 7}
     assert found.excluded == {}
     assert found.disclosure == "record"
-    assert found.rounds == 1 + 4 + 7
+    assert found.rounds == 1 + 10
     assert "2 of 2" in found.status
     assert run({"a": Teacher(model)}, noise=None).biases is None
 
@@ -120,18 +120,20 @@ def test_temperature_and_rounding_are_done_at_the_teacher() -> None:
             np.testing.assert_allclose(told, np.round(told, 2), atol=1e-12)
 
 
-@pytest.mark.parametrize("private", [False, True])
-def test_nothing_but_probabilities_leaves_a_teacher(private: bool) -> None:
+@pytest.mark.parametrize(("private", "shared"), [(False, False), (True, False), (False, True)])
+def test_nothing_but_probabilities_leaves_a_teacher(private: bool, shared: bool) -> None:
     secret = 31.41592653589793
 
     def trained(x: Any) -> np.ndarray:
         return tempered(model(x), secret)
 
     more: dict[str, Any] = {"policy": NOISY, "ledger": Ledger()} if private else {}
+    if shared:
+        more["inputs"] = X
     teachers = {n: Teacher(trained, size=9, labels=SPACE.names, **more) for n in ("a", "b")}
     if private:
         teachers["b"] = Teacher(trained, policy=NOISY, ledger=Ledger(), labels=SPACE.names)
-    found = run(teachers, **({"privacy_epsilon": 1.0} if private else {}))
+    found = run(teachers, shared=shared, **({"privacy_epsilon": 1.0} if private else {}))
     assert found.transcript is not None
     kinds: Counter[str] = Counter()
     question: dict[str, Question] = {}
@@ -146,11 +148,14 @@ def test_nothing_but_probabilities_leaves_a_teacher(private: bool) -> None:
         if isinstance(asked, DescribeTeacher):
             assert not opened.arrays
             told = {"parts": 1, "labels": '["low", "middle", "high"]'}
+            if shared:
+                told |= {"shared": digest_of(X), "inputs": len(X)}
             assert opened.scalars == (told if private else told | {"size": 9})
         elif isinstance(asked, Predict):
             assert set(opened.arrays) == {"probabilities"}
             assert not opened.scalars
-            assert fault_of(opened.arrays["probabilities"], (len(asked.vectors), 3)) is None
+            rows = len(asked.indices if shared else asked.vectors)
+            assert fault_of(opened.arrays["probabilities"], (rows, 3)) is None
         elif isinstance(asked, PredictNoise):
             assert set(opened.arrays) == {"mean"}
             assert not opened.scalars
@@ -161,7 +166,7 @@ def test_nothing_but_probabilities_leaves_a_teacher(private: bool) -> None:
             assert set(opened.scalars) == {"charged_mu"}
             assert opened.arrays["noisy"].shape == (asked.rows, 3)
     expected = {"describe-teacher", "release-predictions"} if private else {
-        "describe-teacher", "predict", "predict-noise"
+        "describe-teacher", "predict", *(["predict-noise"] if shared else [])
     }  # fmt: skip
     assert set(kinds) == expected
     assert found.disclosure == ("sketch" if private else "record")
@@ -176,6 +181,27 @@ def test_every_input_is_asked_once() -> None:
 
     run({"a": Teacher(note)}, noise=None)
     np.testing.assert_array_equal(np.concatenate(seen), X)
+
+
+def test_noise_is_asked_among_the_inputs() -> None:
+    """No question says which of its inputs are noise, and their order does not tell."""
+    seen: list[np.ndarray] = []
+
+    def note(x: np.ndarray) -> np.ndarray:
+        seen.append(x)
+        return model(x)
+
+    found = run({"a": Teacher(note)})
+    assert found.transcript is not None
+    kinds = {type(e.open()) for e in found.transcript.entries if e.direction == "sent"}
+    assert kinds == {DescribeTeacher, Predict}
+    asked = np.concatenate(seen)
+    unmeant = (asked[:, None] == NOISE).all(axis=2).any(axis=1)
+    assert np.sort(asked, axis=0).tolist() == np.sort(np.concatenate([X, NOISE]), axis=0).tolist()
+    # Both halves of what is asked have noise, and neither kind is in its order.
+    assert 5 < unmeant[:40].sum() < 25
+    assert asked[unmeant].tolist() != NOISE.tolist()
+    assert asked[~unmeant].tolist() != X.tolist()
 
 
 def test_texts_and_shared_sets() -> None:
@@ -235,7 +261,7 @@ def test_a_teacher_that_lies_or_fails_is_named_and_leaves_no_trace(
     # Once is enough: it is not asked again.
     assert found.transcript is not None
     asked = [e for e in found.transcript.seen_by("b") if e.direction == "sent"]
-    assert len(asked) == 1 + 4 + after + 1
+    assert len(asked) == 1 + after + 1
 
 
 @pytest.mark.parametrize(
@@ -263,7 +289,7 @@ def test_a_teacher_that_lies_or_fails_is_named_and_leaves_no_trace(
 def test_what_it_says_of_noise_and_of_itself_is_checked_too(
     kind: type[Question], change: Any, code: str
 ) -> None:
-    found = run({"a": Teacher(model), "b": Lying(change, kind, after=0)})
+    found = run({"a": Teacher(model, inputs=X), "b": Lying(change, kind, after=0)}, shared=True)
     assert found.excluded == {"b": code}
     assert found.names == ("a",)
 

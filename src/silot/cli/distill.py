@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from ..distillation.trainer import Epoch
 
 _OPTIONS = (
-    "loss", "weights", "robust", "memory", "memory_size", "epochs", "rate", "batch", "epsilon",
-    "temperature", "decimals", "privacy_epsilon", "privacy_delta", "shared", "question_batch",
-    "min_teachers", "timeout",
+    "loss", "weights", "weight_cap", "robust", "memory", "memory_size", "epochs", "rate", "batch",
+    "epsilon", "temperature", "decimals", "privacy_epsilon", "privacy_delta", "shared",
+    "question_batch", "min_teachers", "timeout",
 )  # fmt: skip
 _QUESTIONS = (
     "temperature", "decimals", "privacy_epsilon", "privacy_delta", "shared", "min_teachers",

@@ -173,6 +173,7 @@ class Config(Columns):
     tests: dict[str, Source] = {}
     loss: Literal["sinkhorn", "entropy"] = "sinkhorn"
     weights: Literal["confidence", "uniform", "size", "uniform-distance"] = "confidence"
+    weight_cap: float | None = 1.5
     robust: bool = False
     noise: StrictInt | Source | None = None
     memory: bool = True

@@ -8,14 +8,11 @@ import torch
 from torch import Tensor
 
 from ..transport import plan_from_cost
-from ._vertices import MOST, vertices
+from ._trees import potentials
 
 Array = npt.NDArray[np.float64]
 Solved = tuple[Tensor, Tensor, Tensor]
 """Values (n,), potentials of p (n, L), potentials of q (n, L)."""
-
-# Numbers that are looked at together where a problem has many vertices.
-_BLOCK = 1 << 21
 
 
 def exact(p: Tensor, q: Tensor, cost: Array, positions: Array | None) -> Solved:
@@ -31,20 +28,21 @@ def exact(p: Tensor, q: Tensor, cost: Array, positions: Array | None) -> Solved:
         Shape (L,) where the labels lie on a line, else ``None``.
     """
     change = _difference(p, q)
-    matrix = torch.from_numpy(cost.copy()).to(p.device)
-    if positions is not None:
-        f = _on_line(change, torch.from_numpy(positions.copy()).to(p.device))
-    elif len(cost) <= MOST:
-        f = _best_vertex(change, torch.from_numpy(vertices(cost).copy()).to(p.device))
+    if positions is None:
+        f = torch.from_numpy(_by_trees(change.cpu().numpy(), cost)).to(p.device)
     else:
-        f = _one_by_one(change, cost)
+        f = _on_line(change, torch.from_numpy(positions.copy()).to(p.device))
     # |<f, d>|, since two potentials that tie can differ in sign by rounding.
     values = (f * change).sum(1).abs()
-    far = torch.inf
-    # Where a side has no mass any lower potential would do. The highest is the derivative of a
-    # little mass put there, and equal to f elsewhere.
-    of_p = torch.where(q[:, None] > 0, matrix + f[:, None], far).amin(2)
-    of_q = torch.where(p[:, None] > 0, matrix - f[:, None], far).amin(2)
+    of_p, of_q = f, -f
+    # Where neither side has mass any lower potential would do. The highest is the derivative of a
+    # little mass put there.
+    rows = ((p == 0) & (q == 0)).any(1).nonzero()[:, 0]
+    if len(rows):
+        matrix, some = torch.from_numpy(cost.copy()).to(p.device), f[rows]
+        of_p, of_q = of_p.clone(), of_q.clone()
+        of_p[rows] = torch.where(q[rows, None] > 0, matrix + some[:, None], torch.inf).amin(2)
+        of_q[rows] = torch.where(p[rows, None] > 0, matrix - some[:, None], torch.inf).amin(2)
     return values, of_p, of_q
 
 
@@ -65,25 +63,12 @@ def _on_line(change: Tensor, positions: Tensor) -> Tensor:
     return f
 
 
-def _best_vertex(change: Tensor, listed: Tensor) -> Tensor:
-    f = torch.empty_like(change)
-    step = max(1, _BLOCK // len(listed))
-    for at in range(0, len(change), step):
-        values = change[at : at + step] @ listed.T
-        best = values.abs().argmax(1, keepdim=True)
-        sign = values.gather(1, best).sign()
-        f[at : at + step] = listed[best[:, 0]] * sign
-    return f
-
-
-def _one_by_one(change: Tensor, cost: Array) -> Tensor:
-    differences = change.cpu().numpy()
-    f = np.zeros_like(differences)
-    for row, one in enumerate(differences):
-        surplus, deficit = np.maximum(one, 0.0), np.maximum(-one, 0.0)
-        if not surplus.any() or not deficit.any():
-            continue
+def _by_trees(change: Array, cost: Array) -> Array:
+    f, proven = potentials(change, cost)
+    # Costs so unlike that rounding or ties got in the way.
+    for row in np.flatnonzero(~proven):
+        surplus, deficit = np.maximum(change[row], 0.0), np.maximum(-change[row], 0.0)
         plan = plan_from_cost(cost, surplus / surplus.sum(), deficit / deficit.sum())
         into = deficit > 0
         f[row] = (cost[:, into] - plan.potentials[1][into]).min(axis=1)
-    return torch.from_numpy(f).to(change.device)
+    return f

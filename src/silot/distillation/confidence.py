@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import InputError, MismatchError
+from ..transport._check import real
 from .labels import improper
 
 Array = npt.NDArray[np.float64]
@@ -23,6 +24,7 @@ def teacher_weights(
     weights: Weights = "confidence",
     biases: npt.ArrayLike | None = None,
     sizes: npt.ArrayLike | None = None,
+    cap: float | None = None,
 ) -> Array:
     r"""Weights of the teachers for every input.
 
@@ -48,6 +50,10 @@ def teacher_weights(
         :math:`B_k`.
     sizes
         Shape (K,), for ``"size"``: 0 or more, not all 0.
+    cap
+        How many times its even share, 1 / K, a teacher may count at most in the mean over the
+        inputs, 1 or more: where one counts for more, all weights are mixed with even ones, just
+        as far as it takes. ``None``, as in the paper, does not limit.
 
     Returns
     -------
@@ -103,7 +109,34 @@ def teacher_weights(
     # Smaller ones are rounding, and would be weights of nothing.
     raw = np.where(raw > _ROUNDING, raw, 0.0)
     total = raw.sum(axis=0)
-    return np.where(total > 0, raw, 1.0) / np.where(total > 0, total, teachers)
+    shares = np.where(total > 0, raw, 1.0) / np.where(total > 0, total, teachers)
+    return shares if cap is None else _capped(shares, check_cap(cap))
+
+
+def check_cap(cap: float) -> float:
+    """Raise for a cap that is no number of 1 or more.
+
+    Raises
+    ------
+    InputError
+        ``"option-cap"``.
+    """
+    if not real(cap, "the cap of weights", "option-cap") >= 1:
+        raise InputError(
+            f"the cap of weights is {cap:g}. Give 1 or more even shares: at 1 all teachers count "
+            "alike.",
+            code="option-cap",
+        )
+    return float(cap)
+
+
+def _capped(shares: Array, cap: float) -> Array:
+    even = 1.0 / len(shares)
+    most = float(shares.mean(axis=1).max())
+    if most <= cap * even:
+        return shares
+    kept = (cap - 1.0) * even / (most - even)
+    return kept * shares + (1.0 - kept) * even
 
 
 def _needed(

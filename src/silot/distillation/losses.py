@@ -42,8 +42,8 @@ def sinkhorn_loss(
         \quad \nabla_p T_\varepsilon = f - \langle f, p \rangle
 
     With ``epsilon=None`` it is the exact :math:`W(p, q)`: on a line the L1 distance of cumulative
-    distributions; up to 10 labels the largest :math:`\langle f, p - q \rangle` over the vertices
-    of :math:`f_i - f_j \le C_{ij}`; above, network simplex one by one, on the CPU.
+    distributions; else network simplex for all pairs at the same time, on the CPU. Every value is
+    proven: a flow costs what the potentials are worth, to 1e-9.
 
     Parameters
     ----------

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
+import numpy.typing as npt
 
+from ..distillation.labels import LabelSpace
 from ..errors import InputError, WireError
 from ..federation.answer import Answer, Array
-from ..federation.predictions import RESOLUTION, Inputs, fault_of
+from ..federation.predictions import RESOLUTION, Inputs, digest_of, fault_of
 from ..measure import label_name
 from ..transport._check import flag
 
@@ -131,3 +135,36 @@ def check_private(noise: Inputs | None, most: int, temperature: float, sizes: bo
             "privacy_epsilon: their mean is asked for in one question.",
             code="option-noise",
         )
+
+
+def kind_of(inputs: Inputs) -> int:
+    """Length of records, 0 for texts."""
+    return 0 if isinstance(inputs, list) else inputs.shape[1]
+
+
+def hidden(inputs: Inputs, noise: Inputs) -> tuple[Inputs, npt.NDArray[np.intp]]:
+    """Inputs and noise, shuffled, and where each of them went."""
+    # Whoever does not have all of them in their order cannot know this one.
+    seed = digest_of(inputs) + digest_of(noise)
+    order = np.random.default_rng(int(seed, 16)).permutation(len(inputs) + len(noise))
+    places = order.argsort()
+    if isinstance(inputs, list):
+        both = [*inputs, *cast("list[str]", noise)]
+        return [both[row] for row in order], places
+    return np.concatenate([inputs, cast("Array", noise)])[order], places
+
+
+def names_of(labels: LabelSpace | int) -> tuple[str, ...] | None:
+    """Names that mean something; a label space without any numbers its labels."""
+    if not isinstance(labels, LabelSpace) or labels.names == tuple(map(str, range(labels.size))):
+        return None
+    return labels.names
+
+
+def rounds_of(inputs: Inputs, noise: Inputs | None, batch: int, apart: bool, private: bool) -> int:
+    """How often a teacher is asked that answers all."""
+    more = 0 if noise is None else len(noise)
+    # With privacy noise is one question, of any length.
+    more = min(more, batch) if private else more
+    counts = (len(inputs), more) if apart else (len(inputs) + more,)
+    return 1 + sum(math.ceil(count / batch) for count in counts)

@@ -30,6 +30,7 @@ from ..federation.question import Question
 from ..privacy.accounting import mu_of
 from ..results.distillation import Predictions
 from ..transport._check import flag, real, whole
+from . import _distill_answers as answers_of
 from ._distill_answers import Told, check_private, places_of, released, shown, told
 
 _BATCH, _PRIVATE_BATCH = 256, 4096
@@ -57,10 +58,11 @@ def distill(
 ) -> Protocol[Predictions]:
     r"""Ask every teacher once for its predictions of a transfer set.
 
-    Teachers say what they are, then predict noise, then the transfer set, batch by batch, all
-    at the same time. Every answer is checked: its shape, that it is finite, that its rows are
-    probabilities to 1e-6. A teacher that fails, refuses, is too slow or answers anything else is
-    excluded from the whole run, with the code of the reason.
+    Teachers say what they are, then predict the transfer set and noise, batch by batch, all at the
+    same time. The noise is hidden among the inputs: questions do not say which is which. Every
+    answer is checked: its shape, that it is finite, that its rows are probabilities to 1e-6. A
+    teacher that fails, refuses, is too slow or answers anything else is excluded from the whole
+    run, with the code of the reason.
 
     Parameters
     ----------
@@ -73,7 +75,8 @@ def distill(
         names is excluded.
     noise
         Inputs that mean nothing, for the bias: the mean prediction over them. Without them it is
-        not asked for. With ``privacy_epsilon`` they go in one question: at most 4096, or
+        not asked for. They are shuffled among ``inputs``; but asked apart, so that a teacher knows
+        them, with ``shared`` and with ``privacy_epsilon``: then in one question, at most 4096, or
         ``batch`` where that is more.
     batch
         Inputs of one question; 256, or 4096 with ``privacy_epsilon``. No more than teachers take.
@@ -128,7 +131,7 @@ def distill(
     names = tuple(sorted(teachers))
     given = inputs_of(inputs)
     unmeant = None if noise is None else inputs_of(noise)
-    if unmeant is not None and _kind(unmeant) != _kind(given):
+    if unmeant is not None and answers_of.kind_of(unmeant) != answers_of.kind_of(given):
         raise MismatchError(
             "the noise is of another kind or dimension than the transfer set.",
             code="noise-dimension",
@@ -161,7 +164,7 @@ def distill(
         inputs=given,
         noise=unmeant,
         count=count,
-        labels=_names(labels),
+        labels=answers_of.names_of(labels),
         batch=batch,
         temperature=float(temperature),
         decimals=-1 if decimals is None else decimals,
@@ -170,8 +173,6 @@ def distill(
         sizes=flag(sizes, "sizes", "option-sizes"),
         least=whole(min_teachers, "min_teachers", "option-teachers", most=max(len(names), 1)),
     )
-    rounds = 1 + math.ceil(len(given) / batch)
-    rounds += 0 if unmeant is None else math.ceil(len(unmeant) / batch)
     return Protocol(
         "distill",
         names,
@@ -188,19 +189,10 @@ def distill(
             "privacy_delta": privacy_delta,
             "shared": bool(shared),
         },
-        expected_rounds=rounds,
+        expected_rounds=answers_of.rounds_of(
+            given, unmeant, plan.batch, plan.apart, mu is not None
+        ),
     )
-
-
-def _names(labels: LabelSpace | int) -> tuple[str, ...] | None:
-    """Names that mean something; a label space without any numbers its labels."""
-    if not isinstance(labels, LabelSpace) or labels.names == tuple(map(str, range(labels.size))):
-        return None
-    return labels.names
-
-
-def _kind(inputs: Inputs) -> int:
-    return 0 if isinstance(inputs, list) else inputs.shape[1]
 
 
 @dataclass(frozen=True)
@@ -220,6 +212,11 @@ class _Plan:
     sizes: bool
     least: int
 
+    @property
+    def apart(self) -> bool:
+        """Whether noise has questions of its own."""
+        return self.mu is not None or bool(self.shared)
+
     def start(self) -> Steps[Predictions]:
         run = _Asking(self, list(self.names))
         private = self.mu is not None
@@ -227,11 +224,16 @@ class _Plan:
         for name in self.names:
             run.describe(name, answers.get(name, Failure("holder-silent")))
         run.check()
-        biases: dict[str, list[Array]] = {}
-        if self.noise is not None:
-            biases = yield from run.ask(self.noise, mean=True)
-        outputs = yield from run.ask(self.inputs, mean=False)
-        return run.found(outputs, biases)
+        if self.noise is None or self.apart:
+            means = None if self.noise is None else (yield from run.ask(self.noise, mean=True))
+            outputs = yield from run.ask(self.inputs, mean=False)
+            return run.found(outputs, means and {name: means[name].sum(axis=0) for name in outputs})
+        mixed, places = answers_of.hidden(self.inputs, self.noise)
+        both = yield from run.ask(mixed, mean=False)
+        count = len(self.inputs)
+        outputs = {name: told[places[:count]] for name, told in both.items()}
+        unmeant = {name: told[places[count:]].mean(axis=0) for name, told in both.items()}
+        return run.found(outputs, unmeant)
 
 
 @dataclass
@@ -282,8 +284,8 @@ class _Asking:
             code="teachers-few",
         )
 
-    def ask(self, inputs: Inputs, *, mean: bool) -> Steps[dict[str, list[Array]]]:
-        """Ask all that are left about inputs, batch by batch."""
+    def ask(self, inputs: Inputs, *, mean: bool) -> Steps[dict[str, Array]]:
+        """Ask all that are left about inputs, batch by batch; their answers in one piece."""
         found: dict[str, list[Array]] = {name: [] for name in self.left}
         for rows in self._batches(inputs, mean):
             answers = yield self._questions(inputs, rows, mean)
@@ -295,7 +297,7 @@ class _Asking:
                     # A mean stands for its batch.
                     found[name].append(read * (len(rows) / len(inputs)) if mean else read)
             self.check()
-        return {name: found[name] for name in self.left}
+        return {name: (np.stack if mean else np.concatenate)(found[name]) for name in self.left}
 
     def _batches(self, inputs: Inputs, mean: bool) -> Iterator[range]:
         # A mean with noise is one number a label however many inputs: asked once.
@@ -360,16 +362,16 @@ class _Asking:
         whole[..., places] = found
         return whole
 
-    def found(self, outputs: dict[str, list[Array]], biases: dict[str, list[Array]]) -> Predictions:
+    def found(self, outputs: dict[str, Array], biases: dict[str, Array] | None) -> Predictions:
         """The result, of those that are left."""
         kept = self.left
         told_biases = None
-        if self.plan.noise is not None:
-            summed = np.stack([np.sum(biases[name], axis=0) for name in kept])
+        if biases is not None:
+            summed = np.stack([biases[name] for name in kept])
             told_biases = summed / summed.sum(axis=1, keepdims=True)
         return Predictions(
             names=tuple(kept),
-            outputs=np.stack([np.concatenate(outputs[name]) for name in kept]),
+            outputs=np.stack([outputs[name] for name in kept]),
             biases=told_biases,
             sizes={name: self.told[name].size for name in kept},
             noise={name: self.noise[name] for name in kept if name in self.noise},

@@ -40,8 +40,8 @@ _CODES = {
     "teacher-question": "it does not answer this kind of question",
 }
 _PREDICTIONS = (
-    "Probabilities of the labels for inputs of the transfer set, mean ones over noise, and how "
-    "many records there are where a teacher tells; no record and no parameter. That is no "
+    "Probabilities of the labels for inputs of the transfer set and of the noise, and how many "
+    "records there are where a teacher tells; no record and no parameter. That is no "
     "guarantee: whether a given record was among a teacher's may be inferred from them, and a "
     "model can be copied by asking it often enough."
 )
