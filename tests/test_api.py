@@ -28,3 +28,11 @@ def test_a_distance_of_labelled_records_says_which_classes_are_of_one_side_alone
     for result in found:
         assert (told in result.status) if told else ("class" not in result.status)
     assert "class" not in silot.distance(first, second).status
+
+
+def test_classes_of_records_without_mass_are_not_counted() -> None:
+    x = np.random.default_rng(0).normal(size=(6, 2))
+    first = Measure(x, labels=["a", "a", "a", "b", "b", "b"])
+    second = Measure(x, [1, 1, 1, 0, 0, 0], labels=["a", "a", "a", "b", "b", "b"])
+    status = silot.distance(first, second, labels=True).status
+    assert "only 'x' has the class b" in status

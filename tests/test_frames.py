@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 
 import silot
+from silot import Holder, LocalFederation, Measure, Policy
 from silot.errors import InputError, MismatchError
 from silot.federation import Transcript
 from silot.loading import load_measure
@@ -331,3 +332,14 @@ def test_sparse_data_are_refused_with_what_they_would_take() -> None:
     torch = pytest.importorskip("torch")
     with pytest.raises(InputError, match=r"to_dense\(\)"):
         silot.Measure(torch.eye(3).to_sparse())
+
+
+def test_holders_with_columns_in_another_order_are_refused() -> None:
+    rows = np.random.default_rng(0).normal(size=(30, 2))
+    one = Measure(rows, columns=("a", "b"))
+    other = Measure(rows[:, ::-1], columns=("b", "a"))
+    for second in (Holder(other, Policy.open()), other):
+        with pytest.raises(MismatchError) as caught:
+            LocalFederation({"x": Holder(one, Policy.open()), "y": second})
+        assert caught.value.code == "columns-mismatch"
+    LocalFederation({"x": Holder(one, Policy.open()), "y": Holder(one, Policy.open())})

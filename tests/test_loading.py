@@ -479,3 +479,14 @@ def test_numbers_in_the_place_of_names_are_an_error_but_places_are_names(tmp_pat
             load_measure(tmp_path / "a.csv")
     (tmp_path / "a.csv").write_text("0,1,2\n5,6,7\n")
     assert load_measure(tmp_path / "a.csv").points.tolist() == [[5, 6, 7]]
+
+
+@pytest.mark.parametrize("row", ["1.000;2,5", "1,000;2.5", "2.5;1,0"])
+def test_a_record_with_points_and_commas_in_its_numbers_is_refused(
+    row: str, tmp_path: Path
+) -> None:
+    (tmp_path / "a.csv").write_text(f"a;b\n1;2\n{row}\n")
+    with pytest.raises(InputError) as caught:
+        load_measure(tmp_path / "a.csv")
+    assert caught.value.code == "measure-dtype"
+    assert "row 1" in caught.value.message and row.split(";")[0] not in caught.value.message

@@ -172,6 +172,7 @@ def test_snippets_run_one_after_the_other(
     measures = {name: silot.Measure(*_arrays(desk / f"{name}.npz")) for name in ("s1", "s2", "s3")}
     known: dict[str, Any] = {name: _arrays(desk / f"{file}.npz")[0] for name, file in _ARRAYS}
     known |= measures | {"mine": silot.Measure(*_arrays(desk / "mine.npz"))}
+    known |= {name: pl.read_csv(desk / f"{name}.csv") for name in ("north", "south")}
     for command in PRELUDES.get(page, ()):
         assert at_desk(desk, command).returncode == 0, command
     for fence in CODE:

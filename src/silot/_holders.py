@@ -72,7 +72,10 @@ def with_classes(result: Distance, first: Measure, second: Measure) -> Distance:
     Label vectors compare classes by their records, whatever they are called: other words for the
     same classes do not show in the distance.
     """
-    kinds = [set() if each.names is None else set(each.names.tolist()) for each in (first, second)]
+    kinds = [
+        set() if each.names is None else set(each.names[each.weights > 0].tolist())
+        for each in (first, second)
+    ]
     names = [repr(name) for name in result.holders]
     if not kinds[0] & kinds[1]:
         told = f"{' and '.join(names)} share no class: labels were compared by their records alone"

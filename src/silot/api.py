@@ -54,8 +54,8 @@ def distance(
         parties simulated here (see ``silot.secure``).
     labels
         Whether to compare labelled records, through their OTDD vectors; for data frames the name
-        of the column that has the labels. Classes are compared by their records, not by their
-        names; ``status`` names those that one side alone has.
+        of their column. Classes are compared by their records, not by their names; ``status``
+        says which one side alone has.
     covariance
         Covariance block of the OTDD vectors: ``"diagonal"``, ``"diagonal-of-root"`` or
         ``"full"``.
@@ -82,25 +82,23 @@ def distance(
     5.0
     """
     embedding = covariance if labels else "none"
-    if method == "secure":
-        measures = checked_measures({"x": x, "y": y}, labels)
-        first, second = {"x": measures["x"]}, {"y": measures["y"]}
-        result = run_secure(first, second, embedding=embedding, progress=progress, **options)
-        return with_classes(result, *measures.values()) if labels else result
+    if method == "sketch" and "ledgers" in options:
+        raise InputError(
+            "distance names its two sides x and y, which is no name for a ledger. Use "
+            "silot.sketches({name: data, ...}, ledgers=...), whose names are yours.",
+            code="option-ledgers",
+        )
+    measures = checked_measures({"x": x, "y": y}, labels)
     if method == "sketch":
-        if "ledgers" in options:
-            raise InputError(
-                "distance names its two sides x and y, which is no name for a ledger. Use "
-                "silot.sketches({name: data, ...}, ledgers=...), whose names are yours.",
-                code="option-ledgers",
-            )
-        measures = checked_measures({"x": x, "y": y}, labels)
         return run_sketch_distance(
             measures, labels=labels, covariance=covariance, progress=progress, **options
         )
-    protocol = method_named(method).protocol("x", "y", **options, embedding=embedding)
-    measures = checked_measures({"x": x, "y": y}, labels)
-    result = LocalFederation(measures).run(protocol, progress=progress)
+    if method == "secure":
+        sides = ({name: measure} for name, measure in measures.items())
+        result = run_secure(*sides, embedding=embedding, progress=progress, **options)
+    else:
+        protocol = method_named(method).protocol("x", "y", **options, embedding=embedding)
+        result = LocalFederation(measures).run(protocol, progress=progress)
     return with_classes(result, *measures.values()) if labels else result
 
 
@@ -147,8 +145,7 @@ def distance_matrix(
             f"{len(named)} holder(s) given; a matrix needs two or more.", code="holder-names"
         )
     chosen = method_named("direct" if method == "secure" else method)
-    embedding = covariance if labels else "none"
-    measures = checked_measures(named, labels)
+    embedding, measures = covariance if labels else "none", checked_measures(named, labels)
     if method == "sketch":
         return run_sketches(measures, labels=labels, covariance=covariance, **options).matrix()
     federation = LocalFederation(measures)
@@ -156,13 +153,11 @@ def distance_matrix(
     pairs: dict[tuple[str, str], Distance] = {}
     for a, b in couples:
         if method == "secure":
-            first, second = {a: measures[a]}, {b: measures[b]}
-            pairs[(a, b)] = run_secure(first, second, embedding=embedding, **options)
+            sides = ({name: measures[name]} for name in (a, b))
+            result = run_secure(*sides, embedding=embedding, **options)
         else:
-            protocol = chosen.protocol(a, b, **options, embedding=embedding)
-            pairs[(a, b)] = federation.run(protocol)
-        if labels:
-            pairs[(a, b)] = with_classes(pairs[(a, b)], measures[a], measures[b])
+            result = federation.run(chosen.protocol(a, b, **options, embedding=embedding))
+        pairs[(a, b)] = with_classes(result, measures[a], measures[b]) if labels else result
         if progress is not None:
             progress(len(pairs), len(couples))
     return DistanceMatrix(

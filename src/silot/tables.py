@@ -206,6 +206,7 @@ class Table:
                 f"{listing([repr(name) for name in odd])}.",
                 code="measure-dtype",
             )
+        self._check_marks(names)
         points = np.column_stack([self.numbers(name) for name in names])
         if weights is not None and (why := self.not_numbers(weights)) is not None:
             raise InputError(
@@ -216,6 +217,23 @@ class Table:
         if found is not None and missing_label is not None:
             found = [missing_label if label is None else label for label in found]
         return Parts(points, masses, found, names)
+
+    def _check_marks(self, names: Sequence[str]) -> None:
+        """Refuse a record with points and commas in its numbers: one of them parts thousands."""
+        if not (self.written and self.comma):
+            return
+        point, comma = (
+            np.any([[mark in text for text in self.columns[name].to_list()] for name in names], 0)
+            for mark in ".,"
+        )
+        odd = np.flatnonzero(point & comma)
+        if len(odd):
+            raise InputError(
+                f"{len(odd)} record(s) have both points and commas in their numbers, the first in "
+                f"row {odd[0]}: which of them parts thousands is not known. Write numbers without "
+                "marks between thousands, with one mark for decimals.",
+                code="measure-dtype",
+            )
 
 
 class Parts(NamedTuple):

@@ -371,7 +371,7 @@ TEACHERS = {"north": "north.npz", "south": "south.npz"}
          "teachers.wide.train"),
         ({"teachers": {**TEACHERS, "nan": "nan.npz"}}, 3, "measure-nan", "teachers.nan.train"),
         ({"teachers": {**TEACHERS, "x": {"train": "north.npz", "policy": {"level": "none"}}}}, 3,
-         "distill-field", "teachers.x.policy.level"),
+         "distill-field", "teachers.x.policy: level"),
         ({"teachers": {**TEACHERS, "x": {"train": "north.npz", "parts": 150}}}, 3,
          "distill-parts", "teachers.x"),
         ({"transfer": "gone.csv"}, 4, "file-missing", "transfer"),

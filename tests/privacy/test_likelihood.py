@@ -249,7 +249,7 @@ def test_replies_about_files_are_never_seen_to_spend_more_than_they_say(
 def test_labels_read_by_the_column_are_caught_in_replies(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("silot.loading.Table.values", typed_by_the_column)
+    monkeypatch.setattr("silot.tables.Table.values", typed_by_the_column)
     monkeypatch.setattr("silot.measure._text_name", str)
     found, claimed = audited(folder, True, 1.0, 100)
     assert not holds(found, claimed)

@@ -55,9 +55,10 @@ def columns_of_numbers(self: Table, name: str) -> np.ndarray:
     return found if set(found) <= {0.0, 1.0} else found + (found == 1.0)
 
 
-def relative_masses(points: Any, weights: Any, labels: Any) -> Measure:
+def relative_masses(points: Any, weights: Any, labels: Any, columns: Any = None) -> Measure:
     """Masses in units of the largest."""
-    return Measure(points, None if weights is None else weights / max(weights.max(), 1e-9), labels)
+    relative = None if weights is None else weights / max(weights.max(), 1e-9)
+    return Measure(points, relative, labels, columns)
 
 
 real_numbers = Table.numbers
@@ -66,8 +67,8 @@ real_numbers = Table.numbers
 @pytest.mark.parametrize(
     ("place", "bug"),
     [
-        ("silot.loading.Table.values", typed_by_the_column),
-        ("silot.loading.Table.numbers", columns_of_numbers),
+        ("silot.tables.Table.values", typed_by_the_column),
+        ("silot.tables.Table.numbers", columns_of_numbers),
         ("silot.loading.Measure", relative_masses),
     ],
 )

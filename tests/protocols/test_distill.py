@@ -516,3 +516,38 @@ def test_a_process_that_stops_answering_is_out_after_the_timeout() -> None:
         np.testing.assert_allclose(found.outputs, [skewed(X)], rtol=1e-12)
     finally:
         slow.close()
+
+
+def _right(x: np.ndarray) -> np.ndarray:
+    return np.stack([x[:, 0] < 0, x[:, 0] >= 0], axis=1).astype(float)
+
+
+@pytest.mark.parametrize("names", [None, ["0", "1"], ["no", "yes"]])
+def test_teachers_of_labels_in_another_order_are_mapped_by_name_numbers_too(
+    names: list[str] | None,
+) -> None:
+    own = names or ["0", "1"]
+    fed = LocalFederation(
+        {
+            "a": Teacher(_right, labels=own),
+            "b": Teacher(lambda x: _right(x)[:, ::-1], labels=own[::-1]),
+        }
+    )
+    found = fed.run(distill(["a", "b"], [[-1.0], [2.0]], labels=LabelSpace([0.0, 1.0], names)))
+    assert not found.excluded
+    np.testing.assert_array_equal(found.outputs[0], found.outputs[1])
+
+
+@pytest.mark.parametrize("labels", [2, LabelSpace([0.0, 1.0])])
+def test_teachers_that_mean_other_things_by_unnamed_labels_are_not_mixed(
+    labels: LabelSpace | int,
+) -> None:
+    fed = LocalFederation(
+        {
+            "a": Teacher(_right, labels=["cat", "dog"]),
+            "b": Teacher(_right, labels=["dog", "cat"]),
+            "c": Teacher(_right),
+        }
+    )
+    found = fed.run(distill(["a", "b", "c"], [[-1.0], [2.0]], labels=labels))
+    assert found.excluded["b"] == "labels-mismatch" and set(found.excluded) == {"b"}

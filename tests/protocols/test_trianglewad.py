@@ -266,3 +266,18 @@ def test_a_protocol_object_can_be_run_again() -> None:
     protocol = trianglewad("a", "b")
     federation = LocalFederation({"a": DIGITS[:20], "b": DIGITS[20:50]})
     assert federation.run(protocol).value == federation.run(protocol).value
+
+
+@pytest.mark.parametrize("offset", [1e6, 1e8, 1e10, 1e12])
+def test_costs_of_records_know_how_atoms_were_rounded(offset: float) -> None:
+    """Reference and records far away: what is left of the atoms' digits decides."""
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        # Differences of such coordinates are exact, so the distance is.
+        parts, buyer = (np.round(rng.normal(size=(n, 2)) * 64) / 64 + offset for n in (20, 24))
+        exact = silot.distance(parts - offset, buyer - offset).value
+        sellers = {"s": parts[:8], "t": parts[8:]}
+        result = silot.pooled_distance(
+            sellers, buyer, hidden=True, moments=False, distances=False, reference_mean=offset
+        )
+        assert result.lower <= exact <= result.upper, (seed, result)

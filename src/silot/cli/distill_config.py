@@ -116,10 +116,18 @@ class Learner(_Strict):
     parameters: Path | None = None
 
 
+def _policy(body: object) -> object:
+    """A policy; what is wrong with it is said of the field that has it."""
+    try:
+        return Policy(**body) if isinstance(body, dict) else body
+    except InputError as error:
+        raise ValueError(error.message) from None
+
+
 class Instructor(Learner):
     """A teacher: its model, its rules, and the account that noisy predictions are charged to."""
 
-    policy: Policy | None = None
+    policy: Annotated[Policy | None, BeforeValidator(_policy)] = None
     ledger: Path | None = None
     parts: int = Field(default=1, ge=1)
     size: int | None = Field(default=None, ge=1)

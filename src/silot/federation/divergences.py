@@ -56,6 +56,7 @@ class Spread(AboutMany):
     kind: ClassVar[str] = "spread"
     level: ClassVar[Disclosure] = Disclosure.AGGREGATE
     account: ClassVar[Account] = Account.NAMED
+    by_pairs: ClassVar[bool] = True  # or a column's step would tell of a record alone in it
 
     def numbers(self, records: int, dimension: int) -> int:
         return 2 * dimension + 1
@@ -102,16 +103,16 @@ class MeanFeatures(AboutMany):
 
     def check_fields(self) -> None:
         _bounded(0 < self.features <= MOST_FEATURES and self.features % 2 == 0)
-        _bounded(0 < self.bandwidth < np.inf and 0 <= self.seed <= MOST_SEED)
+        known = bool(((self.scale > 0) & np.isfinite(self.scale)).all())
+        _bounded(known and 0 < self.bandwidth < np.inf and 0 <= self.seed <= MOST_SEED)
 
     def drawn_from(self, seed: int) -> bool:
         return self.seed == seed
 
     def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
         self.check_fields()
-        moved, columns = points, float(points.shape[1])
+        moved, columns = in_units(points, self.scale), float(points.shape[1])
         if self.scale.size:
-            moved = in_units(points, self.scale)
             columns = effective_columns(weights @ (moved - weights @ moved) ** 2)
         _enough(self.features, self.least, columns, weights)
         mean = np.zeros(self.features)

@@ -63,6 +63,11 @@ class Holder:
         self._embedded: dict[Embedding, tuple[Array, Array]] = {}
         self._lock = threading.Lock()
 
+    @property
+    def columns(self) -> tuple[str, ...] | None:
+        """Names of the features, for who runs it in this process; askers do not see them."""
+        return self._measure.columns
+
     def __repr__(self) -> str:
         return f"Holder(policy level {self.policy.level!r})"
 

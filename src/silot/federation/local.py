@@ -135,6 +135,21 @@ class LocalFederation:
         for name, measure in matched(owned).items():
             parties[name] = Holder(measure, Policy.open(), Ledger())
         self._holders = {name: parties[name] for name in holders}
+        named = {
+            name: party.columns
+            for name, party in self._holders.items()
+            if isinstance(party, Holder) and party.columns is not None
+        }
+        if len(set(named.values())) > 1:
+            one, other = (
+                next(n for n in named if named[n] == c) for c in [*set(named.values())][:2]
+            )
+            raise MismatchError(
+                f"{min(one, other)!r} and {max(one, other)!r} have other columns, or the same in "
+                "another order, and holders of their own are asked by place. Give all of them "
+                "their columns in one order.",
+                code="columns-mismatch",
+            )
         self._replies = {name: _replies(party, asker) for name, party in self._holders.items()}
 
     @property
@@ -198,7 +213,7 @@ class LocalFederation:
                 rounds=rounds,
                 bytes_sent=transcript.bytes_sent,
                 bytes_received=transcript.bytes_received,
-                seconds=time.perf_counter() - began - (sum(importing) - imported),
+                seconds=max(time.perf_counter() - began - (sum(importing) - imported), 0.0),
                 # What was told, not what might have been: a holder may have refused.
                 disclosure=str(max(told, default=protocol.disclosure)),
                 privacy_mu=max(map(compose, charged.values()), default=0.0),

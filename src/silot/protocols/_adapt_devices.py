@@ -23,6 +23,8 @@ _LARGEST = 1e6
 _NORM = 1.0 + 1e-9
 # Squares of wider records overflow.
 _WIDEST = 1e150
+# Times what devices' own deviations are in the median.
+_FAR = 5.0
 _ROUNDING = 1e-12
 
 
@@ -120,6 +122,10 @@ class Devices:
             variances = np.array([[item.variance / item.dimension] for item in items])
         centre = weights @ means
         scale = np.sqrt(weights @ (variances + (means - centre) ** 2))
+        # A single far record at one device must not flatten a column for all of them.
+        usual, typical = np.median(means, axis=0), _FAR * np.sqrt(np.median(variances, axis=0))
+        far = (scale > typical) & (typical > _ROUNDING * np.abs(usual))
+        centre, scale = np.where(far, usual, centre), np.where(far, typical, scale)
         # Of a constant only rounding varies.
         return centre, np.where(scale > _ROUNDING * np.abs(centre), scale, 1.0)
 

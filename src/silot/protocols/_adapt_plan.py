@@ -200,7 +200,9 @@ class Plan:
         if choices.objective == "bound":
             return {}
         scale = np.atleast_1d(spec.scale)
-        variances = [devices.columns[name][1] / scale**2 for name in devices.columns]
+        variances = [
+            devices.columns[name][1] / scale**2 for name in devices.names if name in devices.columns
+        ]
         if not variances:
             variances = [
                 np.full(item.dimension, item.variance / item.dimension) / scale**2

@@ -103,12 +103,15 @@ def project(points: Array) -> Array:
 def places_of(own: tuple[str, ...] | None, labels: tuple[str, ...] | None, count: int) -> list[int]:
     """Where a teacher's labels stand in the label space, by name; -1 for one that it lacks.
 
-    Where either has no names, labels are taken to be the same in the same order.
+    Where either has no names, or a label space only numbers that the teacher knows nothing of,
+    labels are taken to be the same in the same order.
     """
     if not own or not labels:
         return list(range(count))
     known = {label_name(name): code for code, name in enumerate(labels)}
     found = [known.get(label_name(name), -1) for name in own]
+    if labels == tuple(map(str, range(count))) and set(found) == {-1}:
+        return list(range(count)) if len(own) == count else [-1]
     return found if len(set(found)) == len(found) else [-1]
 
 
@@ -155,10 +158,8 @@ def hidden(inputs: Inputs, noise: Inputs) -> tuple[Inputs, npt.NDArray[np.intp]]
 
 
 def names_of(labels: LabelSpace | int) -> tuple[str, ...] | None:
-    """Names that mean something; a label space without any numbers its labels."""
-    if not isinstance(labels, LabelSpace) or labels.names == tuple(map(str, range(labels.size))):
-        return None
-    return labels.names
+    """Names of the labels; a label space without any numbers them."""
+    return labels.names if isinstance(labels, LabelSpace) else None
 
 
 def rounds_of(inputs: Inputs, noise: Inputs | None, batch: int, apart: bool, private: bool) -> int:

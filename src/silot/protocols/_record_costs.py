@@ -47,7 +47,11 @@ def record_costs(
     largest = max(float(np.abs(matrix).max()) for matrix in costs)
     start = sum((w * matrix for w, matrix in zip(at_zero, costs, strict=True)), np.zeros(()))
     missed = float(np.abs(powers.T @ at_zero - [1.0, 0.0, 0.0]).max()) * 4.0 * largest
-    rounding = _ROUNDINGS * _EPSILON * float(np.abs(at_zero).sum()) * largest + missed
+    # Atoms were rounded when they were made, and costs are those of the rounded ones.
+    atoms = float(np.abs(target).max()) + largest**0.5
+    moved = _ROUNDINGS * _EPSILON * target.shape[1] ** 0.5 * atoms
+    rounded = 2.0 * largest**0.5 * moved + moved**2 + _ROUNDINGS * _EPSILON * largest
+    rounding = float(np.abs(at_zero).sum()) * rounded + missed
     centre = target.mean(axis=0)
     near, wanted = target - centre, records - centre
     scale = max(float(np.abs(near).max()), float(np.abs(wanted).max()), np.finfo(float).tiny)

@@ -264,9 +264,12 @@ class _Asking:
             self.fail(name, Failure(error.code))
             return
         self.told[name] = found
-        places = places_of(found.labels, plan.labels, plan.count)
-        self.places[name] = places
-        if -1 in places or len(places) < _FEWEST_LABELS:
+        # Where the asker has no names, teachers that have them must mean the same ones.
+        meant = [other.labels for other in self.told.values() if other.labels]
+        strange = bool(found.labels) and not set(found.labels) & set(plan.labels or ())
+        self.places[name] = places = places_of(found.labels, plan.labels, plan.count)
+        unlike = strange and found.labels != meant[0]
+        if unlike or -1 in places or len(places) < _FEWEST_LABELS:
             self.fail(name, Failure("labels-mismatch"))
         elif plan.shared and plan.shared != found.shared:
             absent = "inputs-absent" if not found.shared else "inputs-mismatch"

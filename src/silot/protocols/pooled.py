@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import InputError, MismatchError
-from ..federation.answer import Answer, Array, Failure
+from ..federation.answer import Array, Failure
 from ..federation.disclosure import Disclosure
 from ..federation.protocol import (
     COORDINATOR,
@@ -47,6 +47,7 @@ from ._sides import (
     received_weights,
     reference_options,
 )
+from ._union import Union
 from .trianglewad import reference_spread
 
 DEFAULT_SAMPLES = (0.25, 0.5, 0.75)
@@ -245,30 +246,30 @@ class _Plan:
         answers = yield from ask(
             {side: Describe(embedding=self.embedding) for side in sides}, self.own
         )
-        present = self._present(answers, self.sellers, missing)
-        described = read_descriptions(answers, [*present, COORDINATOR])
+        left = present(answers, self.sellers, missing, self.quorum)
+        described = read_descriptions(answers, [*left, COORDINATOR])
         atoms, weights = self.reference.build(described)
         buyer = self._interpolate_own(atoms, weights, described.dimension)
         rounds: list[Answers] = []
         for s in self.samples:
             question = self._question(atoms, weights, s, buyer, single=len(self.sellers) == 1)
-            answers = yield from ask(dict.fromkeys(present, question))
-            present = self._present(answers, present, missing)
+            answers = yield from ask(dict.fromkeys(left, question))
+            left = present(answers, left, missing, self.quorum)
             rounds.append(answers)
         bounds, optimal = Bounds(), buyer.optimal
-        squares: list[float] = []
-        for answers in rounds:
-            union = self._union(
-                buyer, {name: required(answers, name) for name in present}, described
-            )
-            squares.append(union.distance**2)
+        masses = self._masses(left, described)
+        unions = [
+            Union.of({name: required(answers, name) for name in left}, masses, buyer, self.p)
+            for answers in rounds
+        ]
+        for union in unions:
             self._learn(bounds, union, buyer, atoms, weights)
             optimal = optimal and union.optimal
-        if self.hidden and len(self.sellers) > 1:
-            optimal &= self._learn_records(bounds, buyer, rounds, present, described)
+        if self.hidden:
+            optimal &= self._learn_records(bounds, buyer, unions)
+        squares = [union.distance**2 for union in unions]
         if self.moments:
-            masses = self._masses(present, described)
-            sides = (*present, COORDINATOR)
+            sides = (*left, COORDINATOR)
             bounds.raise_lower((yield from moments_bound(sides, self.embedding, self.own, masses)))
         value, lower, upper = bounds.settle(self._estimate(squares))
         return Distance(
@@ -278,7 +279,7 @@ class _Plan:
             method="pooled-trianglewad",
             status=self._status(missing, bounds, optimal),
             converged=bounds.close,
-            holders=("+".join(present), COORDINATOR),
+            holders=("+".join(left), COORDINATOR),
             p=self.p,
             seed=self.reference.seed,
             history=tuple(
@@ -286,12 +287,6 @@ class _Plan:
                 for s, square in zip(self.samples, squares, strict=True)
             ),
         )
-
-    def _present(
-        self, answers: Answers, names: Sequence[str], missing: dict[str, Failure]
-    ) -> tuple[str, ...]:
-        """The sellers that answered; raise when they are fewer than the quorum."""
-        return present(answers, names, missing, self.quorum)
 
     def _interpolate_own(self, atoms: Array, weights: Array, dimension: int) -> Received:
         question = Interpolate(
@@ -321,30 +316,6 @@ class _Plan:
             embedding=self.embedding,
         )
 
-    def _union(
-        self, buyer: Received, answers: Mapping[str, Answer], described: Description
-    ) -> _Union:
-        """Distance of the buyer's interpolant and the union of the sellers'."""
-        masses = self._masses(answers, described)
-        displacements = [answers[name].optional_number("displacement") for name in answers]
-        known = [value for value in displacements if value is not None]
-        moved = None
-        if len(known) == len(displacements):
-            powers = [
-                masses[name] * value**self.p for name, value in zip(answers, known, strict=True)
-            ]
-            moved = sum(powers) ** (1.0 / self.p)
-        optimal = all(answer.flag("optimal") for answer in answers.values())
-        if len(self.sellers) == 1:
-            distance = next(iter(answers.values())).number("target_distance")
-            lower = next(iter(answers.values())).number("target_lower")
-            return _Union(distance, lower, moved, optimal)
-        costs, weights = _stacked(answers, masses, len(buyer.atoms))
-        plan = plan_from_cost(costs, weights, buyer.weights)
-        lower = max(plan.lower_cost, 0.0) ** (1.0 / self.p)
-        distance = max(plan.cost, 0.0) ** (1.0 / self.p)
-        return _Union(distance, lower, moved, optimal and plan.optimal)
-
     def _masses(self, names: Iterable[str], described: Description) -> dict[str, float]:
         """Mass of each seller in the union."""
         masses = {
@@ -354,38 +325,25 @@ class _Plan:
         total = sum(masses.values())
         return {name: mass / total for name, mass in masses.items()}
 
-    def _learn_records(
-        self,
-        bounds: Bounds,
-        buyer: Received,
-        rounds: Sequence[Answers],
-        present: Sequence[str],
-        described: Description,
-    ) -> bool:
+    def _learn_records(self, bounds: Bounds, buyer: Received, unions: Sequence[Union]) -> bool:
         """Bounds from the costs of the records themselves; whether their plan is optimal."""
-        masses = self._masses(present, described)
-        stacked = [
-            _stacked({name: required(answers, name) for name in present}, masses, len(buyer.atoms))
-            for answers in rounds
-        ]
-        weights = stacked[0][1]
-        if not all(np.array_equal(weights, other) for _, other in stacked):
-            # Atoms of another order, or other ones: a holder that plans anew for each s.
+        costs = [union.costs for union in unions if union.costs is not None]
+        masses = [union.weights for union in unions if union.weights is not None]
+        # Atoms of another order, or other ones, are those of a holder that plans anew for each s.
+        if not masses or not all(np.array_equal(masses[0], other) for other in masses):
             return True
         own = required(
             {COORDINATOR: self.own.answer(Records(embedding=self.embedding))}, COORDINATOR
         )
-        records = own.array("points", ndim=2, columns=described.dimension)
-        costs, rounding = record_costs(
-            self.samples, [costs for costs, _ in stacked], buyer.atoms, records
-        )
-        plan = plan_from_cost(costs, weights, received_weights(own, len(records)))
+        records = own.array("points", ndim=2, columns=buyer.atoms.shape[1])
+        found, rounding = record_costs(self.samples, costs, buyer.atoms, records)
+        plan = plan_from_cost(found, masses[0], received_weights(own, len(records)))
         bounds.cut_upper((plan.upper_cost + rounding) ** 0.5)
         bounds.raise_lower(max(plan.lower_cost - rounding, 0.0) ** 0.5)
         return plan.optimal
 
     def _learn(
-        self, bounds: Bounds, union: _Union, buyer: Received, atoms: Array, weights: Array
+        self, bounds: Bounds, union: Union, buyer: Received, atoms: Array, weights: Array
     ) -> None:
         # The wire carries costs, not points: their rounding is a hundred times that of a sum.
         slack = 1e-9 * union.distance + 2.0 * (buyer.rounding + cloud_rounding(atoms))
@@ -424,27 +382,3 @@ class _Plan:
         if missing:
             text += f"; without {', '.join(sorted(missing))}, which failed or refused"
         return text
-
-
-def _stacked(
-    answers: Mapping[str, Answer], masses: Mapping[str, float], columns: int
-) -> tuple[Array, Array]:
-    """Costs of all sellers' atoms, and the atoms' masses in the union."""
-    costs = {
-        name: answer.array("costs", ndim=2, columns=columns) for name, answer in answers.items()
-    }
-    weights = [
-        masses[name] * received_weights(answer, len(costs[name]))
-        for name, answer in answers.items()
-    ]
-    return np.concatenate(list(costs.values())), np.concatenate(weights)
-
-
-@dataclass(frozen=True)
-class _Union:
-    """Distance of the buyer's interpolant to the sellers' union, and how far that was moved."""
-
-    distance: float
-    lower: float
-    displacement: float | None
-    optimal: bool

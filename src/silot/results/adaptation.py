@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from .._columns import features
 from ..errors import InputError
-from ..measure import Data
+from ..measure import Data, Measure
 from ._run import Array, Billed, finite, finite_rows
 
 # Divergences whose messages give every record away.
@@ -147,6 +147,8 @@ class Adaptation(Billed):
                 f"device {device!r} has no model; those that have are {', '.join(self.models)}.",
                 code="device-model",
             )
+        if isinstance(points, Measure):
+            raise InputError("the records are a Measure. Give its points.", code="measure-dtype")
         return self.models[device].probabilities(features(points, self.columns))
 
     def predict(self, device: str, points: Data) -> npt.NDArray[np.str_]:

@@ -21,7 +21,7 @@ Index = npt.NDArray[np.intp]
 _EPSILON = float(np.finfo(np.float64).eps)
 _SWEEPS = 400
 # Entries of costs above which the bound of the solver has to do.
-LARGEST = 1 << 23
+LARGEST = 1 << 25
 
 
 def sharpened(

@@ -14,6 +14,7 @@ from functools import cache
 from importlib.machinery import PathFinder
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
+from threading import Lock
 from typing import Any, cast
 
 import numpy as np
@@ -31,6 +32,7 @@ importing: list[float] = []
 """Seconds that imports took while something was solved: no part of what solving takes."""
 
 _COMPILED = "ot.lp.emd_wrap"
+_LOADING = Lock()
 
 
 def network_simplex(a: Array, b: Array, cost: Any, pivots: int) -> Found:
@@ -54,8 +56,14 @@ def network_simplex(a: Array, b: Array, cost: Any, pivots: int) -> Found:
     return _simplex()(a, b, cost, pivots)
 
 
-@cache
 def _simplex() -> Simplex:
+    # Of several threads one loads it, and the others wait.
+    with _LOADING:
+        return _loaded()
+
+
+@cache
+def _loaded() -> Simplex:
     began = time.perf_counter()
     one = np.ones(1)
     try:
