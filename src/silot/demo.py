@@ -86,7 +86,7 @@ def _draw(seed: int) -> tuple[dict[str, _Labelled], _Labelled]:
     # Slow to import, and needed for the demonstration only.
     from sklearn.datasets import load_digits
 
-    pixels, labels = load_digits(return_X_y=True)
+    pixels, labels = (np.asarray(array) for array in load_digits(return_X_y=True))
     images = pixels / 16.0
     order = rng.permutation(len(images))
     low = order[labels[order] <= 2][:160]
