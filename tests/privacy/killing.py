@@ -16,7 +16,14 @@ from pathlib import Path
 import numpy as np
 
 from silot import Holder, Measure, Policy
-from silot.federation import Answer, DistanceTo, Moments, ProjectedQuantiles, Records, Spread
+from silot.federation import (
+    Answer,
+    DistanceTo,
+    MeanFeatures,
+    Moments,
+    ProjectedQuantiles,
+    Records,
+)
 from silot.federation.answer import decode_reply
 from silot.federation.question import Question, encode_question
 from silot.privacy import Ledger
@@ -39,7 +46,8 @@ def question(number: int) -> Question:
         atoms = np.random.default_rng(number).uniform(size=(3, RECORDS.shape[1]))
         return DistanceTo(reference=atoms, reference_weights=np.full(3, 1 / 3))
     if kind == 2:
-        named = (Spread(), ProjectedQuantiles(directions=2, quantiles=9, seed=0), Moments())
+        features = MeanFeatures(features=8, bandwidth=1.0, seed=0)
+        named = (features, ProjectedQuantiles(directions=2, quantiles=9, seed=0), Moments())
         return (*named, Records())[number // 4 % 4]
     return ToyHistogram(privacy_mu=MU, nonce=number)
 
