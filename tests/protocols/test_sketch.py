@@ -157,7 +157,7 @@ def test_ten_holders_keep_their_distances_and_their_order(d: int) -> None:
     epsilon = 3.6
     assert 600 * mu_of(epsilon, 1e-5) < 2000 * mu_of(1.0, 1e-5)
     result = silot.distance_matrix(data, method="sketch", public=public, privacy_epsilon=epsilon)
-    pairs = list(combinations(data, 2))[::3]
+    pairs = list(combinations(data, 2))
     true = np.array([exact(data[a], data[b]) for a, b in pairs])
     values = np.array([result[pair].value for pair in pairs])
     assert np.mean(np.abs(values / true - 1)) < 0.12
