@@ -96,7 +96,8 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
     rng = np.random.default_rng(11)
     names = ("north", "south", "west", "s1", "s2", "s3", "seller1", "seller2", "mine", "p")
     for k, name in enumerate(names):
-        measure = drawn(rng, 250, 0.1 * k)
+        # A sketch counts with noise: some 200 records are needed, and twice as many are enough.
+        measure = drawn(rng, 400, 0.1 * k)
         np.savez(folder / f"{name}.npz", X=measure.points, y=measure.labels)
         table = pl.DataFrame(measure.points, schema=list("abcd"))
         table = table.with_columns(diagnosis=pl.Series(np.asarray(measure.labels)))
