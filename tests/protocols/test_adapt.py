@@ -542,3 +542,20 @@ def test_three_sources_may_send_two_models_to_every_target() -> None:
     assert len(found.plan.sources) == 3
     assert 1 / 3 + 1e-9 < found.energy_share <= 2 / 3 + 1e-9
     assert run(budget=0.275).energy_share <= 1 / 3 + 1e-9
+
+
+def test_one_far_record_at_one_device_does_not_flatten_its_column_for_all() -> None:
+    rng = np.random.default_rng(0)
+    points = rng.normal(size=(3, 200, 3))
+    kinds = (points[..., 0] > 0).astype(int)
+    points[0, 7, 0] = 1e6
+    devices = {
+        "a": Measure(points[0], labels=kinds[0]),
+        "b": Measure(points[1], labels=kinds[1]),
+        "c": Measure(points[2]),
+    }
+    truth = {"c": Measure(points[2], labels=kinds[2])}
+    found = silot.adapt(devices, evaluation=truth, model="logistic")
+    # Five times what the devices have in the median, not the thousands that the record makes.
+    assert max(found.spec.scale) < 6.0
+    assert found.accuracy is not None and found.accuracy > 0.8

@@ -64,3 +64,27 @@ def test_pot_takes_tensors_after_silot_solved() -> None:
 
 def test_silot_solves_after_pot_was_loaded() -> None:
     run("import ot\n" + SOLVE)
+
+
+_AT_ONCE = """
+import sys, threading
+import numpy as np
+from silot.transport import exact_plan
+from silot.transport._pot import importing
+x = np.random.default_rng(0).normal(size=(20, 2))
+start = threading.Barrier(8)
+def solve():
+    start.wait()
+    exact_plan(x, x[:13] + 1.0)
+threads = [threading.Thread(target=solve) for _ in range(8)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+print(len(importing), "torch" in sys.modules)
+"""
+
+
+def test_threads_that_solve_first_load_one_solver_and_count_its_time_once() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _AT_ONCE], capture_output=True, text=True, check=False, timeout=120
+    )
+    assert done.stdout.split() == ["1", "False"], done.stdout + done.stderr

@@ -140,12 +140,11 @@ class LocalFederation:
             for name, party in self._holders.items()
             if isinstance(party, Holder) and party.columns is not None
         }
-        if len(set(named.values())) > 1:
-            one, other = (
-                next(n for n in named if named[n] == c) for c in [*set(named.values())][:2]
-            )
+        first = min(named, default="")
+        other = min((name for name in named if named[name] != named[first]), default=None)
+        if other is not None:
             raise MismatchError(
-                f"{min(one, other)!r} and {max(one, other)!r} have other columns, or the same in "
+                f"{first!r} and {other!r} have other columns, or the same in "
                 "another order, and holders of their own are asked by place. Give all of them "
                 "their columns in one order.",
                 code="columns-mismatch",
@@ -182,7 +181,7 @@ class LocalFederation:
                 f"there is no holder {unknown[0]!r}; holders are {', '.join(self._holders)}.",
                 code="holder-unknown",
             )
-        began, imported = time.perf_counter(), sum(importing)
+        elapsed = _stopwatch()
         entries: list[Entry] = []
         rounds = 0
         told: list[Disclosure] = []
@@ -192,7 +191,7 @@ class LocalFederation:
             nonlocal rounds
             if not questions:
                 return {}
-            answers = self._exchange(questions, rounds, began, entries)
+            answers = self._exchange(questions, rounds, elapsed, entries)
             rounds += 1
             for name, answer in answers.items():
                 charged.setdefault(name, []).append(_charge(answer))
@@ -213,7 +212,7 @@ class LocalFederation:
                 rounds=rounds,
                 bytes_sent=transcript.bytes_sent,
                 bytes_received=transcript.bytes_received,
-                seconds=max(time.perf_counter() - began - (sum(importing) - imported), 0.0),
+                seconds=elapsed(),
                 # What was told, not what might have been: a holder may have refused.
                 disclosure=str(max(told, default=protocol.disclosure)),
                 privacy_mu=max(map(compose, charged.values()), default=0.0),
@@ -222,15 +221,19 @@ class LocalFederation:
         )
 
     def _exchange(
-        self, questions: Questions, round_: int, began: float, entries: list[Entry]
+        self,
+        questions: Questions,
+        round_: int,
+        elapsed: Callable[[], float],
+        entries: list[Entry],
     ) -> Answers:
         """Send each question to its holder, all at once, and collect replies."""
         replies: dict[str, tuple[float, object]] = {}
         work: dict[str, Callable[[], None]] = {}
         for name in sorted(questions):
             message = encode_question(questions[name])
-            entries.append(Entry(round_, name, "sent", time.perf_counter() - began, message))
-            work[name] = partial(self._ask, name, message, began, replies)
+            entries.append(Entry(round_, name, "sent", elapsed(), message))
+            work[name] = partial(self._ask, name, message, elapsed, replies)
         late = self._worked(work)
         answers: dict[str, Answer | Failure] = {}
         for name in work:
@@ -249,13 +252,17 @@ class LocalFederation:
         return answers
 
     def _ask(
-        self, name: str, message: bytes, began: float, replies: dict[str, tuple[float, object]]
+        self,
+        name: str,
+        message: bytes,
+        elapsed: Callable[[], float],
+        replies: dict[str, tuple[float, object]],
     ) -> None:
         # Whatever a holder's code raises is a missing reply; its text stays here.
         with suppress(Exception, SystemExit):
             # What a party of the caller's own returns need not be bytes.
             reply: object = self._replies[name](message)
-            replies[name] = (time.perf_counter() - began, reply)
+            replies[name] = (elapsed(), reply)
 
     def _worked(self, work: Mapping[str, Callable[[], None]]) -> frozenset[str]:
         """Have everybody answer; who is late.
@@ -292,6 +299,12 @@ class LocalFederation:
             thread.join(None if deadline is None else max(0.0, deadline - time.monotonic()))
         self._seconds = (time.perf_counter() - started) * several / len(work)
         return frozenset(name for name, thread in threads.items() if thread.is_alive())
+
+
+def _stopwatch() -> Callable[[], float]:
+    """Seconds from now, without those that imports take: a transcript's and a bill's alike."""
+    began, imported = time.perf_counter(), sum(importing)
+    return lambda: max(time.perf_counter() - began - (sum(importing) - imported), 0.0)
 
 
 def _replies(party: Party, asker: str) -> Callable[[bytes], bytes]:
