@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from ._columns import matched
 from .errors import InputError, MismatchError, SilotError
 from .federation.protocol import COORDINATOR
 from .measure import Data, Measure
 from .protocols._target import LabelMetric
-from .results import Distance
+from .results import Distance, RecordScores
 
 # Classes that are named one by one.
 _NAMED = 5
@@ -88,6 +90,14 @@ def with_classes(result: Distance, first: Measure, second: Measure) -> Distance:
             if classes
         )
     return replace(result, status=f"{result.status}; {told}") if told else result
+
+
+def with_columns(result: RecordScores, trusted: Measure) -> RecordScores:
+    """The result, with columns by their names where there are names."""
+    if result.screening is None or trusted.columns is None:
+        return result
+    columns = np.array(trusted.columns)[result.screening.columns]
+    return replace(result, screening=replace(result.screening, columns=columns))
 
 
 def measure_named(name: str, data: Data, labels: str | None) -> Measure:

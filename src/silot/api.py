@@ -13,6 +13,7 @@ from ._holders import (
     shares_of,
     unreserved,
     with_classes,
+    with_columns,
 )
 from .api_sketch import run_sketch_distance, run_sketches
 from .errors import InputError
@@ -22,6 +23,7 @@ from .federation.protocol import COORDINATOR
 from .measure import Covariance, Data
 from .protocols.contributions import contributions
 from .protocols.fedbary import fedbary
+from .protocols.gradients import gradients
 from .protocols.pooled import pooled
 from .protocols.records import records
 from .protocols.registry import method_named
@@ -342,10 +344,10 @@ def value_holders(
 
 def value_records(
     holder: Data,
-    validation: Data,
+    validation: Data | Own,
     *,
     labels: bool | str = False,
-    label_metric: str = "classes",
+    method: str = "screening",
     seed: int = 0,
     name: str = "holder",
     progress: Callable[[Progress], None] | None = None,
@@ -358,31 +360,34 @@ def value_records(
     holder
         Data (as for ``distance``) whose records are scored.
     validation
-        Data that are trusted, of the law the holder's data should have.
+        Data that are trusted, of the law the holder's data should have: 50 records or more. For
+        several holders give all of them one ``Own(data)``: models are then fitted once.
     labels
         Whether labels may be wrong too; for data frames the name of their column.
-    label_metric
-        ``"classes"`` (default) scores features and label each; ``"vectors"`` is the paper's
-        OTDD form, far weaker on wrong labels.
+    method
+        ``"screening"``: models of the validation data find wrong labels, broken features and
+        copies. ``"published"``: the calibrated gradients of FedBary and TriangleWad, with labels
+        as OTDD vectors, which find far less.
     seed
-        Seed of the public reference.
+        Of all that is random.
     name
         What to call the holder.
     progress
         Called after every exchange.
     **options
-        Options of ``silot.protocols.records``, such as ``t``, ``support`` and ``geometry``.
+        Of ``silot.protocols.records``: ``fdr``, the share of the flagged records that may be
+        sound. Of ``silot.protocols.gradients``: ``t``, ``support``, ``covariance``.
 
     Returns
     -------
     RecordScores
-        ``scores`` (n,), higher means more suspect, and ``flagged`` (n,), from the holder's
-        side; ``coordinator_side`` has both from the other.
+        ``scores`` (n,), higher means more suspect, ``flagged`` (n,), and in ``screening`` the
+        parts: why, what the label should be, which columns, copies.
 
     Raises
     ------
     InputError, MismatchError
-        As ``barycenter``.
+        As ``barycenter``; ``validation-few`` where validation records are too few for the level.
 
     Examples
     --------
@@ -392,9 +397,15 @@ def value_records(
     >>> np.flatnonzero(value_records(x[:60], x[60:]).flagged)
     array([7])
     """
-    checked = checked_measures({**unreserved({name: holder}), COORDINATOR: validation}, labels)
-    own = Own(checked.pop(COORDINATOR))
-    protocol = records(
-        name, own=own, labels=label_option(labels, label_metric), seed=seed, **options
-    )
-    return LocalFederation(checked).run(protocol, progress=progress)
+    if method not in ("screening", "published"):
+        raise InputError(
+            f"method is {method!r}; give 'screening' or 'published'.", code="option-method"
+        )
+    given = validation.measure if isinstance(validation, Own) else validation
+    checked = checked_measures({**unreserved({name: holder}), COORDINATOR: given}, labels)
+    build = records if method == "screening" else gradients
+    trusted = checked.pop(COORDINATOR)
+    # What was fitted for another holder is kept by the party.
+    own = validation if isinstance(validation, Own) and trusted is given else Own(trusted)
+    protocol = build(name, own=own, labels=bool(labels), seed=seed, **options)
+    return with_columns(LocalFederation(checked).run(protocol, progress=progress), trusted)

@@ -6,12 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from ..federation.labelled import InterpolateRecords
 from ..federation.protocol import COORDINATOR
 from ..federation.question import InterpolantCosts, Interpolate
-from ..transport import Frame
+from ..federation.screening import ScoreRecords
 from ._evidence import Array, Evidence
-from ._frame import records_of_bounded
 from ._likelihood import Candidates
 from ._parameter import by_mean, common_mean, plain
 from ._trilateration import located
@@ -151,35 +149,36 @@ def located_interpolants(seen: Sequence[Seen]) -> list[Evidence]:
 def _shown_by_coordinator(seen: Sequence[Seen], *, shared: bool) -> list[Evidence]:
     """Interpolants of the coordinator's own records that its questions bring along."""
     found: list[Evidence] = []
+    target: Array | None = None
+    weights: Array | None = None
     for item in seen:
         question = item.question
-        if isinstance(question, InterpolateRecords):
-            frame = Frame(question.mean, question.scale, question.low, question.high)
-            found.append(
-                Evidence(
-                    question.target,
-                    question.target_weights,
-                    question.reference,
-                    question.reference_weights,
-                    question.t,
-                    "rows",
-                    round=item.round,
-                    # Equal validation records were made one, which sorts them.
-                    ordered=False,
-                    decode=(lambda rows, frame=frame: records_of_bounded(rows, frame))
-                    if question.bounded
-                    else None,
-                )
-            )
-        elif isinstance(question, Interpolate) and hasattr(question, "target"):
-            target: Array = getattr(question, "target")  # noqa: B009
-            weights: Array = getattr(question, "target_weights")  # noqa: B009
+        if isinstance(question, ScoreRecords):
+            target, weights = question.target, question.target_weights
+        elif isinstance(question, Interpolate) and target is not None and weights is not None:
+            # The one before brought an interpolant towards the reference of this one.
             used = question.reference_weights > 0
-            reference_weights = question.reference_weights[used]
             found.append(
                 Evidence(
                     target,
                     weights / weights.sum(),
+                    question.reference[used],
+                    question.reference_weights[used] / question.reference_weights.sum(),
+                    question.t,
+                    "rows",
+                    round=item.round,
+                )
+            )
+            target = weights = None
+        elif isinstance(question, Interpolate) and hasattr(question, "target"):
+            shown: Array = getattr(question, "target")  # noqa: B009
+            masses: Array = getattr(question, "target_weights")  # noqa: B009
+            used = question.reference_weights > 0
+            reference_weights = question.reference_weights[used]
+            found.append(
+                Evidence(
+                    shown,
+                    masses / masses.sum(),
                     question.reference[used],
                     reference_weights / reference_weights.sum(),
                     question.t if shared else None,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -47,8 +46,6 @@ class Evidence:
         ``W_p`` of the records and the reference, where it was told.
     mean
         Mean of the records, where it was told.
-    decode
-        Turns rows into the coordinates of the records.
     """
 
     atoms: Array = field(repr=False)
@@ -66,11 +63,6 @@ class Evidence:
     ordered: bool = True
     distance: float | None = None
     mean: Array | None = field(default=None, repr=False)
-    decode: Callable[[Array], Array] | None = field(default=None, repr=False)
-
-    def decoded(self, rows: Array) -> Array:
-        """Rows in the coordinates of the records."""
-        return rows if self.decode is None else self.decode(rows)
 
 
 @dataclass(frozen=True)

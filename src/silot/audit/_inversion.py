@@ -40,9 +40,9 @@ def direct_inversion(evidence: Evidence, t: float, records: int | None = None) -
     rows = (evidence.atoms - t * image) / (1.0 - t)
     if evidence.form == "pairs":
         merged = merged_rows(rows, evidence.weights, records)
-        return Guess(evidence.decoded(merged), certified=_pairs_fit(evidence, rows, image))
+        return Guess(merged, certified=_pairs_fit(evidence, rows, image))
     fits = _reencodes(evidence, t, rows, image)
-    return Guess(evidence.decoded(rows), ordered=evidence.ordered, certified=fits)
+    return Guess(rows, ordered=evidence.ordered, certified=fits)
 
 
 def projection_inversion(evidence: Evidence, t: float) -> Guess:
@@ -64,9 +64,7 @@ def projection_inversion(evidence: Evidence, t: float) -> Guess:
             f"no records give this message up to a root mean square error of {found.error:.1e}: "
             f"noise of size N in it moves a record by at most N / (1 - t) = {1 / (1 - t):.3g} N"
         )
-    return Guess(
-        evidence.decoded(rows), ordered=evidence.ordered, certified=found.certified, note=note
-    )
+    return Guess(rows, ordered=evidence.ordered, certified=found.certified, note=note)
 
 
 @dataclass(frozen=True)

@@ -86,7 +86,7 @@ def common_mean(evidence: Sequence[Evidence]) -> Array | None:
 
 def by_mean(evidence: Evidence) -> Parameter | None:
     r"""Interpolation is linear in means: :math:`\bar\eta = (1 - t) \bar x + t \bar\gamma`."""
-    if evidence.mean is None or evidence.decode is not None:
+    if evidence.mean is None:
         return None
     centre = evidence.reference_weights @ evidence.reference
     there, way = evidence.weights @ evidence.atoms - evidence.mean, centre - evidence.mean
@@ -226,7 +226,7 @@ def by_crossing(evidence: Evidence, image: Array) -> Parameter | None:
 
 def by_range(evidence: Evidence, image: Array) -> Parameter | None:
     """The largest t for which no value falls below zero, where most columns start there."""
-    if evidence.form == "cells" or evidence.decode is not None:
+    if evidence.form == "cells":
         return None
     positive = image > 1e-3 * np.abs(image).max()
     bounds = evidence.atoms[positive] / image[positive]

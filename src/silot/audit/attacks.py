@@ -9,6 +9,7 @@ import numpy as np
 from ..federation.labelled import LabelledDistanceTo, LabelledRecords
 from ..federation.protocol import COORDINATOR
 from ..federation.question import DistanceTo, InterpolantCosts, Records
+from ..federation.screening import ScreenRecords
 from ._case import Case
 from ._evidence import Array, Evidence, Guess, merged_rows
 from ._inversion import direct_inversion, projection_inversion
@@ -25,10 +26,14 @@ def reading(case: Case) -> Guess | str:
             if isinstance(item.question, Records | LabelledRecords) and item.answer is not None:
                 return Guess(item.answer.array("points", ndim=2), ordered=True, certified=True)
         return "no records travelled as they are"
-    if case.target != COORDINATOR or case.view.protocol != "contributions":
+    if case.target != COORDINATOR:
         return "no records travelled as they are"
     for item in case.view.seen:
         question = item.question
+        if isinstance(question, ScreenRecords):
+            return Guess(question.points, ordered=True, certified=True)
+        if case.view.protocol != "contributions":
+            continue
         if isinstance(question, DistanceTo):
             return Guess(question.reference, certified=None, note="the measure it compares with")
         if isinstance(question, LabelledDistanceTo):
@@ -67,7 +72,7 @@ def unknown_parameter(case: Case) -> Guess | str:
     if not usable:
         return "the parameter is in the messages" if case.interpolants else _NO_INTERPOLANT
     one = usable[0]
-    if len(usable) > 1 and one.mean is None and one.decode is None:
+    if len(usable) > 1 and one.mean is None:
         one = replace(one, mean=common_mean(usable))
     guesses: list[tuple[Parameter, Guess]] = []
     for parameter in candidates(one, usable[1:], case.seed, drawn=not case.outside):
@@ -124,7 +129,7 @@ def extrapolation(case: Case) -> Guess | str:
             if same and t != s and np.array_equal(first.reference, second.reference):
                 rows = (s * first.atoms - t * second.atoms) / (s - t)
                 if first.form == "rows":
-                    return Guess(first.decoded(rows), ordered=first.ordered)
+                    return Guess(rows, ordered=first.ordered)
                 return Guess(merged_rows(rows, first.weights, case.records))
     return "no two interpolants with one reference and two parameters were seen"
 
@@ -140,7 +145,7 @@ def cell_means(case: Case) -> Guess | str:
         return _NO_PARAMETER
     least = min(rounds, key=lambda k: rounds[k][0].t or 0.0)
     parts = rounds[least]
-    rows = np.vstack([one.decoded(means_of(one)) for one in parts])
+    rows = np.vstack([means_of(one) for one in parts])
     whole = all(one.whole is True for one in parts)
     n = case.records
     if whole and n is not None and len(rows) > n:

@@ -43,7 +43,7 @@ def joint_rounds(case: Case) -> Guess | str:
         moments = case.moments if inside[0].mass > 1.0 - 1e-9 else None
         uniform = case.view.uniform(case.target)
         found, proven, fits = _group(inside, count, uniform, case.seed, moments)
-        rows.append(inside[0].decoded(found))
+        rows.append(found)
         sure.append(proven)
         certified = certified and fits
     proven = np.concatenate(sure)

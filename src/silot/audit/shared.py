@@ -72,7 +72,7 @@ def shared_cells(case: Case) -> Guess | str:
             whole = misfit(last, np.full(records, 1.0 / records), rounds) <= 1e-7
             rows, proven = last, proven | whole
     note = "" if whole else f"{sure} rows proven, the others likely, or means of few records"
-    return Guess(first.decoded(rows), certified=whole, note=note, sure=proven)
+    return Guess(rows, certified=whole, note=note, sure=proven)
 
 
 def cells_of(rounds: Sequence[Array], units: int) -> Cells:

@@ -10,14 +10,12 @@ import numpy as np
 from ..errors import InputError
 from ..federation.answer import Answer, Failure
 from ..federation.disclosure import Disclosure
-from ..federation.labelled import InterpolateByClass, InterpolateRecords
+from ..federation.labelled import InterpolateByClass
 from ..federation.message import Scalar
 from ..federation.protocol import COORDINATOR
 from ..federation.question import Describe, DistanceTo, Interpolate, Moments, Question
 from ..federation.transcript import Transcript
-from ..transport import Frame
 from ._evidence import Array, Evidence, Form
-from ._frame import records_of_bounded
 
 # Protocols in which the coordinator may have records of its own beside several holders.
 _WITH_OWN = ("pooled-trianglewad", "records", "contributions")
@@ -216,21 +214,6 @@ def read_interpolants(item: Seen, mean: Array | None) -> list[Evidence]:
         ]
     if isinstance(question, InterpolateByClass):
         return _by_class(item, question, answer)
-    if isinstance(question, InterpolateRecords):
-        frame = Frame(question.mean, question.scale, question.low, question.high)
-        used = question.reference_weights > 0
-        return [
-            Evidence(
-                answer.array("atoms", ndim=2),
-                _normal(answer.array("weights", ndim=1)),
-                question.reference[used],
-                _normal(question.reference_weights[used]),
-                question.t,
-                "rows",
-                round=item.round,
-                decode=(lambda rows: records_of_bounded(rows, frame)) if question.bounded else None,
-            )
-        ]
     return []
 
 

@@ -14,6 +14,7 @@ from rich.table import Table
 
 from ..api import value_holders, value_records
 from ..errors import InputError
+from ..federation.holder import Own
 from ..loading import load_images
 from ..measure import Measure
 from ..results import Contributions, RecordScores, format_bytes
@@ -68,6 +69,19 @@ class ValueMethod(StrEnum):
     sketch = "sketch"
 
 
+class RecordMethod(StrEnum):
+    """How records are scored."""
+
+    screening = "screening"
+    published = "published"
+
+
+FdrOption = Annotated[
+    float | None,
+    typer.Option(
+        "--fdr", help="Share of the flagged records that may be sound. Default: 0.1; 0: no flags."
+    ),
+]
 MetricOption = Annotated[LabelMetric, typer.Option(help="How labels are compared.")]
 ReportOption = Annotated[
     Path | None, typer.Option(help="Write an HTML report of what was told to this file.")
@@ -123,6 +137,7 @@ def value_command(
             "--records", help="Score every holder's records, with --between: it discloses records."
         ),
     ] = False,
+    fdr: FdrOption = None,
     report: ReportOption = None,
     image_shape: ShapeOption = None,
     seed: SeedOption = 0,
@@ -173,9 +188,7 @@ def value_command(
     save_transcript(result, transcript)
     scored: dict[str, RecordScores] = {}
     if records and own is not None:
-        scored = _score_all(
-            {name: loaded[name] for name in result.names}, own, labels, label_metric, seed
-        )
+        scored = _score_all({name: loaded[name] for name in result.names}, own, labels, fdr, seed)
     if report is not None:
         _write_report(report, result, scored, images)
     if json:
@@ -205,13 +218,17 @@ def records_command(
     holder: Annotated[Path, typer.Argument(help="The holder whose records are scored.")],
     validation: ValidationOption,
     labels: LabelsOption = False,
-    label_metric: MetricOption = LabelMetric.classes,
+    fdr: FdrOption = None,
+    method: Annotated[
+        RecordMethod, typer.Option("--method", "-m", help="How records are scored.")
+    ] = RecordMethod.screening,
     label_column: LabelColumnOption = None,
     weight_column: WeightColumnOption = None,
     columns: ColumnsOption = None,
     support: SupportOption = None,
     t: Annotated[
-        float | None, typer.Option("--t", help="Interpolation parameter, between 0 and 1.")
+        float | None,
+        typer.Option("--t", help="For published: interpolation parameter, between 0 and 1."),
     ] = None,
     report: ReportOption = None,
     image_shape: ShapeOption = None,
@@ -229,11 +246,11 @@ def records_command(
             loaded[name],
             loaded[other],
             labels=labels,
-            label_metric=label_metric.value,
+            method=method.value,
             seed=seed,
             name=name,
             progress=progress,
-            **given(support=support, t=t),
+            **given(fdr=fdr, support=support, t=t),
         )
     save_transcript(result, transcript)
     if report is not None:
@@ -261,14 +278,15 @@ def _images(files: Mapping[str, Path], shape: str | None) -> dict[str, Any]:
 
 
 def _score_all(
-    holders: Mapping[str, Measure], own: Measure, labels: bool, metric: LabelMetric, seed: int
+    holders: Mapping[str, Measure], own: Measure, labels: bool, fdr: float | None, seed: int
 ) -> dict[str, RecordScores]:
     found: dict[str, RecordScores] = {}
+    trusted = Own(own)
     with progress_bar("records") as bar:
         task = bar.add_task("holders", total=len(holders))
         for name, measure in holders.items():
             found[name] = value_records(
-                measure, own, labels=labels, label_metric=metric.value, seed=seed, name=name
+                measure, trusted, labels=labels, seed=seed, name=name, **given(fdr=fdr)
             )
             bar.advance(task)
     return found
@@ -314,26 +332,31 @@ def _show_contributions(result: Contributions) -> None:
 
 def _show_records(result: RecordScores) -> None:
     table = Table(box=None, padding=(0, 1, 0, 0), header_style="bold", pad_edge=False)
-    for title in ("record", "score", "because of", "coordinator", "flagged"):
-        table.add_column(title, justify="right")
-    side = result.coordinator_side
-    own = result.holder_side
+    part = result.screening
+    table.add_column("record", justify="right")
+    table.add_column("score", justify="right")
+    if part is not None:
+        for title in ("fault", "seems to be", "columns", "copy of"):
+            table.add_column(title)
+    table.add_column("flagged")
     for place in result.worst[:10].tolist():
-        by_label = own.labels is not None and own.labels[place] > own.features[place]
-        table.add_row(
-            str(place),
-            f"{result.scores[place]:.2f}",
-            "label" if by_label else "features",
-            "" if side is None else f"{side.scores[place]:.2f}",
-            "yes" if result.flagged[place] else "",
-        )
+        row = [str(place), f"{result.scores[place]:.2f}"]
+        if part is not None:
+            kind, copied = str(part.kinds[place]), int(part.copy_of[place])
+            like = "" if part.suggested is None else str(part.suggested[place])
+            row += [
+                kind,
+                escape(like) if kind == "label" else "",
+                escape(", ".join(map(str, part.columns[place]))) if kind == "features" else "",
+                str(copied) if copied >= 0 else "",
+            ]
+        table.add_row(*row, "yes" if result.flagged[place] else "")
     OUT.print(table, highlight=False)
-    show_rows(
-        {
-            "flagged": f"{int(result.flagged.sum())} of {len(result.scores)} records",
-            "rule": result.rule,
-            "score": "0: the median of the validation records, 1: their 95 % quantile",
-            "status": result.status,
-            **bill_rows(result),
-        }
-    )
+    rows = {"flagged": f"{int(result.flagged.sum())} of {len(result.scores)} records"}
+    if part is not None:
+        each = part.broken["all"]
+        rows["broken"] = (
+            f"about {each.value:.0f} of {len(result.scores)} ({each.low:.0f} to {each.high:.0f})"
+        )
+        rows["copies"] = f"{int(part.copies.sum())} records"
+    show_rows(rows | {"rule": result.rule, "status": result.status, **bill_rows(result)})

@@ -16,10 +16,8 @@ from .hypotheses import ClassFeatures, CountLabelled, FitDensity, TrainModel
 from .labelled import (
     ClassSizes,
     InterpolateByClass,
-    InterpolateRecords,
     LabelledDistanceTo,
     LabelledRecords,
-    ScoreRecords,
 )
 from .local import LocalFederation, Progress
 from .policy import Policy
@@ -35,6 +33,7 @@ from .question import (
     Question,
     Records,
 )
+from .screening import ScoreRecords, ScreenRecords
 from .sketching import CountRecords, SketchRecords, SketchTree
 from .teacher import Teacher
 from .transcript import Entry, Transcript
@@ -61,7 +60,6 @@ __all__ = [
     "InterpolantDistance",
     "Interpolate",
     "InterpolateByClass",
-    "InterpolateRecords",
     "LabelledDistanceTo",
     "LabelledRecords",
     "LocalFederation",
@@ -78,6 +76,7 @@ __all__ = [
     "Records",
     "ReleasePredictions",
     "ScoreRecords",
+    "ScreenRecords",
     "SketchRecords",
     "SketchTree",
     "Spread",

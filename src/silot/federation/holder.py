@@ -191,6 +191,11 @@ class Own:
     def __init__(self, measure: Data) -> None:
         self._measure = Measure.of(measure)
 
+    @property
+    def measure(self) -> Measure:
+        """The data, which are the caller's own."""
+        return self._measure
+
     def answer(self, question: Question) -> Answer | Failure:
         """Compute the answer; errors are raised, for they are the caller's own."""
         return question.compute(*self._measure.arrays(question.embedding), self._measure.names)

@@ -14,10 +14,9 @@ from typing import ClassVar, Self, cast
 import numpy as np
 
 from ..errors import InputError, MismatchError, WireError
-from ..transport import Frame, bounded_coordinates, exact_plan, interpolate, sensitivity
+from ..transport import exact_plan
 from ..transport.classwise import distances_to_classes, labelled_plan
 from ..transport.cost import paired_cost
-from ..transport.sensitivity import Marginal
 from .answer import Answer
 from .disclosure import Account, Disclosure
 from .message import LARGEST_TEXT
@@ -287,98 +286,4 @@ class LabelledDistanceTo(_WithClassMetric):
         return {"distance": 2.0 * move if new or self.embedding != "none" else move}
 
 
-@dataclass(frozen=True, kw_only=True)
-class _WithFrame(_WithClassMetric):
-    """A question about records in coordinates the coordinator chose.
-
-    With ``bounded`` records are compared in the bounded coordinates of a frame, else as they
-    are; the target is in those coordinates already.
-    """
-
-    mean: Array
-    scale: Array
-    low: Array
-    high: Array
-    bounded: bool
-
-    def _coordinates(self, points: Array) -> Array:
-        if not self.bounded:
-            return points
-        return bounded_coordinates(points, Frame(self.mean, self.scale, self.low, self.high))
-
-
-@dataclass(frozen=True, kw_only=True)
-class ScoreRecords(_WithFrame):
-    """Potentials of every record against a target: two numbers a record."""
-
-    kind: ClassVar[str] = "score-records"
-    level: ClassVar[Disclosure] = Disclosure.RECORD
-
-    epsilon: float
-    fixed_marginal: bool = False
-
-    def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
-        codes, known, new = codes_of(labels, self.classes, len(points))
-        own = self._coordinates(points)
-        self._check(own, known)
-        _share_names(codes, weights, known)
-        if not np.isfinite(self.epsilon) or self.epsilon <= 0:
-            raise WireError("epsilon is no positive number.", code="question-fields")
-        squares = self._label_distances(own, self.target, weights, codes, new)
-        marginal: Marginal = "fixed" if self.fixed_marginal else "free"
-        found = sensitivity(
-            own, self.target, weights, self.target_weights,
-            epsilon=self.epsilon,
-            label_distances=squares if self.classes else None,
-            x_codes=codes, y_codes=self.target_codes,
-            marginal=marginal,
-        )  # fmt: skip
-        return Answer(
-            {"whole": found.whole, "features": found.features, "weights": weights},
-            {"converged": found.converged},
-        )
-
-
-@dataclass(frozen=True, kw_only=True)
-class InterpolateRecords(_WithFrame):
-    """The records' interpolant towards a reference, with the codes of their labels.
-
-    Classes the coordinator does not know get codes of their own, and distances to the target's
-    classes.
-    """
-
-    kind: ClassVar[str] = "interpolate-records"
-    level: ClassVar[Disclosure] = Disclosure.RECORD
-
-    t: float
-    reference: Array
-    reference_weights: Array
-
-    def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
-        codes, known, new = codes_of(labels, self.classes, len(points))
-        own = self._coordinates(points)
-        self._check(own, known)
-        _share_names(codes, weights, known)
-        squares = self._label_distances(own, self.target, weights, codes, new)
-        found = interpolate(own, self.reference, weights, self.reference_weights, t=self.t)
-        used = np.flatnonzero(weights).astype(np.int64)
-        return Answer(
-            {
-                "atoms": found.atoms,
-                "weights": found.weights,
-                "codes": codes[used],
-                "places": used,
-                "label_distances": squares,
-            },
-            {"optimal": found.optimal, "records": len(points)},
-        )
-
-
-register(
-    ClassSizes,
-    LabelledRecords,
-    InterpolateByClass,
-    LabelledDistanceTo,
-    ScoreRecords,
-    InterpolateRecords,
-)
+register(ClassSizes, LabelledRecords, InterpolateByClass, LabelledDistanceTo)

@@ -7,6 +7,7 @@ from .distill import distill
 from .divergences import DIVERGENCES, divergences
 from .fedbary import fedbary
 from .fedwad import fedwad
+from .gradients import gradients
 from .pooled import pooled
 from .records import records
 from .registry import METHODS, Method
@@ -24,6 +25,7 @@ __all__ = [
     "divergences",
     "fedbary",
     "fedwad",
+    "gradients",
     "pooled",
     "records",
     "sketch",

@@ -3,56 +3,57 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from weakref import WeakKeyDictionary
 
 import numpy as np
+import numpy.typing as npt
 
 from ..errors import InputError, MismatchError, WireError
-from ..federation.answer import Answer, Array, Failure
+from ..federation.answer import Answer, Array
 from ..federation.disclosure import Disclosure
-from ..federation.labelled import Codes, InterpolateRecords, ScoreRecords
-from ..federation.protocol import Protocol, Steps, failure_error, required
-from ..federation.question import Answerer, Describe
-from ..measure import Covariance
-from ..results import RecordScores, Viewpoint
-from ..transport import Sensitivity
-from ..transport._check import interval, real, whole
-from ..transport.sensitivity import Marginal
-from ..valuation.records import RULE, Scale, viewpoint
-from ._sides import check_covariance, check_seed, received_weights
-from ._target import LabelMetric
-from ._trusted import Options, Trusted
+from ..federation.labelled import ClassSizes, Codes, LabelledRecords, decode_classes
+from ..federation.protocol import COORDINATOR, Protocol, Steps, required
+from ..federation.question import Answerer, Describe, Question
+from ..federation.screening import ScreenRecords
+from ..results import Estimate, RecordScores, Screening
+from ..screening import KINDS, NAMED, Screen, needed
+from ..transport._check import flag, real
+from ._sides import check_seed, received_weights
 
-Geometry = Literal["bounded", "euclidean"]
+Flags = npt.NDArray[np.bool_]
 
-
-# Squares of sums of numbers up to this do not overflow.
-_LARGEST = 1e300
+# Ratios and odds that a sound answer does not exceed by far.
+_LARGEST = 1e3
+# Models of the validation data of a party, by seed and labels: holders are asked one by one.
+_FITTED: WeakKeyDictionary[Answerer, dict[tuple[bool, int], tuple[Screen, str]]] = (
+    WeakKeyDictionary()
+)
 
 
 def records(
     holder: str,
     *,
     own: Answerer,
-    labels: LabelMetric = "none",
-    covariance: Covariance = "diagonal",
-    label_weight: float = 1.0,
-    geometry: Geometry = "bounded",
-    marginal: Marginal = "free",
-    t: float = 0.1,
-    support: int = 100,
+    labels: bool = False,
+    fdr: float = 0.1,
     seed: int = 0,
 ) -> Protocol[RecordScores]:
-    r"""Scores of a holder's records against validation data, from both sides.
+    r"""Screen a holder's records with models of the coordinator's validation records.
 
-    The coordinator sends the interpolant :math:`\eta_Q` of its validation records and a public
-    reference. On the *holder side* the holder computes potentials of its records against
-    :math:`\eta_Q`; on the *coordinator side* the holder sends its own interpolant
-    :math:`\eta_P` and the coordinator computes potentials between the two. With the labelled
-    cost :math:`|x - x'|^2 + \lambda D(y, y')^2`, ``D`` the Wasserstein distances between the
-    classes of the validation records, a record has two parts: what its features cost under the
-    best label, and what its label adds to that. Either part is measured in units of the
-    validation records themselves, each scored against the others; the score is the larger one.
+    The coordinator fits models on its own validation records and sends them, with these records,
+    to the holder, who computes for each of its own
+
+    - the likelihood ratio of a wrong label against a right one,
+      :math:`\sum_{k \ne l} T_{kl}\, p(k | x) / p(l | x)`, from forests, entropic transport
+      potentials by class, kernel ridge and logistic regression, pooled by log loss
+      (``silot.screening.labels``);
+    - the likelihood ratio of broken features against sound ones, from its potential, how badly
+      each column fits the others, and its nearest neighbours (``silot.screening.features``);
+    - of which earlier record it is a copy.
+
+    Ratios are flagged by the share of sound records to be expected among the flagged, checked
+    against the validation records, each of which is compared with the others only
+    (``silot.screening.flag``).
 
     Parameters
     ----------
@@ -61,46 +62,34 @@ def records(
     own
         ``Own(measure)`` with the validation data, which is trusted.
     labels
-        ``"classes"`` for the labelled cost above, ``"vectors"`` for OTDD vectors as in the
-        paper (one part only), ``"none"`` for features alone.
-    covariance
-        Covariance block of the OTDD vectors.
-    label_weight
-        The :math:`\lambda`.
-    geometry
-        ``"bounded"``: features in units of the validation data's spread, each counting a
-        bounded amount (``transport.bounded_coordinates``); scale of features does not matter.
-        ``"euclidean"``: features as they are, as in the papers.
-    marginal
-        ``"free"`` lets validation records take any mass; ``"fixed"`` is balanced transport with
-        debiased potentials, as in the papers.
-    t
-        Interpolation parameter of both interpolants.
-    support
-        Atoms of the public reference.
+        Whether labels may be wrong too.
+    fdr
+        Share of the flagged records that may be sound, from 0 (nothing is flagged) up to, not
+        including, 1.
     seed
-        Seed of the reference.
+        Of trees, folds and the noise that broken features are learned from.
 
     Returns
     -------
     Protocol[RecordScores]
-        Discloses every record, whatever ``t``; and shows the validation records to the holder.
+        Discloses something of every record; and shows the validation records and models fitted
+        on them to the holder.
 
     Raises
     ------
-    InputError, MismatchError
-        Options out of range; no labels where they are needed.
+    InputError
+        ``option-fdr``. ``validation-few``: too few validation records for the level, or for
+        anything. ``labels-absent``.
 
     Notes
     -----
-    Li et al., *Data Valuation and Detections in Federated Learning*, 2024, eq. 10, for the
-    holder side; *Private Wasserstein Distance* (TriangleWad), sec. 3.5.2, for the coordinator
-    side. ``gradients`` are those scores. Bounded coordinates, the free marginal and the label
-    part are ours; docs/results/records.md compares.
+    Labels are judged with the class shares of the validation data. Where a holder's records
+    differ from these as a whole, all of them are suspect, and the status says so.
 
     Examples
     --------
     >>> import numpy as np
+    import numpy.typing as npt
     >>> from silot import LocalFederation, Measure, Own
     >>> x = np.random.default_rng(0).normal(size=(200, 5))
     >>> x[0] += 9.0
@@ -108,47 +97,20 @@ def records(
     >>> int(fed.run(records("seller", own=Own(Measure(x[100:])))).worst[0])
     0
     """
-    for name, value, known in (
-        ("labels", labels, ("none", "classes", "vectors")),
-        ("geometry", geometry, ("bounded", "euclidean")),
-        ("marginal", marginal, ("free", "fixed")),
-    ):
-        if value not in known:
-            raise InputError(
-                f"{name} is {value!r}; give one of {', '.join(known)}.", code=f"option-{name}"
-            )
-    check_covariance(covariance)
-    if real(label_weight, "label_weight", "option-label-weight") < 0:
+    labelled = flag(labels, "labels", "option-labels")
+    level = real(fdr, "fdr", "option-fdr")
+    if not 0.0 <= level < 1.0:
         raise InputError(
-            f"label_weight is {label_weight!r}; zero or more is needed.",
-            code="option-label-weight",
+            f"fdr is {fdr!r}; a share from 0 up to, not including, 1 is needed.", code="option-fdr"
         )
-    options = Options(
-        labelled=labels == "classes",
-        embedding=covariance if labels == "vectors" else "none",
-        label_weight=float(label_weight),
-        bounded=geometry == "bounded",
-        marginal=marginal,
-        t=interval(t, "t", "option-t"),
-        support=whole(support, "support", "option-support"),
-        seed=check_seed(seed),
-    )
-    plan = _Plan(holder, own, options)
+    plan = _Plan(holder, own, labelled, level, check_seed(seed))
     return Protocol(
         "records",
         (holder,),
         Disclosure.RECORD,
         plan.start,
-        {
-            "labels": labels,
-            "label_weight": options.label_weight,
-            "geometry": geometry,
-            "marginal": marginal,
-            "t": options.t,
-            "support": options.support,
-            "seed": options.seed,
-        },
-        expected_rounds=3,
+        {"labels": labelled, "fdr": level, "seed": plan.seed},
+        expected_rounds=2,
     )
 
 
@@ -158,101 +120,82 @@ class _Plan:
 
     holder: str
     own: Answerer
-    options: Options
+    labels: bool
+    fdr: float
+    seed: int
 
     def start(self) -> Steps[RecordScores]:
-        mine = Trusted.of(self.own, self.options)
-        described = required(
-            (yield {self.holder: Describe(embedding=self.options.embedding)}), self.holder
-        )
-        self._check_dimension(described, len(mine.frame.mean))
-        question = ScoreRecords(
-            **mine.fields(),
-            epsilon=mine.epsilon,
-            fixed_marginal=self.options.marginal == "fixed",
-        )
-        scored = required((yield {self.holder: question}), self.holder)
-        holder_side, converged = self._holder_side(mine, scored)
-        towards = InterpolateRecords(
-            **mine.fields(),
-            t=self.options.t,
-            reference=mine.reference,
-            reference_weights=mine.reference_weights,
-        )
-        answer = (yield {self.holder: towards}).get(self.holder, Failure("holder-silent"))
-        coordinator_side: Viewpoint | None = None
-        note = ""
-        if isinstance(answer, Answer):
-            coordinator_side = self._coordinator_side(mine, answer, len(holder_side.scores))
-        elif answer.kind == "refused":
-            note = "; the holder sends no interpolant, so there is no coordinator side"
-        else:
-            raise failure_error(self.holder, answer)
-        return RecordScores(
-            name=self.holder,
-            holder_side=holder_side,
-            coordinator_side=coordinator_side,
-            rule=RULE,
-            status=self._status(mine, holder_side, converged) + note,
-            converged=converged,
-            seed=self.options.seed,
-        )
-
-    def _check_dimension(self, described: Answer, expected: int) -> None:
-        dimension = described.number("dimension")
-        if dimension != expected:
+        screen, classes = fitted(self.own, labels=self.labels, seed=self.seed)
+        check_enough(screen, self.fdr)
+        described = required((yield {self.holder: Describe()}), self.holder)
+        expected = screen.points.shape[1]
+        if (dimension := described.number("dimension")) != expected:
             raise MismatchError(
                 f"{self.holder!r} has {int(dimension)} features and the validation data "
                 f"{expected}. Give both the same features in the same order.",
                 code="dimension-mismatch",
             )
+        question = ScreenRecords.of(screen, classes, self.fdr)
+        answer = required((yield {self.holder: question}), self.holder)
+        return self._result(screen, classes, _Received.of(answer, screen))
 
-    def _holder_side(self, mine: Trusted, scored: Answer) -> tuple[Viewpoint, bool]:
-        whole_, features = scored.array("whole", ndim=1), scored.array("features", ndim=1)
-        if whole_.shape != features.shape or _huge(whole_, features):
-            raise _misfit()
-        weights = received_weights(scored, len(whole_))
-        converged = scored.flag("converged")
-        normal = mine.normal(mine.atoms)
-        scale = Scale.of(normal, mine.weights, labelled=self.options.labelled)
-        found = Sensitivity(whole_, features, converged)
-        return viewpoint(found, weights, scale), converged and normal.converged
-
-    def _coordinator_side(self, mine: Trusted, answer: Answer, size: int) -> Viewpoint:
-        atoms = answer.array("atoms", ndim=2, columns=mine.interpolant.shape[1])
-        weights = received_weights(answer, len(atoms))
-        squares = answer.array("label_distances", ndim=2, columns=len(mine.metric))
-        codes, places = answer.arrays.get("codes"), answer.arrays.get("places")
-        if codes is None or places is None or answer.number("records") != size:
-            raise _misfit()
-        if _huge(squares) or float(np.abs(atoms).max()) > _LARGEST**0.5:
-            raise _misfit()
-        if codes.shape != weights.shape or places.shape != weights.shape:
-            raise _misfit()
-        if codes.dtype != np.int64 or places.dtype != np.int64:
-            raise _misfit()
-        if codes.min() < 0 or codes.max() >= len(squares) or places.min() < 0:
-            raise _misfit()
-        if places.max() >= size or (np.diff(places) <= 0).any() or squares.min() < 0:
-            raise _misfit()
-        # Interpolants are the records shrunk by 1 - t, so costs and labels shrink alike.
-        shrunk = (1.0 - self.options.t) ** 2
-        scale = Scale.of(
-            mine.normal(mine.interpolant, shrunk), mine.weights, labelled=self.options.labelled
+    def _result(self, screen: Screen, classes: str, told: _Received) -> RecordScores:
+        names = np.array(decode_classes(classes)) if screen.classes else None
+        kinds = np.array(KINDS)[told.kinds]
+        counted = int((told.weights > 0).sum())
+        broken = {
+            name: Estimate(*(counted * told.shares[row]).tolist())
+            for row, name in enumerate(("label", "features", "all"))
+            if names is not None or name != "label"
+        }
+        flagged = told.kinds > 0
+        return RecordScores(
+            name=self.holder,
+            scores=told.scores,
+            flagged=flagged,
+            method="screening",
+            fdr=self.fdr,
+            screening=Screening(
+                labels=None if names is None else told.labels,
+                features=told.features,
+                kinds=kinds,
+                suggested=None if names is None else names[told.suggested],
+                known=told.judged > 0,
+                copy_of=told.origin,
+                nearest=told.nearest,
+                columns=told.columns,
+                residuals=told.residuals,
+                broken=broken,
+            ),
+            rule=self._rule(),
+            status=self._status(screen, told, flagged),
+            converged=True,
+            seed=self.seed,
         )
-        found = mine.seen(atoms, weights, codes, squares, shrunk)
-        return _spread_out(viewpoint(found, weights, scale), places, size)
 
-    def _status(self, mine: Trusted, side: Viewpoint, converged: bool) -> str:
-        if not converged:
-            return "stopped: potentials did not converge; use marginal='free'"
-        text = "converged"
-        if not np.isfinite(side.threshold) and len(mine.weights) < 20:
+    def _rule(self) -> str:
+        if self.fdr == 0:
+            return "fdr is 0: nothing is flagged"
+        return (
+            f"about {100 * self.fdr:g} % of the flagged records are to be sound ones: by the "
+            "likelihood ratios of labels and of features, each checked against the validation "
+            "records"
+        )
+
+    def _status(self, screen: Screen, told: _Received, flagged: Flags) -> str:
+        text = f"screened with {len(screen.points)} validation records"
+        if self.labels and screen.classes == 0:
+            text += "; these have one class only, so labels were not judged"
+        strange = int((told.judged == 0).sum()) if screen.classes else 0
+        if strange:
             text += (
-                f"; {len(mine.weights)} validation records are too few to say what is normal, so "
-                "nothing is flagged: give 20 or more"
+                f"; {strange} records have classes that the validation data lack: their labels "
+                "were not judged, see the suggested ones"
             )
-        elif side.flagged.mean() > 0.5:
+        same = int((told.apart == 0).sum())
+        if same:
+            text += f"; {same} records equal validation records"
+        if flagged.mean() > 0.5:
             text += (
                 "; more than half of the records are flagged: the holder's data as a whole differ "
                 "from the validation data"
@@ -260,29 +203,103 @@ class _Plan:
         return text
 
 
-def _spread_out(side: Viewpoint, places: Codes, size: int) -> Viewpoint:
-    """Give records without mass, which have no atom, the lowest score."""
+def fitted(own: Answerer, *, labels: bool, seed: int) -> tuple[Screen, str]:
+    """Models of the coordinator's validation records, and its classes as they travel."""
+    kept = _FITTED.setdefault(own, {})
+    if (labels, seed) not in kept:
 
-    def over_all(part: Array) -> Array:
-        found = np.full(size, part.min())
-        found[places] = part
+        def mine(question: Question) -> Answer:
+            return required({COORDINATOR: own.answer(question)}, COORDINATOR)
+
+        classes = str(mine(ClassSizes()).scalars["classes"]) if labels else ""
+        answer = mine(LabelledRecords(classes=classes))
+        weights = answer.array("weights", ndim=1)
+        codes = answer.arrays["codes"] if labels else None
+        count = len(decode_classes(classes)) if labels else 0
+        points = answer.array("points", ndim=2)
+        screen = Screen.fit(points, weights / weights.sum(), codes, count, seed)
+        kept[labels, seed] = screen, classes
+    return kept[labels, seed]
+
+
+def check_enough(screen: Screen, fdr: float) -> None:
+    """Raise where validation records are too few for the level."""
+    least = needed(fdr)
+    if screen.size < least - 0.5:
+        raise InputError(
+            f"{screen.size:.0f} validation records are too few to flag at a level of {fdr:g}: "
+            f"{least} are needed. Give more, a higher fdr"
+            + (", " if fdr < 0.1 else " does not help below 50, ")
+            + "or fdr=0 for scores without flags.",
+            code="validation-few",
+        )
+
+
+@dataclass(frozen=True)
+class _Received:
+    """An answer whose numbers were checked: it may come from anybody."""
+
+    scores: Array
+    labels: Array
+    features: Array
+    suggested: Codes
+    judged: Codes
+    kinds: Codes
+    origin: Codes
+    nearest: Codes
+    apart: Array
+    columns: Codes
+    residuals: Array
+    shares: Array
+    weights: Array
+
+    @classmethod
+    def of(cls, answer: Answer, screen: Screen) -> _Received:
+        """Read and check an answer."""
+        scores = answer.array("scores", ndim=1)
+        size, named = len(scores), min(NAMED, screen.points.shape[1])
+        classes = screen.classes
+        found = cls(
+            scores,
+            answer.array("labels", ndim=1),
+            answer.array("features", ndim=1),
+            _codes(answer, "suggested", (size,), -1, max(classes, 0) - 1),
+            _codes(answer, "judged", (size,), 0, 1),
+            _codes(answer, "kinds", (size,), 0, len(KINDS) - 1),
+            _codes(answer, "origin", (size,), -1, size - 1),
+            _codes(answer, "nearest", (size,), 0, len(screen.points) - 1),
+            answer.array("apart", ndim=1),
+            _codes(answer, "columns", (size, named), 0, screen.points.shape[1] - 1),
+            answer.array("residuals", ndim=2, columns=named),
+            answer.array("shares", ndim=2, columns=3),
+            received_weights(answer, size),
+        )
+        vectors = (found.labels, found.features, found.apart, found.residuals)
+        sound = (
+            all(len(vector) == size for vector in vectors)
+            and all(
+                float(np.abs(part).max(initial=0.0)) <= _LARGEST
+                for part in (scores, found.labels, found.features)
+            )
+            and found.apart.min(initial=0.0) >= 0
+            and found.residuals.min(initial=0.0) >= 0
+            and len(found.shares) == 3
+            and 0.0 <= found.shares.min() <= found.shares.max() <= 1.0
+            and (found.origin < np.arange(size)).all()
+            and (classes == 0 or found.suggested.min(initial=0) >= 0)
+        )
+        if not sound:
+            raise _misfit()
         return found
 
-    flagged = np.zeros(size, dtype=bool)
-    flagged[places] = side.flagged
-    return Viewpoint(
-        scores=over_all(side.scores),
-        features=over_all(side.features),
-        labels=None if side.labels is None else over_all(side.labels),
-        gradients=over_all(side.gradients),
-        flagged=flagged,
-        threshold=side.threshold,
-    )
 
-
-def _huge(*arrays: Array) -> bool:
-    """Whether numbers are so large that arithmetic with them overflows."""
-    return any(float(np.abs(array).max()) > _LARGEST for array in arrays)
+def _codes(answer: Answer, name: str, shape: tuple[int, ...], low: int, high: int) -> Codes:
+    codes = answer.arrays.get(name)
+    if codes is None or codes.dtype != np.int64 or codes.shape != shape:
+        raise _misfit()
+    if codes.size and not (low <= codes.min() and codes.max() <= high):
+        raise _misfit()
+    return codes
 
 
 def _misfit() -> WireError:

@@ -14,7 +14,7 @@ from matplotlib.image import imsave
 from matplotlib.ticker import PercentFormatter
 from scipy.stats import rankdata
 
-from ..results import RecordScores, Viewpoint
+from ..results import RecordScores
 from ..results._run import Array
 from ._checks import Flags
 from ._figures import BLUE, GREY, ORANGE, Picture, data_uri, label, picture
@@ -35,19 +35,11 @@ class Quality:
     recall: float
 
 
-def viewpoints(scores: RecordScores) -> list[tuple[str, Viewpoint]]:
-    """The sides that scored, with their names."""
-    sides = [("holder side", scores.holder_side)]
-    if scores.coordinator_side is not None:
-        sides.append(("coordinator side", scores.coordinator_side))
-    return sides
-
-
-def quality(view: Viewpoint, truth: Flags) -> Quality:
+def quality(scores: RecordScores, truth: Flags) -> Quality:
     """Area under the ROC curve of the scores, precision and recall of the flags."""
     broken, sound = int(truth.sum()), int((~truth).sum())
-    hits, flagged = int((view.flagged & truth).sum()), int(view.flagged.sum())
-    ranks = rankdata(view.scores)
+    hits, flagged = int((scores.flagged & truth).sum()), int(scores.flagged.sum())
+    ranks = rankdata(scores.scores)
     below = float(ranks[truth].sum()) - broken * (broken + 1) / 2
     return Quality(
         auc=below / (broken * sound) if broken and sound else float("nan"),
@@ -70,18 +62,15 @@ def inspection(scores: Array, truth: Flags) -> tuple[Array, Array]:
 
 
 def inspection_figure(name: str, scores: RecordScores, truth: Flags) -> Picture:
-    """Inspection curves of both sides."""
-    sides = viewpoints(scores)
-    broken = float(truth.mean())
-    aucs = [decimals(quality(view, truth).auc, 3) for _, view in sides]
+    """How soon broken records are found."""
+    broken, auc = float(truth.mean()), decimals(quality(scores, truth).auc, 3)
 
     def draw(figure: Figure) -> None:
         axes = figure.add_subplot()
         axes.plot([0, broken, 1], [0, 1, 1], ":", color=GREY, label="the best there is")
         axes.plot([0, 1], [0, 1], "-", color="#bbbbbb", linewidth=1, label="no order at all")
-        for k, (side, view) in reversed(list(enumerate(sides))):
-            x, y = _thinned(*inspection(view.scores, truth))
-            axes.plot(x, y, **_line(k), label=f"{side}, AUC {aucs[k]}")
+        x, y = _thinned(*inspection(scores.scores, truth))
+        axes.plot(x, y, color=BLUE, linewidth=1.8, label=f"scores, AUC {auc}")
         if scores.flagged.any():
             _mark(axes, float(scores.flagged.mean()))
         axes.set_xlabel("share of records inspected, the most suspect first")
@@ -95,37 +84,35 @@ def inspection_figure(name: str, scores: RecordScores, truth: Flags) -> Picture:
     return picture(
         draw,
         _SIZE,
-        f"Inspection curve of {label(name)}: AUC {aucs[0]} on the holder side.",
+        f"Inspection curve of {label(name)}: AUC {auc}.",
         "How many of the records known to be broken are found when records are inspected in the "
         "order of their scores. AUC is the chance that a broken record scores above a sound one. "
-        "Records left of the dashed line are flagged on the holder side.",
+        "Records left of the dashed line are about as many as are flagged.",
     )
 
 
 def score_figure(name: str, scores: RecordScores) -> Picture:
-    """Scores of both sides in falling order, with the thresholds."""
-    sides = viewpoints(scores)
+    """Scores in falling order, flagged ones marked."""
     records = len(scores.scores)
 
     def draw(figure: Figure) -> None:
         axes = figure.add_subplot()
-        for k, (side, view) in reversed(list(enumerate(sides))):
-            if np.isfinite(view.threshold):
-                axes.axhline(
-                    view.threshold,
-                    linewidth=0.9,
-                    linestyle="--",
-                    color=_line(k)["color"],
-                    label=f"flagged from {decimals(view.threshold)} on ({side})",
-                )
-            shares = np.arange(1, records + 1) / max(records, 1)
-            x, y = _thinned(shares, np.sort(view.scores)[::-1])
-            axes.plot(x, y, **_line(k), label=side)
-        if max(_largest(view.scores) for _, view in sides) > 30:
+        order = scores.worst
+        shares = np.arange(1, records + 1) / max(records, 1)
+        x, y = _thinned(shares, scores.scores[order])
+        axes.plot(x, y, color=BLUE, linewidth=1.8, label="all records")
+        flagged = np.flatnonzero(scores.flagged[order])
+        if len(flagged):
+            chosen = flagged[:: -(-len(flagged) // _MOST_POINTS)]
+            axes.plot(
+                shares[chosen], scores.scores[order][chosen], "o", color=ORANGE, markersize=3,
+                label="flagged",
+            )  # fmt: skip
+        if _largest(scores.scores) > 30:
             axes.set_yscale("symlog", linthresh=3.0)
         axes.axhline(0.0, color="#bbbbbb", linewidth=0.8, zorder=0)
         axes.set_xlabel("share of records, the most suspect first")
-        axes.set_ylabel("score")
+        axes.set_ylabel("log odds of being broken" if scores.screening else "calibrated gradient")
         axes.set_xlim(0, 1.01)
         axes.xaxis.set_major_formatter(PercentFormatter(1))
         _legend(axes, "upper right")
@@ -134,9 +121,10 @@ def score_figure(name: str, scores: RecordScores) -> Picture:
         draw,
         _SIZE,
         f"Scores of the {count(records, 'record')} of {label(name)} in falling order; "
-        f"{scores.flagged.sum()} are flagged on the holder side.",
-        "Scores in falling order. 0 is the median of the target's own records, 1 their 95 % "
-        "quantile.",
+        f"{scores.flagged.sum()} are flagged.",
+        "Scores in falling order. At 0 a record is as likely broken as not."
+        if scores.screening
+        else "Calibrated gradients in falling order; positive ones are flagged.",
     )
 
 
@@ -197,10 +185,6 @@ def _thinned(x: Array, y: Array) -> tuple[Array, Array]:
 def _largest(scores: Array) -> float:
     known = np.abs(scores[np.isfinite(scores)])
     return float(known.max()) if known.size else 0.0
-
-
-def _line(k: int) -> dict[str, Any]:
-    return {"color": (BLUE, ORANGE)[k], "linestyle": ("-", "-.")[k], "linewidth": 1.8}
 
 
 def _legend(axes: Axes, place: Literal["upper right", "lower right"]) -> None:

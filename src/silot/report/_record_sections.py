@@ -5,22 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from ._checks import Scored
 from ._curves import (
     inspection_figure,
     quality,
     score_figure,
     thumbnails,
-    viewpoints,
 )
 from ._figures import Picture
 from ._sections import Cell, Column, Table
 from ._words import MISSING_NUMBER, count, decimals, percent, printable
 
 _DETAILED = 6
-_WORST = 10
 _THUMBNAILS = 12
 
 
@@ -93,7 +89,7 @@ def _overview(ordered: Sequence[Scored]) -> Table:
         if known and item.truth is None:
             row += [Cell(MISSING_NUMBER)] * 4
         elif item.truth is not None:
-            good = quality(item.scores.holder_side, item.truth)
+            good = quality(item.scores, item.truth)
             row += [
                 Cell(f"{int(item.truth.sum()):,}"),
                 Cell(percent(good.precision)),
@@ -110,12 +106,14 @@ def _holder(item: Scored) -> Holder:
     scores, truth = item.scores, item.truth
     drawn = truth is not None and bool(truth.any())
     flagged = f"{item.flagged:,} of {count(item.records, 'record')} flagged"
-    sentence = f"{flagged} on the holder side ({percent(item.flagged_share)})"
-    if scores.coordinator_side is None:
-        sentence += "; the coordinator side was not scored."
-    else:
-        theirs = int(scores.coordinator_side.flagged.sum())
-        sentence += f", {theirs:,} on the coordinator side."
+    sentence = f"{flagged} ({percent(item.flagged_share)})."
+    if scores.screening is not None:
+        kinds = scores.screening.kinds
+        sentence += (
+            f" {int((kinds == 'label').sum()):,} for the label, "
+            f"{int((kinds == 'features').sum()):,} for the features; "
+            f"{count(int(scores.screening.copies.sum()), 'record')} more are copies of others."
+        )
     figure = (
         inspection_figure(item.name, scores, truth)
         if drawn and truth is not None
@@ -128,63 +126,52 @@ def _holder(item: Scored) -> Holder:
         status=printable(scores.status, 400),
         converged=scores.converged,
         figure=figure,
-        sides=_sides(item),
+        sides=_estimates(item),
         worst=_worst(item),
         galleries=_galleries(item),
     )
 
 
-def _sides(item: Scored) -> Table:
-    columns = [Column("side", numeric=False), Column("flagged"), Column("threshold")]
-    if item.truth is not None:
-        columns += [Column("AUC"), Column("precision"), Column("recall")]
+def _estimates(item: Scored) -> Table:
+    columns = [Column("broken", numeric=False), Column("about"), Column("95 % interval")]
     rows: list[tuple[Cell, ...]] = []
-    for side, view in viewpoints(item.scores):
-        threshold = decimals(view.threshold) if np.isfinite(view.threshold) else "none flagged"
-        row = [Cell(side), Cell(f"{int(view.flagged.sum()):,}"), Cell(threshold)]
-        if item.truth is not None:
-            good = quality(view, item.truth)
-            row += [
-                Cell(decimals(good.auc, 3)),
-                Cell(percent(good.precision)),
-                Cell(percent(good.recall)),
-            ]
-        rows.append(tuple(row))
-    caption = "Records flagged, by the side that scored them."
+    part = item.scores.screening
+    if part is not None:
+        names = {"label": "by label", "features": "by features", "all": "in all"}
+        rows = [
+            (
+                Cell(names[name]),
+                Cell(f"{each.value:,.0f}"),
+                Cell(f"{each.low:,.0f} to {each.high:,.0f}"),
+            )
+            for name, each in part.broken.items()
+        ]
+    caption = f"About how many of the {count(item.records, 'record')} are broken."
     if item.truth is not None:
-        broken = count(int(item.truth.sum()), "record")
-        caption = f"{caption} {broken} known to be broken."
+        good = quality(item.scores, item.truth)
+        caption += (
+            f" {count(int(item.truth.sum()), 'record')} known to be broken: AUC "
+            f"{decimals(good.auc, 3)}, precision {percent(good.precision)}, recall "
+            f"{percent(good.recall)}."
+        )
     return Table(caption, tuple(columns), rows)
 
 
 def _worst(item: Scored) -> Table:
     scores, truth = item.scores, item.truth
-    side, other = scores.holder_side, scores.coordinator_side
-    columns = [Column("record"), Column("score")]
-    if side.labels is not None:
-        columns += [Column("because of", numeric=False), Column("features"), Column("label")]
-    if other is not None:
-        columns.append(Column("coordinator side"))
-    columns.append(Column("flagged", numeric=False))
+    rows = scores.rows()
+    names = list(rows[0]) if rows else ["record"]
+    columns = [Column(name.replace("_", " "), numeric=name == "record") for name in names]
     if truth is not None:
         columns.append(Column("known to be", numeric=False))
-    rows: list[tuple[Cell, ...]] = []
-    for k in scores.worst[:_WORST].tolist():
-        row = [Cell(f"{k}"), Cell(decimals(float(side.scores[k])))]
-        if side.labels is not None:
-            features, label = float(side.features[k]), float(side.labels[k])
-            part = "features" if features >= label else "label"
-            row += [Cell(part), Cell(decimals(features)), Cell(decimals(label))]
-        if other is not None:
-            row.append(Cell(decimals(float(other.scores[k]))))
-        row.append(Cell("yes" if side.flagged[k] else "no"))
+    body: list[tuple[Cell, ...]] = []
+    for row in rows:
+        cells = [Cell(printable(str(row[name]))) for name in names]
         if truth is not None:
-            row.append(Cell("broken" if truth[k] else "sound"))
-        rows.append(tuple(row))
-    caption = f"The {count(len(rows), 'most suspect record')}, by position counted from 0."
-    if side.labels is not None:
-        caption += " A score is the larger of its two parts, features and label."
-    return Table(caption, tuple(columns), rows)
+            cells.append(Cell("broken" if truth[int(str(row["record"]))] else "sound"))
+        body.append(tuple(cells))
+    caption = "Flagged records and copies, the most suspect first, by position counted from 0."
+    return Table(caption, tuple(columns), body)
 
 
 def _galleries(item: Scored) -> list[tuple[str, list[Thumbnail]]]:

@@ -63,12 +63,11 @@ def render_report(
     Examples
     --------
     >>> import numpy as np
-    >>> from silot.results import RecordScores, Viewpoint
+    >>> from silot.results import RecordScores
     >>> scores = np.array([0.1, 4.0, -0.3])
-    >>> side = Viewpoint(scores=scores, features=scores, labels=None, gradients=scores,
-    ...                  flagged=scores > 1, threshold=4.0)
-    >>> found = RecordScores(name="north", holder_side=side, coordinator_side=None, seed=0,
-    ...                      rule="score above 1", status="converged", converged=True)
+    >>> found = RecordScores(name="north", scores=scores, flagged=scores > 1, method="published",
+    ...                      fdr=None, screening=None, rule="score above 1", status="converged",
+    ...                      converged=True, seed=0)
     >>> text = render_report(records=found)
     >>> "1 of 3 scored records (33.3 %) is flagged as broken." in text
     True
@@ -126,12 +125,11 @@ def write_report(
     --------
     >>> import numpy as np, tempfile
     >>> from pathlib import Path
-    >>> from silot.results import RecordScores, Viewpoint
+    >>> from silot.results import RecordScores
     >>> scores = np.array([0.1, 4.0, -0.3])
-    >>> side = Viewpoint(scores=scores, features=scores, labels=None, gradients=scores,
-    ...                  flagged=scores > 1, threshold=4.0)
-    >>> found = RecordScores(name="north", holder_side=side, coordinator_side=None, seed=0,
-    ...                      rule="score above 1", status="converged", converged=True)
+    >>> found = RecordScores(name="north", scores=scores, flagged=scores > 1, method="published",
+    ...                      fdr=None, screening=None, rule="score above 1", status="converged",
+    ...                      converged=True, seed=0)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     write_report(Path(folder) / "report.html", records=found)
     ...     [path.name for path in Path(folder).iterdir()]

@@ -8,8 +8,9 @@ from .distillation import Distillation, Predictions
 from .divergences import Divergences
 from .links import LinkPlan, LinkTerms
 from .policies import PolicyAudit, Strategy
+from .records import Estimate, RecordScores, Screening
 from .sketches import Sketches
-from .valuation import Barycenter, Contribution, Contributions, RecordScores, Viewpoint
+from .valuation import Barycenter, Contribution, Contributions
 
 __all__ = [
     "Adaptation",
@@ -24,14 +25,15 @@ __all__ = [
     "DistanceMatrix",
     "Distillation",
     "Divergences",
+    "Estimate",
     "LinkPlan",
     "LinkTerms",
     "PolicyAudit",
     "Predictions",
     "RecordScores",
     "Run",
+    "Screening",
     "Sketches",
     "Strategy",
-    "Viewpoint",
     "format_bytes",
 ]

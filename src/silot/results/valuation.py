@@ -1,4 +1,4 @@
-"""Barycenters, what holders are worth, and which records are suspect."""
+"""Barycenters, and what holders are worth."""
 
 from __future__ import annotations
 
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from .distances import Distance
-
-Flags = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -248,103 +246,3 @@ class Contributions(Billed):
         axes.set_yticks(range(len(ranked)), [item.holder for item in ranked], parse_math=False)
         axes.set_xlabel(f"$W_2$ to the {self.target}")
         return axes
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Viewpoint:
-    """Scores of a holder's records from one side.
-
-    Attributes
-    ----------
-    scores
-        One number a record (n,), higher means more suspect. In units of the target's own
-        records: 0 is their median, 1 their 95 % quantile, each record against the others.
-    features, labels
-        The parts of it: how badly the features fit, and how much cheaper the record were under
-        its best label (``None`` without labels). ``scores`` is the larger of the two.
-    gradients
-        Calibrated gradient of the whole transport cost for each record (n,), in units of cost.
-    flagged
-        Records the rule calls broken (n,).
-    threshold
-        Smallest score that is flagged, infinite when none is. Features and label are judged
-        apart, so a higher score in the other part may be left alone.
-    """
-
-    scores: Array
-    features: Array
-    labels: Array | None
-    gradients: Array
-    flagged: Flags
-    threshold: float
-
-    def to_dict(self) -> dict[str, Any]:
-        """Fields by name, ready for JSON."""
-        return {
-            "scores": self.scores.tolist(),
-            "features": self.features.tolist(),
-            "labels": None if self.labels is None else self.labels.tolist(),
-            "gradients": self.gradients.tolist(),
-            "flagged": np.flatnonzero(self.flagged).tolist(),
-            "threshold": finite(self.threshold),
-        }
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class RecordScores(Billed):
-    """How suspect each record of a holder is, from both sides.
-
-    Attributes
-    ----------
-    holder_side
-        Scores the holder computes, from its records and the coordinator's interpolant.
-    coordinator_side
-        Scores the coordinator computes between the two interpolants; ``None`` when the holder
-        refused to send one.
-    rule
-        In words, how records are flagged.
-    """
-
-    name: str
-    holder_side: Viewpoint = field(repr=False)
-    coordinator_side: Viewpoint | None = field(repr=False)
-    rule: str
-    status: str
-    converged: bool
-    seed: int
-
-    @property
-    def scores(self) -> Array:
-        """Scores of the holder side (n,), higher means more suspect."""
-        return self.holder_side.scores
-
-    @property
-    def flagged(self) -> Flags:
-        """Records flagged on the holder side (n,)."""
-        return self.holder_side.flagged
-
-    @property
-    def worst(self) -> npt.NDArray[np.intp]:
-        """Positions of the records, the most suspect first."""
-        return np.argsort(-self.scores, kind="stable")
-
-    def to_dict(self) -> dict[str, Any]:
-        side = self.coordinator_side
-        return {
-            "holder": self.name,
-            "records": len(self.scores),
-            "flagged": int(self.flagged.sum()),
-            "rule": self.rule,
-            "status": self.status,
-            "converged": self.converged,
-            "holder_side": self.holder_side.to_dict(),
-            "coordinator_side": None if side is None else side.to_dict(),
-            **self._bill_dict(),
-            "seed": self.seed,
-        }
-
-    def __repr__(self) -> str:
-        return (
-            f"RecordScores({self.name!r}, {len(self.scores)} records, "
-            f"{int(self.flagged.sum())} flagged)"
-        )

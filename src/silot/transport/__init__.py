@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .geodesic import Interpolant, interpolate
     from .memory import Forecast, forecast
     from .moments import Moments, covariance_root, gaussian_distance, gelbrich_bound, moments
-    from .sensitivity import Sensitivity, calibrated_gradient, sensitivity
+    from .sensitivity import Potential, calibrated_gradient, debiased_potential
     from .sliced import sliced_bound, sliced_distance
 
 __all__ = [
@@ -24,13 +24,14 @@ __all__ = [
     "Frame",
     "Interpolant",
     "Moments",
-    "Sensitivity",
+    "Potential",
     "SinkhornDivergence",
     "bounded_coordinates",
     "calibrated_gradient",
     "class_distances",
     "cost_matrix",
     "covariance_root",
+    "debiased_potential",
     "exact_plan",
     "forecast",
     "gaussian_distance",
@@ -40,7 +41,6 @@ __all__ = [
     "mean_bound",
     "moments",
     "plan_from_cost",
-    "sensitivity",
     "sinkhorn",
     "sinkhorn_divergence",
     "sliced_bound",
@@ -56,10 +56,11 @@ lazily(
         "Frame": ".bounded",
         "Interpolant": ".geodesic",
         "Moments": ".moments",
-        "Sensitivity": ".sensitivity",
         "SinkhornDivergence": ".entropic",
         "bounded_coordinates": ".bounded",
+        "Potential": ".sensitivity",
         "calibrated_gradient": ".sensitivity",
+        "debiased_potential": ".sensitivity",
         "class_distances": ".classwise",
         "cost_matrix": ".cost",
         "covariance_root": ".moments",
@@ -72,7 +73,6 @@ lazily(
         "mean_bound": ".bounds",
         "moments": ".moments",
         "plan_from_cost": ".exact",
-        "sensitivity": ".sensitivity",
         "sinkhorn": ".entropic",
         "sinkhorn_divergence": ".entropic",
         "sliced_bound": ".sliced",

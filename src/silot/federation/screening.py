@@ -1,0 +1,175 @@
+"""Questions about how suspect records are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+import numpy as np
+
+from ..errors import MismatchError, WireError
+from ..screening.copies import Nearness
+from ..screening.features import Broken
+from ..screening.forests import Forest
+from ..screening.labels import Experts
+from ..screening.screen import Screen, Screened
+from ..transport import calibrated_gradient, debiased_potential
+from .answer import Answer
+from .disclosure import Disclosure
+from .labelled import codes_of
+from .question import Array, Codes, Names, Question, register
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScreenRecords(Question):
+    """How suspect every record is, by models of the coordinator's validation records.
+
+    It brings these records and the models along; ``silot.screening`` says what they are.
+    """
+
+    kind: ClassVar[str] = "screen-records"
+    level: ClassVar[Disclosure] = Disclosure.RECORD
+
+    points: Array
+    point_weights: Array
+    classes: str
+    codes: Codes
+    shares: Array
+    feature: Codes
+    right: Codes
+    threshold: Array
+    leaves: Array
+    roots: Codes
+    centres: Array
+    pull: Array
+    base: Array
+    width: float
+    slopes: Array
+    heights: Array
+    pool: Array
+    broken: Array
+    broken_height: float
+    sound: Array
+    nearness: Array
+    dimension: float
+    fdr: float
+
+    @classmethod
+    def of(cls, screen: Screen, classes: str, fdr: float) -> Self:
+        """Pack models into a question."""
+        experts = screen.experts
+        none, table = np.zeros(0), np.zeros((0, 0))
+        codes = np.zeros(0, dtype=np.int64)
+        forest = Forest(codes, codes, none, table, codes) if experts is None else experts.forest
+        if experts is None:
+            experts = Experts(forest, table, table, none, 1.0, table, none, codes, none)
+        return cls(
+            points=screen.points,
+            point_weights=screen.weights,
+            classes=classes if len(experts.base) else "",
+            codes=experts.codes,
+            shares=screen.shares,
+            feature=forest.feature,
+            right=forest.right,
+            threshold=forest.threshold,
+            leaves=forest.shares,
+            roots=forest.roots,
+            centres=experts.centres,
+            pull=experts.pull,
+            base=experts.base,
+            width=experts.width,
+            slopes=experts.slopes,
+            heights=experts.heights,
+            pool=experts.pool,
+            broken=screen.broken.slopes,
+            broken_height=screen.broken.height,
+            sound=screen.sound,
+            nearness=screen.nearness.logs,
+            dimension=screen.nearness.dimension,
+            fdr=fdr,
+        )
+
+    def screen(self) -> Screen:
+        """Unpack the models; what is no model is a ``WireError``."""
+        experts = None
+        if self.classes:
+            forest = Forest(self.feature, self.right, self.threshold, self.leaves, self.roots)
+            experts = Experts(
+                forest, self.centres, self.pull, self.base, self.width, self.slopes, self.heights,
+                self.codes, self.pool,
+            )  # fmt: skip
+        found = Screen(
+            self.points,
+            self.point_weights,
+            experts,
+            self.shares,
+            Broken(self.broken, self.broken_height),
+            self.sound,
+            Nearness(self.nearness, self.dimension),
+        )
+        found.check()
+        if not 0.0 <= self.fdr < 1.0:
+            raise WireError("fdr is no share.", code="question-fields")
+        return found
+
+    def screened(self, points: Array, weights: Array, labels: Names | None) -> Screened:
+        """What is found of records; holders of a private question keep it to themselves."""
+        screen = self.screen()
+        if screen.points.shape[1] != points.shape[1]:
+            raise MismatchError(
+                "the validation records have another number of features than the records.",
+                code="dimension-mismatch",
+            )
+        codes = codes_of(labels, self.classes, len(points))[0] if self.classes else None
+        return screen(points, weights, codes, fdr=self.fdr)
+
+    def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
+        found = self.screened(points, weights, labels)
+        return Answer(
+            {
+                "scores": found.scores,
+                "labels": found.labels,
+                "features": found.features,
+                "suggested": found.suggested,
+                "judged": found.judged,
+                "kinds": found.kinds,
+                "origin": found.origin,
+                "nearest": found.nearest,
+                "apart": found.apart,
+                "columns": found.columns,
+                "residuals": found.residuals,
+                "shares": found.shares,
+                "weights": weights,
+            }
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoreRecords(Question):
+    """Debiased potentials of every record against a target: one number a record."""
+
+    kind: ClassVar[str] = "score-records"
+    level: ClassVar[Disclosure] = Disclosure.RECORD
+
+    target: Array
+    target_weights: Array
+    epsilon: float
+
+    def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
+        if self.target.ndim != 2 or self.target.shape[1] != points.shape[1]:
+            raise MismatchError(
+                "the target has another number of features than the records.",
+                code="dimension-mismatch",
+            )
+        if not np.isfinite(self.epsilon) or self.epsilon <= 0:
+            raise WireError("epsilon is no positive number.", code="question-fields")
+        found = debiased_potential(
+            points, self.target, weights, self.target_weights, epsilon=self.epsilon
+        )
+        return Answer(
+            {"gradients": calibrated_gradient(found.values, weights), "weights": weights},
+            {"converged": found.converged},
+        )
+
+
+register(ScreenRecords, ScoreRecords)

@@ -1,0 +1,45 @@
+"""Types and small arithmetic that all parts share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+from ..transport._check import Array
+
+Codes = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+# Numbers of one matrix between records and validation records that are held at once.
+_HELD = 1 << 22
+
+
+def blocks(rows: int, columns: int) -> Iterator[slice]:
+    """Rows in blocks whose matrices with so many columns fit."""
+    step = max(_HELD // max(columns, 1), 1)
+    return (slice(k, min(k + step, rows)) for k in range(0, rows, step))
+
+
+def quantiles(values: Array, weights: Array, shares: Array) -> Array:
+    """Weighted quantiles (k, d) of the columns of values (n, d), between neighbours linearly."""
+    order = np.argsort(values, axis=0, kind="stable")
+    places = np.take_along_axis(values, order, axis=0)
+    masses = weights[order]
+    # Each record stands in the middle of its mass, the first and last at the ends.
+    middle = np.cumsum(masses, axis=0) - 0.5 * masses
+    first, last = middle[:1], middle[-1:]
+    middle = (middle - first) / np.where(last > first, last - first, 1.0)
+    return np.stack(
+        [np.interp(shares, middle[:, j], places[:, j]) for j in range(values.shape[1])], axis=1
+    )
+
+
+def even(values: Array, weights: Array) -> Array:
+    """Values of equal mass, sorted, as many as weighted records count for (Kish)."""
+    size = max(round(1.0 / float(np.sum(weights**2))), 1)
+    order = np.argsort(values, kind="stable")
+    reached = np.cumsum(weights[order])
+    steps = (np.arange(size) + 0.5) / size * reached[-1]
+    return values[order][np.minimum(np.searchsorted(reached, steps), len(values) - 1)]

@@ -1,0 +1,187 @@
+"""Records that are copies of others of the same holder, exact or nearly."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Self
+
+import numpy as np
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+from scipy.spatial import cKDTree
+
+from ..errors import WireError
+from ..transport._check import Array
+from ._arrays import Codes
+from .frames import Frames
+
+# Beyond this quantile of the validation records the tail is taken to be exponential.
+_TAIL = 0.8
+# Chance of being that near below which a record is looked at more closely.
+_LOOKED_AT = 0.01
+
+
+@dataclass(frozen=True)
+class Nearness:
+    """How near sound records are to one another.
+
+    Of every validation record, the log of the mean distance to its nearest few divided by that to
+    its nearest one.
+
+    Attributes
+    ----------
+    logs
+        Sorted (m,).
+    dimension
+        Of the set that records lie on or near (Levina and Bickel, 2004): so many times denser
+        records are nearer by that root.
+    """
+
+    logs: Array = field(repr=False)
+    dimension: float
+
+    @classmethod
+    def of(cls, frames: Frames) -> Self:
+        """Read it off validation records."""
+        first, several, logs = frames.spacing()
+        seen = (first > 0) & np.isfinite(logs)
+        if int(seen.sum()) < 2:
+            return cls(np.zeros(1), 1.0)
+        mean = float(logs[seen].mean())
+        return cls(np.sort(np.log(several[seen] / first[seen])), 1.0 / max(mean, 1e-3))
+
+    def check(self) -> None:
+        """Raise where fields are no such numbers."""
+        sound = self.logs.ndim == 1 and len(self.logs) > 0 and bool(np.isfinite(self.logs).all())
+        if not sound or not 0.0 < self.dimension < np.inf:
+            raise WireError("distances of validation records are none.", code="question-fields")
+
+    @property
+    def enough(self) -> bool:
+        """Whether validation records tell anything."""
+        return len(self.logs) > 1
+
+    @property
+    def _tail(self) -> tuple[float, float]:
+        start = float(np.quantile(self.logs, _TAIL))
+        beyond = self.logs[self.logs > start] - start
+        # A margin for how few records it is known from.
+        return start, float(beyond.mean()) * (1 + 2 / len(beyond) ** 0.5) if len(beyond) else 0.0
+
+    def chance(self, logs: Array, denser: float) -> Array:
+        """Chance (n,) that a sound record is as near to another, among records so much denser."""
+        start, rate = self._tail
+        if rate <= 0:
+            return np.ones(len(logs))
+        beyond = logs - np.log(denser) / self.dimension - start
+        return np.where(beyond > 0, (1 - _TAIL) * np.exp(-np.maximum(beyond, 0) / rate), 1.0)
+
+    def reach(self, denser: float) -> float:
+        """Nearest distance, as a share of that to validation records, which is worth a look."""
+        start, rate = self._tail
+        log = start + rate * np.log((1 - _TAIL) / _LOOKED_AT) + np.log(denser) / self.dimension
+        return float(np.exp(-log))
+
+
+def originals(points: Array, frames: Frames, nearness: Nearness, fdr: float) -> Codes:
+    r"""For each record the first one that it is a copy of, or -1.
+
+    Equal records are copies if chance makes fewer than ``fdr`` of them. Chance is judged by the
+    pairs that are equal in all columns but one: two records then agree in that one too with the
+    odds :math:`q_j / (1 - q_j)`, :math:`q_j` being how often two records do; the column for which
+    that is least counts. Nearly equal ones are copies if validation records, as dense as these,
+    are hardly ever so near (Benjamini and Hochberg).
+
+    Parameters
+    ----------
+    points
+        Records (n, d).
+    frames, nearness
+        Of the validation records.
+    fdr
+        Share of the copies found that chance may have made.
+
+    Returns
+    -------
+    numpy.ndarray
+        Shape (n,).
+    """
+    rows, first, whose = np.unique(points, axis=0, return_index=True, return_inverse=True)
+    whose = whose.ravel()
+    origin = np.full(len(points), -1, dtype=np.int64)
+    if fdr <= 0 or len(points) < 2:
+        return origin
+    if len(rows) < len(points) and _accidents(points, whose) <= fdr * _pairs(np.bincount(whose)):
+        origin = np.where(first[whose] < np.arange(len(points)), first[whose], -1)
+    if len(rows) > 1 and nearness.enough:
+        near = _near(rows, first, frames, nearness, fdr)
+        # Equal copies of a near copy are copies of the first of them all too.
+        origin = np.where(near[whose] >= 0, near[whose], origin)
+        origin[origin == np.arange(len(points))] = -1
+    return origin
+
+
+def accidental(points: Array) -> bool:
+    """Whether chance alone may have made the equal ones among these records."""
+    _, whose = np.unique(points, axis=0, return_inverse=True)
+    counts = np.bincount(whose.ravel())
+    return bool((counts == 1).all()) or _accidents(points, whose.ravel()) > 0.1 * _pairs(counts)
+
+
+def _pairs(counts: Codes) -> float:
+    return float((counts * (counts - 1.0) / 2.0).sum())
+
+
+def _accidents(points: Array, whose: Codes) -> float:
+    """How many pairs chance has made equal."""
+    size, columns = points.shape
+    values = np.stack(
+        [np.unique(column, return_inverse=True)[1].ravel() for column in points.T], axis=1
+    ).astype(np.uint64)
+    # Sums of products with odd numbers tell rows apart, but for one in 2^40 pairs or so.
+    keys = np.random.default_rng(0).integers(0, 1 << 63, size=columns, dtype=np.uint64) * 2 + 1
+    mixed = (values + np.uint64(1)) * keys
+    mixed ^= mixed >> np.uint64(29)
+    mixed *= np.uint64(0xBF58476D1CE4E5B9)
+    total = mixed.sum(axis=1, dtype=np.uint64)
+    equal = _pairs(np.bincount(whose))
+    least = np.inf
+    for column in range(columns):
+        _, counts = np.unique(total - mixed[:, column], return_counts=True)
+        but_one = _pairs(counts) - equal
+        alike = _pairs(np.bincount(values[:, column].astype(np.int64)))
+        share = alike / (size * (size - 1.0) / 2.0)
+        if share < 1.0:
+            least = min(least, max(but_one, 0.0) * share / (1.0 - share))
+    # Columns that are all constant tell nothing.
+    return least if np.isfinite(least) else equal
+
+
+def _near(rows: Array, first: Codes, frames: Frames, nearness: Nearness, fdr: float) -> Codes:
+    """For distinct rows the first record of those they are near copies of, or -1."""
+    denser = len(rows) / len(frames.points)
+    z = frames.standard(rows)
+    around = frames.around(rows)
+    reach = nearness.reach(denser) * float(around.max())
+    # The first of two is the record itself.
+    nearest = cKDTree(z).query(z, k=2, distance_upper_bound=reach)
+    apart, other = (np.asarray(part)[:, 1] for part in nearest)
+    found = np.flatnonzero(np.isfinite(apart) & (apart > 0))
+    chances = np.ones(len(rows))
+    logs = np.log(around[found]) - np.log(apart[found])
+    chances[found] = nearness.chance(logs, denser)
+    order = np.argsort(chances, kind="stable")
+    passing = np.flatnonzero(chances[order] <= fdr * np.arange(1, len(rows) + 1) / len(rows))
+    origin = np.full(len(rows), -1, dtype=np.int64)
+    if not len(passing):
+        return origin
+    copies = np.flatnonzero(chances <= chances[order[passing[-1]]])
+    linked = coo_array(
+        (np.ones(len(copies)), (copies, other[copies])), shape=(len(rows), len(rows))
+    )
+    _, group = connected_components(linked, directed=False)
+    earliest = np.full(int(group.max()) + 1, np.iinfo(np.int64).max)
+    np.minimum.at(earliest, group, first)
+    touched = np.bincount(group) > 1
+    origin[touched[group]] = earliest[group[touched[group]]]
+    return origin

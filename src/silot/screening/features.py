@@ -1,0 +1,70 @@
+"""How likely a record's features are broken: a logistic regression on parts of its oddness."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Self
+
+import numpy as np
+from sklearn.linear_model import LogisticRegression
+
+from ..errors import WireError
+from ..transport._check import Array
+from .frames import Frames
+
+# Noise of so many usual spreads in all columns or in so many of them, and values of other records.
+_SIZES, _SHARES = (0.7, 1.0, 2.0), (1.0, 0.3)
+
+
+@dataclass(frozen=True)
+class Broken:
+    r"""Log likelihood ratio of features that are broken against features that are not.
+
+    Validation records are compared with the same records with noise added, or with values of
+    other records put in, in all columns or in some; each against the validation records without
+    itself. What faults a holder really has may look otherwise: ratios order records and are
+    calibrated against validation records, not against those faults.
+
+    Attributes
+    ----------
+    slopes
+        Of the four parts (4,): logs of potential, residuals, nearest records, largest residual.
+    height
+        What is added.
+    """
+
+    slopes: Array = field(repr=False)
+    height: float
+
+    @classmethod
+    def fit(cls, frames: Frames, seed: int) -> tuple[Self, Array]:
+        """Fit it; and the ratios of the validation records themselves (m,)."""
+        rng = np.random.default_rng([seed, 12])
+        points, size = frames.points, len(frames.points)
+        own = frames.odd_among_others(points).parts
+        rows, masses = [own], [frames.weights]
+        for share in _SHARES:
+            mask = rng.random(points.shape) < share
+            spread = rng.choice(_SIZES, size=(size, 1)) * frames.noise
+            noisy = points + mask * spread * rng.standard_normal(points.shape)
+            other = np.column_stack([rng.choice(column, size) for column in points.T])
+            for worse in (noisy, np.where(mask, other, points)):
+                rows.append(frames.odd_among_others(worse).parts)
+                masses.append(frames.weights / (2.0 * len(_SHARES)))
+        parts = np.vstack(rows)
+        centre, unit = parts.mean(axis=0), parts.std(axis=0) + 1e-9
+        model = LogisticRegression()
+        broken = np.arange(len(parts)) >= size
+        model.fit((parts - centre) / unit, broken, sample_weight=size * np.concatenate(masses))
+        slopes = np.asarray(model.coef_)[0] / unit
+        made = cls(slopes, float(np.asarray(model.intercept_)[0]) - float(slopes @ centre))
+        return made, made(own)
+
+    def check(self) -> None:
+        """Raise where fields are no numbers."""
+        if self.slopes.shape != (4,) or not np.isfinite([*self.slopes, self.height]).all():
+            raise WireError("the weights of the parts are none.", code="question-fields")
+
+    def __call__(self, parts: Array) -> Array:
+        """Log ratios (n,)."""
+        return parts @ self.slopes + self.height

@@ -1,0 +1,127 @@
+"""A forest of trees as arrays: what travels, and is read by arithmetic alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
+
+from ..errors import WireError
+from ..transport._check import Array
+from ._arrays import Codes
+
+# Trees of each of the two kinds: some split at random places, some at the best ones.
+TREES = 120
+# Records drawn for a tree: more make it larger and hardly better.
+_DRAWN = 2000
+# Records and trees that are looked at together.
+_TOGETHER = 1 << 18
+
+
+@dataclass(frozen=True)
+class Forest:
+    """Trees, one after the other.
+
+    Attributes
+    ----------
+    feature, right, threshold
+        Of every node (N,): the feature it looks at, -1 at a leaf; where a record goes whose value
+        is larger than the threshold, else it goes to the next node.
+    shares
+        Classes of the training records at every node (N, C).
+    roots
+        The first node of every tree (T,).
+    """
+
+    feature: Codes = field(repr=False)
+    right: Codes = field(repr=False)
+    threshold: Array = field(repr=False)
+    shares: Array = field(repr=False)
+    roots: Codes = field(repr=False)
+
+    @classmethod
+    def fit(
+        cls, points: Array, codes: Codes, weights: Array, classes: int, seed: int
+    ) -> tuple[Self, Array]:
+        """Grow trees; and the mean of those that did not see a record, for each record (n, C)."""
+        own = np.zeros((len(points), classes))
+        grown: list[tuple[Any, Any]] = []
+        for kind in (ExtraTreesClassifier, RandomForestClassifier):
+            model: Any = kind(
+                TREES,
+                bootstrap=True,
+                oob_score=True,
+                max_samples=min(_DRAWN, len(points)),
+                random_state=seed % (1 << 32),
+            )
+            model.fit(points, codes, sample_weight=weights * len(weights))
+            own[:, model.classes_] += np.nan_to_num(model.oob_decision_function_, nan=0.0) / 2.0
+            grown += [(tree.tree_, model.classes_) for tree in model.estimators_]
+        # No tree may have left a record out: it knows nothing of it.
+        none = own.sum(axis=1) == 0.0
+        own[none] = 1.0 / classes
+        sizes = [tree.node_count for tree, _ in grown]
+        roots = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int64)
+        shares = np.zeros((sum(sizes), classes))
+        feature, right = np.full(len(shares), -1), np.zeros(len(shares), dtype=np.int64)
+        threshold = np.zeros(len(shares))
+        for root, (tree, known) in zip(roots.tolist(), grown, strict=True):
+            here = slice(root, root + tree.node_count)
+            inner = tree.children_right >= 0
+            feature[here] = np.where(inner, tree.feature, -1)
+            right[here] = np.where(inner, tree.children_right + root, 0)
+            threshold[here] = np.where(inner, tree.threshold, 0.0)
+            counts = tree.value[:, 0]
+            # Inner nodes are never read out: zeros pack well.
+            shares[here, known] = counts / counts.sum(axis=1, keepdims=True) * ~inner[:, None]
+        return cls(feature.astype(np.int64), right, threshold, shares, roots), own
+
+    def check(self, dimension: int, classes: int) -> None:
+        """Raise where reading them would go astray or never end."""
+        size = len(self.feature)
+        parts = (self.feature, self.right, self.threshold)
+        fits = all(part.shape == (size,) for part in parts) and self.roots.ndim == 1
+        fits = fits and self.shares.shape == (size, classes) and len(self.roots) > 0
+        if fits:
+            here, inner = np.arange(size), self.feature >= 0
+            fits = bool(
+                np.isin(self.roots, here).all()
+                and self.feature.max() < dimension
+                # Every step goes on: a path of at most so many nodes ends.
+                and (self.right[inner] > here[inner]).all()
+                and (self.right[inner] < size).all()
+                and not inner[-1]
+                and np.isfinite(self.shares).all()
+                and self.shares.min() >= 0
+            )
+        if not fits:
+            raise WireError("the forest is none.", code="question-fields")
+
+    def __call__(self, points: Array) -> Array:
+        """Mean over all trees of the classes at a record's leaf (n, C)."""
+        # As it was grown: with single precision.
+        values = points.astype(np.float32)
+        found = np.empty((len(points), self.shares.shape[1]))
+        step = max(_TOGETHER // len(self.roots), 1)
+        for k in range(0, len(points), step):
+            found[k : k + step] = self._leaves(values[k : k + step])
+        return found
+
+    def _leaves(self, values: Any) -> Array:
+        trees = len(self.roots)
+        nodes = np.tile(self.roots, len(values))
+        rows = np.repeat(np.arange(len(values)), trees)
+        under = np.flatnonzero(self.feature[nodes] >= 0)
+        while len(under):
+            at = nodes[under]
+            left = values[rows[under], self.feature[at]] <= self.threshold[at]
+            to = np.where(left, at + 1, self.right[at])
+            nodes[under] = to
+            under = under[self.feature[to] >= 0]
+        leaves = nodes.reshape(len(values), trees)
+        total = np.zeros((len(values), self.shares.shape[1]))
+        for tree in range(trees):
+            total += self.shares[leaves[:, tree]]
+        return total / trees

@@ -1,0 +1,215 @@
+"""Validation records, and how far other records, or each of their own, are from them."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import logsumexp
+
+from ..transport import Frame, bounded_coordinates, cost_matrix
+from ..transport._check import Array
+from ._arrays import Codes, blocks, quantiles
+
+# Regularisation of the transport, as a share of the mean cost.
+_EPSILON = 0.03
+# Records that the mean cost is estimated from.
+_SAMPLE = 400
+# What the log of a share of records says at most, and how much a step of it counts for a class.
+_LEAST, _WARMTH = -1e3, 0.3
+# Nearest records that a record's place is judged by.
+_NEAREST = 5
+# Added to parts before their logs are taken.
+_FLOORS = np.array([0.02, 0.0, 1e-3, 1e-3])
+
+
+class Odd(NamedTuple):
+    """How odd records are: parts (n, 4), and for each column (n, d), squared."""
+
+    parts: Array
+    columns: Array
+
+
+class Frames:
+    r"""Validation records in two coordinates, and what follows from them.
+
+    In *bounded* coordinates (``transport.bounded_coordinates``) a record has its entropic transport
+    potential against the records, or against one class of them. In *standard* ones,
+    :math:`z = \mathrm{arsinh}((x - m) / s)` with median ``m`` and quartile range ``s``, which heavy
+    tails hardly stretch, it has its distance to its nearest records, and for every column the
+    residual given all other columns, in units of what is normal:
+    :math:`r_j^2 = (\Omega (z - \mu))_j^2 / \Omega_{jj}`, :math:`\Omega` the inverse of a covariance
+    shrunk as by Ledoit and Wolf, 2004.
+
+    Parameters
+    ----------
+    points, weights
+        Validation records (m, d), two or more, and their masses, positive and summing to 1.
+    """
+
+    def __init__(self, points: Array, weights: Array) -> None:
+        self.points, self.weights = points, weights
+        self._log = np.log(weights)
+        self._frame = Frame.of(points, weights)
+        self._bounded = bounded_coordinates(points, self._frame)
+        some = self._bounded[:: -(-len(points) // _SAMPLE)]
+        self._epsilon = _EPSILON * float(cost_matrix(some, some).mean()) or 1.0
+        low, first, self._centre, third, high = quantiles(
+            points, weights, np.array([0.1, 0.25, 0.5, 0.75, 0.9])
+        )
+        spread = self._frame.scale
+        wide = np.where(high > low, (high - low) / 2.56, spread)
+        self._unit = np.where(third > first, (third - first) / 1.35, wide)
+        # What noise of the usual size is: spread, unless a few far records make it.
+        self.noise = np.where(high > low, np.minimum(spread, (high - low) / 2.56), spread)
+        self._z = self._arsinh(points)
+        self._mean = weights @ self._z
+        centred = self._z - self._mean
+        covariance, self._shrunk = _shrunk(centred, weights)
+        floor = 1e-3 * (np.diag(covariance) + 1e-9)
+        self._precision = np.linalg.inv(covariance + np.diag(floor))
+        # What the standard units of the experts are.
+        self._deviation = np.sqrt(np.maximum(np.diag(covariance), 1e-18))
+
+    def _arsinh(self, points: Array) -> Array:
+        return np.arcsinh((points - self._centre) / self._unit)
+
+    def standard(self, points: Array) -> Array:
+        """Records in standard coordinates of spread 1 (n, d)."""
+        return (self._arsinh(points) - self._mean) / self._deviation
+
+    def potentials(self, codes: Codes, classes: int, points: Array | None = None) -> Array:
+        r"""Free entropic potentials against each class (n, C), in steps of a share of records.
+
+        :math:`\log \sum_{i: y_i = k} b_i e^{-c(x, x_i) / \epsilon}`; of the records themselves,
+        each left out, without ``points``.
+        """
+        rows = self._bounded if points is None else bounded_coordinates(points, self._frame)
+        found = np.full((len(rows), classes), _LEAST)
+        for here in blocks(len(rows), len(self._bounded)):
+            reach = self._log - cost_matrix(rows[here], self._bounded) / self._epsilon
+            if points is None:
+                reach[np.arange(len(reach)), np.arange(here.start, here.stop)] = -np.inf
+            for code in range(classes):
+                of_class = codes == code
+                if of_class.any():
+                    found[here, code] = logsumexp(reach[:, of_class], axis=1)
+        return _WARMTH * np.maximum(found, _LEAST)
+
+    def nearest(self, points: Array) -> tuple[Codes, Array]:
+        """Place of the nearest validation record of each (n,), and its squared distance."""
+        places, apart = np.empty(len(points), dtype=np.int64), np.empty(len(points))
+        for here in blocks(len(points), len(self._z)):
+            costs = cost_matrix(self._arsinh(points[here]), self._z)
+            places[here] = costs.argmin(axis=1)
+            apart[here] = costs.min(axis=1)
+        return places, apart
+
+    def spacing(self) -> tuple[Array, Array, Array]:
+        """Of each validation record, three numbers about its nearest few.
+
+        The distance to the nearest, the mean distance, and the mean log of the largest divided by
+        each of the others.
+        """
+        kept = min(_NEAREST, len(self._z) - 1)
+        z = self._z / self._deviation
+        first, several, logs = np.empty(len(z)), np.empty(len(z)), np.empty(len(z))
+        for here in blocks(len(z), len(z)):
+            costs = cost_matrix(z[here], z)
+            costs[np.arange(len(costs)), np.arange(here.start, here.stop)] = np.inf
+            near = np.sqrt(np.sort(np.partition(costs, kept - 1, axis=1)[:, :kept], axis=1))
+            first[here], several[here] = near[:, 0], near.mean(axis=1)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                logs[here] = np.log(near[:, -1:] / near[:, :-1]).mean(axis=1) if kept > 1 else 0.0
+        return first, several, logs
+
+    def around(self, points: Array) -> Array:
+        """Mean distance (n,) to the nearest few validation records, in standard coordinates."""
+        kept, z = min(_NEAREST, len(self._z)), self._z / self._deviation
+        found = np.empty(len(points))
+        for here in blocks(len(points), len(z)):
+            costs = cost_matrix(self._arsinh(points[here]) / self._deviation, z)
+            found[here] = np.sqrt(np.partition(costs, kept - 1, axis=1)[:, :kept]).mean(axis=1)
+        return found
+
+    def odd(self, points: Array) -> Odd:
+        """How odd records are, compared with all validation records."""
+        parts = np.empty((len(points), len(_FLOORS)))
+        columns = np.empty(points.shape)
+        for here in blocks(len(points), 2 * len(self._z)):
+            parts[here], columns[here] = self._odd(points[here], None)
+        return Odd(parts, columns)
+
+    def odd_among_others(self, points: Array) -> Odd:
+        """How odd record i of (m, d) is, compared with all validation records but the i-th."""
+        parts = np.empty((len(points), len(_FLOORS)))
+        columns = np.empty(points.shape)
+        for here in blocks(len(points), 2 * len(self._z)):
+            left = np.arange(here.start, here.stop)
+            parts[here], columns[here] = self._odd(points[here], left)
+        return Odd(parts, columns)
+
+    def _odd(self, points: Array, left: Codes | None) -> tuple[Array, Array]:
+        rows, frame, rest = np.arange(len(points)), self._frame, 1.0
+        z = self._arsinh(points)
+        off = (z - self._mean) @ self._precision
+        unit = np.broadcast_to(np.diag(self._precision), off.shape)
+        if left is not None:
+            frame = Frame(frame.mean, frame.scale, *self._without(left))
+            # One record less in the covariance: Sherman and Morrison.
+            mass = (1.0 - self._shrunk) * self.weights[left]
+            own = (self._z[left] - self._mean) @ self._precision
+            lever = mass * ((self._z[left] - self._mean) * own).sum(axis=1)
+            factor = mass / (1.0 - np.minimum(lever, 0.999))
+            off = off + (factor * ((z - self._mean) * own).sum(axis=1))[:, None] * own
+            unit = unit + factor[:, None] * own**2
+            rest = 1.0 - self.weights[left]
+        reach = self._log - cost_matrix(bounded_coordinates(points, frame), self._bounded) / (
+            self._epsilon
+        )
+        near = cost_matrix(z, self._z)
+        if left is not None:
+            reach[rows, left], near[rows, left] = -np.inf, np.inf
+        # In units of the mean cost.
+        potential = -_EPSILON * (logsumexp(reach, axis=1) - np.log(rest))
+        kept = min(_NEAREST, len(self._z) - (left is not None))
+        closest = np.sqrt(np.partition(near, kept - 1, axis=1)[:, :kept]).mean(axis=1)
+        columns = off**2 / unit
+        parts = np.column_stack(
+            [
+                np.maximum(potential, 0.0),
+                np.exp(np.log1p(columns).mean(axis=1)),
+                closest,
+                columns.max(axis=1),
+            ]
+        )
+        return np.log(parts + _FLOORS), columns
+
+    @cached_property
+    def _ends(self) -> tuple[Array, Array, Codes, Array, Array, Codes]:
+        """Least, second least and which the least is, column by column; and the largest alike."""
+        order = np.sort(self.points, axis=0)
+        return (
+            order[0], order[1], self.points.argmin(axis=0),
+            order[-1], order[-2], self.points.argmax(axis=0),
+        )  # fmt: skip
+
+    def _without(self, left: Codes) -> tuple[Array, Array]:
+        """Range of the records without one (n, d): a record is not outside its own range."""
+        low, low_next, lowest, high, high_next, highest = self._ends
+        at = left[:, None]
+        return np.where(at == lowest, low_next, low), np.where(at == highest, high_next, high)
+
+
+def _shrunk(centred: Array, weights: Array) -> tuple[Array, float]:
+    """Covariance shrunk towards a multiple of the identity, and how far."""
+    covariance = (weights[:, None] * centred).T @ centred
+    size = len(covariance)
+    middle = float(np.trace(covariance)) / size
+    apart = float(np.sum((covariance - middle * np.eye(size)) ** 2))
+    squares = (centred**2).sum(axis=1)
+    crossed = np.einsum("ij,ij->i", centred @ covariance, centred)
+    noise = float(weights**2 @ (squares**2 - 2.0 * crossed + np.sum(covariance**2)))
+    share = min(max(noise, 0.0) / apart, 1.0) if apart > 0 else 1.0
+    return (1.0 - share) * covariance + share * middle * np.eye(size), share

@@ -1,0 +1,340 @@
+"""What is normal, read off validation records, and what is broken of other records."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Self
+
+import numpy as np
+from scipy.special import logsumexp
+
+from ..errors import InputError, WireError
+from ..transport._check import Array
+from ._arrays import Codes, Flags, even
+from .copies import Nearness, accidental, originals
+from .features import Broken
+from .flags import Share, flag, share_above, share_broken
+from .frames import Frames
+from .labels import Experts
+
+FEWEST = 10
+"""Validation records without which nothing can be said."""
+
+KINDS = ("", "label", "features")
+"""What a record may be flagged for; the first is nothing."""
+
+# Validation records that others are compared with one by one: more hardly say more.
+_MOST = 2000
+# Columns that are named for each record.
+NAMED = 3
+# Ratios beyond this say no more.
+_LARGEST = 30.0
+_STEPS = 200
+# The least share of records a fault is taken to have.
+_RARE = 1e-4
+
+
+@dataclass(frozen=True)
+class Screened:
+    """What is found of each of n records.
+
+    Attributes
+    ----------
+    scores
+        Log odds that a record is broken.
+    labels, features
+        Log likelihood ratios of a wrong label and of broken features; without labels, zeros.
+    suggested
+        The likeliest class, of those that are not its own if its label is flagged.
+    judged
+        Whether the label is of a class that the validation records have.
+    kinds
+        Places in ``KINDS``: what a flagged record is flagged for, 0 for the others.
+    origin
+        The record that it is a copy of, exact or nearly, -1 if none.
+    nearest, apart
+        Place of the nearest validation record, and its squared distance in standard units.
+    columns, residuals
+        The columns (n, c) that fit the others least, and how many times they are off what is
+        usual.
+    shares
+        About what share is broken, and its 95 % interval (3, 3): by label, by features, in all.
+    """
+
+    scores: Array
+    labels: Array
+    features: Array
+    suggested: Codes
+    judged: Codes
+    kinds: Codes
+    origin: Codes
+    nearest: Codes
+    apart: Array
+    columns: Codes
+    residuals: Array
+    shares: Array
+
+
+@dataclass(frozen=True)
+class Screen:
+    """Models of sound records: of their labels, their features, and how near they lie.
+
+    It contains the validation records.
+
+    Attributes
+    ----------
+    points, weights
+        Validation records (m, d) and their masses.
+    experts
+        Of the classes, ``None`` without labels.
+    shares
+        Log shares (m, C) of the classes for the validation records, by those who did not see them.
+    broken
+        Of the features.
+    sound
+        Log ratios of the features of validation records, each compared with the others.
+    nearness
+        How near they lie to one another.
+    """
+
+    points: Array = field(repr=False)
+    weights: Array = field(repr=False)
+    experts: Experts | None = field(repr=False)
+    shares: Array = field(repr=False)
+    broken: Broken = field(repr=False)
+    sound: Array = field(repr=False)
+    nearness: Nearness = field(repr=False)
+
+    @classmethod
+    def fit(
+        cls, points: Array, weights: Array, codes: Codes | None, classes: int, seed: int
+    ) -> Self:
+        """Read off validation records what is normal.
+
+        Parameters
+        ----------
+        points, weights
+            Records (m, d) and their masses (m,).
+        codes
+            Classes (m,), ``None`` without labels.
+        classes
+            How many there are.
+        seed
+            Of trees, folds and noise.
+
+        Raises
+        ------
+        InputError
+            Fewer than ten records (``validation-few``).
+        """
+        used = weights > 0
+        points, weights = points[used], weights[used] / weights[used].sum()
+        codes = None if codes is None else codes[used]
+        if not accidental(points):
+            # Copied records would vouch for one another.
+            points, weights, codes = _merged(points, weights, codes)
+        if len(points) < FEWEST:
+            raise InputError(
+                f"there are {len(points)} validation records of their own; {FEWEST} or more are "
+                "needed to say what is normal.",
+                code="validation-few",
+            )
+        chosen = np.arange(len(points))
+        if len(points) > _MOST:
+            rng = np.random.default_rng([seed, 13])
+            chosen = np.sort(rng.choice(len(points), _MOST, replace=False, p=weights))
+        frames = Frames(points[chosen], weights[chosen] / weights[chosen].sum())
+        experts, shares = None, np.zeros((len(chosen), 0))
+        if codes is not None and classes > 1:
+            experts, shares = Experts.fit(points, codes, weights, classes, frames, chosen, seed)
+        broken, sound = Broken.fit(frames, seed)
+        return cls(
+            frames.points, frames.weights, experts, shares, broken, sound, Nearness.of(frames)
+        )
+
+    def check(self) -> None:
+        """Raise where fields do not fit together: they may come from anybody."""
+        size = len(self.weights)
+        fits = (
+            self.points.ndim == 2
+            and self.points.shape[0] == size >= FEWEST
+            and self.weights.shape == (size,)
+            and self.shares.shape == (size, self.classes)
+            and self.sound.shape == (size,)
+            and all(np.isfinite(part).all() for part in (self.points, self.shares, self.sound))
+            and float(self.weights.min()) > 0
+            and abs(float(self.weights.sum()) - 1.0) < 1e-6
+        )
+        if not fits:
+            raise WireError("the models do not fit together.", code="question-fields")
+        if self.experts is not None:
+            self.experts.check(self.points.shape[1], size)
+        self.broken.check()
+        self.nearness.check()
+
+    @property
+    def classes(self) -> int:
+        """How many classes are known; 0 without labels."""
+        return 0 if self.experts is None else self.experts.classes
+
+    @property
+    def codes(self) -> Codes:
+        """Classes of the validation records."""
+        return np.zeros(0, dtype=np.int64) if self.experts is None else self.experts.codes
+
+    @property
+    def size(self) -> float:
+        """How many records of equal weight the validation records count for (Kish)."""
+        return 1.0 / float(np.sum(self.weights**2))
+
+    def __call__(
+        self, points: Array, weights: Array, codes: Codes | None, *, fdr: float
+    ) -> Screened:
+        """Screen records.
+
+        Parameters
+        ----------
+        points, weights
+            Records (n, d), n at least 1; those of no mass are scored and never flagged.
+        codes
+            Classes (n,); from ``classes`` on, classes that the validation records do not have.
+            Without experts they are not looked at.
+        fdr
+            Share of the flagged records that may be sound.
+        """
+        frames = Frames(self.points, self.weights)
+        used = weights > 0
+        odd = frames.odd(points)
+        features = np.clip(self.broken(odd.parts), -_LARGEST, _LARGEST)
+        labels, suggested = np.zeros(len(points)), np.full(len(points), -1, dtype=np.int64)
+        judged, null = np.zeros(len(points), dtype=np.bool_), np.zeros(0)
+        if self.experts is not None and codes is not None:
+            judged = codes < self.classes
+            shares = self.experts(points, frames)
+            labels, null, suggested = self._labels(shares, codes, judged & used)
+        sound = even(np.clip(self.sound, -_LARGEST, _LARGEST), self.weights)
+        by_label, by_features = np.zeros(len(points), np.bool_), np.zeros(len(points), np.bool_)
+        nothing = Share(0.0, 0.0, 0.0)
+        likely = [
+            share_broken(labels[judged & used], null) if len(null) else nothing,
+            share_above(features[used], sound),
+        ]
+        if len(null):
+            by_label[judged & used] = flag(labels[judged & used], null, fdr, likely[0].value)
+        by_features[used] = flag(features[used], sound, fdr, likely[1].value)
+        origin = np.full(len(points), -1, dtype=np.int64)
+        places = np.flatnonzero(used)
+        first = originals(points[used], frames, self.nearness, fdr)
+        origin[used] = np.where(first >= 0, places[first], -1)
+        nearest, apart = frames.nearest(points)
+        named = np.argsort(-odd.columns, axis=1, kind="stable")[:, :NAMED]
+        each = np.stack(
+            [
+                _odds(labels, labels[judged & used], null),
+                _odds(features, features[used], sound),
+            ]
+        )
+        scores = logsumexp(each, axis=0)
+        kinds = np.where(by_label, KINDS.index("label"), 0)
+        kinds[by_features & (~by_label | (each[1] > each[0]))] = KINDS.index("features")
+        return Screened(
+            scores, labels, features, suggested, judged.astype(np.int64), kinds.astype(np.int64),
+            origin, nearest,
+            apart, named.astype(np.int64),
+            np.sqrt(np.take_along_axis(odd.columns, named, axis=1)),
+            _table(likely),
+        )  # fmt: skip
+
+    def _labels(self, shares: Array, codes: Codes, counted: Flags) -> tuple[Array, Array, Codes]:
+        """Log ratios of wrong labels, those of validation records, and suggested classes."""
+        # Records of another class are not judged, but a class can be suggested for them.
+        known = np.minimum(codes, self.classes - 1)
+        swaps = _swaps(shares[counted], codes[counted])
+        ratios = np.where(codes < self.classes, _ratio(shares, known, swaps), 0.0)
+        null = even(_ratio(self.shares, self.codes, swaps), self.weights)
+        others = shares.copy()
+        rows = np.flatnonzero(codes < self.classes)
+        others[rows, codes[rows]] = -np.inf
+        return ratios, null, others.argmax(axis=1).astype(np.int64)
+
+
+def _merged(
+    points: Array, weights: Array, codes: Codes | None
+) -> tuple[Array, Array, Codes | None]:
+    """Equal records as one; records of two classes remain two."""
+    rows = points if codes is None else np.column_stack([points, codes.astype(np.float64)])
+    _, first, whose = np.unique(rows, axis=0, return_index=True, return_inverse=True)
+    masses = np.bincount(whose.ravel(), weights).astype(np.float64)
+    return points[first], masses, None if codes is None else codes[first]
+
+
+def _ratio(shares: Array, codes: Codes, swaps: Array) -> Array:
+    r"""Log of :math:`\sum_{k \ne l} p(k | x) T_{kl} / p(l | x)` (n,)."""
+    rows = np.arange(len(codes))
+    given = shares[rows, codes]
+    with np.errstate(divide="ignore"):
+        wrong = shares + np.log(swaps)[:, codes].T
+    wrong[rows, codes] = -np.inf
+    return np.clip(logsumexp(wrong, axis=1) - given, -_LARGEST, _LARGEST)
+
+
+def _swaps(shares: Array, codes: Codes) -> Array:
+    r"""Chance :math:`T_{kl}` that a wrong label of class k is l: even, unless data tell otherwise.
+
+    Expectation and maximisation with a pseudo-count for each pair; kept where it explains the
+    labels better than even chances by more than the Bayesian information criterion asks for.
+    """
+    classes = shares.shape[1]
+    even_ = (1.0 - np.eye(classes)) / max(classes - 1, 1)
+    if classes < 3 or len(codes) == 0:
+        return even_
+    rows, chances = np.arange(len(codes)), np.exp(shares)
+    given = chances[rows, codes]
+
+    def fitted(free: bool) -> tuple[Array, float]:
+        swaps, rate = even_, 0.1
+        for _ in range(_STEPS):
+            wrong = rate * chances * swaps[:, codes].T
+            total = (1.0 - rate) * given + wrong.sum(axis=1)
+            held = wrong / total[:, None]
+            rate = (float(held.sum()) + 0.05) / (len(codes) + 1.0)
+            if free:
+                counts = np.zeros((classes, classes))
+                np.add.at(counts.T, codes, held)
+                counts += classes * even_
+                swaps = counts / counts.sum(axis=1, keepdims=True)
+        wrong = rate * chances * swaps[:, codes].T
+        return swaps, float(np.log((1.0 - rate) * given + wrong.sum(axis=1)).sum())
+
+    swaps, gain = fitted(free=True)
+    _, plain = fitted(free=False)
+    price = 0.5 * classes * (classes - 2) * np.log(len(codes))
+    return swaps if gain - plain > price else even_
+
+
+def _odds(ratios: Array, counted: Array, null: Array) -> Array:
+    """Log odds (n,) of a fault, by its ratios and the share that seems to have it.
+
+    Ratios count no more than sound records allow: of these a share of at most ``1 / r`` has a
+    ratio of ``r`` or more.
+    """
+    if not len(null):
+        return np.full(len(ratios), -np.inf)
+    ordered = np.sort(null)
+    above = len(ordered) - np.searchsorted(ordered, ratios, side="left")
+    most = np.log((1.0 + len(ordered)) / (1.0 + above))
+    told = np.minimum(ratios, most + np.maximum(ratios - ordered[-1], 0.0))
+    share = share_broken(counted).value - share_broken(null).value
+    share = min(max(share, _RARE), 0.5)
+    return told + np.log(share / (1.0 - share))
+
+
+def _table(likely: list[Share]) -> Array:
+    """Shares of each fault, and of all: no less than the larger, no more than both together."""
+    label, features = likely
+    total = Share(
+        max(label.value, features.value),
+        max(label.low, features.low),
+        min(label.high + features.high, 1.0),
+    )
+    return np.array([label, features, total])
