@@ -93,11 +93,14 @@ def with_classes(result: Distance, first: Measure, second: Measure) -> Distance:
 
 
 def with_columns(result: RecordScores, trusted: Measure) -> RecordScores:
-    """The result, with columns by their names where there are names."""
-    if result.screening is None or trusted.columns is None:
+    """The result, with columns by name, and validation records by their place in the data."""
+    part = result.screening
+    if part is None:
         return result
-    columns = np.array(trusted.columns)[result.screening.columns]
-    return replace(result, screening=replace(result.screening, columns=columns))
+    places = np.flatnonzero(trusted.weights > 0)[part.nearest]
+    names = None if trusted.columns is None else np.array(trusted.columns)
+    columns = part.columns if names is None else names[part.columns]
+    return replace(result, screening=replace(part, columns=columns, nearest=places))
 
 
 def measure_named(name: str, data: Data, labels: str | None) -> Measure:

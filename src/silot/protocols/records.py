@@ -25,7 +25,7 @@ Flags = npt.NDArray[np.bool_]
 # Ratios and odds that a sound answer does not exceed by far.
 _LARGEST = 1e3
 # Models of the validation data of a party, by seed and labels: holders are asked one by one.
-_FITTED: WeakKeyDictionary[Answerer, dict[tuple[bool, int], tuple[Screen, str]]] = (
+_FITTED: WeakKeyDictionary[Answerer, dict[tuple[bool, int], tuple[Screen, Codes, str]]] = (
     WeakKeyDictionary()
 )
 
@@ -125,7 +125,7 @@ class _Plan:
     seed: int
 
     def start(self) -> Steps[RecordScores]:
-        screen, classes = fitted(self.own, labels=self.labels, seed=self.seed)
+        screen, kept, classes = fitted(self.own, labels=self.labels, seed=self.seed)
         check_enough(screen, self.fdr)
         described = required((yield {self.holder: Describe()}), self.holder)
         expected = screen.points.shape[1]
@@ -137,9 +137,9 @@ class _Plan:
             )
         question = ScreenRecords.of(screen, classes, self.fdr)
         answer = required((yield {self.holder: question}), self.holder)
-        return self._result(screen, classes, _Received.of(answer, screen))
+        return self._result(screen, kept, classes, _Received.of(answer, screen))
 
-    def _result(self, screen: Screen, classes: str, told: _Received) -> RecordScores:
+    def _result(self, screen: Screen, kept: Codes, classes: str, told: _Received) -> RecordScores:
         names = np.array(decode_classes(classes)) if screen.classes else None
         kinds = np.array(KINDS)[told.kinds]
         counted = int((told.weights > 0).sum())
@@ -162,7 +162,7 @@ class _Plan:
                 suggested=None if names is None else names[told.suggested],
                 known=told.judged > 0,
                 copy_of=told.origin,
-                nearest=told.nearest,
+                nearest=kept[told.nearest],
                 columns=told.columns,
                 residuals=told.residuals,
                 broken=broken,
@@ -203,10 +203,10 @@ class _Plan:
         return text
 
 
-def fitted(own: Answerer, *, labels: bool, seed: int) -> tuple[Screen, str]:
-    """Models of the coordinator's validation records, and its classes as they travel."""
-    kept = _FITTED.setdefault(own, {})
-    if (labels, seed) not in kept:
+def fitted(own: Answerer, *, labels: bool, seed: int) -> tuple[Screen, Codes, str]:
+    """Models of the coordinator's validation records, which of them, and classes as they travel."""
+    models = _FITTED.setdefault(own, {})
+    if (labels, seed) not in models:
 
         def mine(question: Question) -> Answer:
             return required({COORDINATOR: own.answer(question)}, COORDINATOR)
@@ -217,9 +217,9 @@ def fitted(own: Answerer, *, labels: bool, seed: int) -> tuple[Screen, str]:
         codes = answer.arrays["codes"] if labels else None
         count = len(decode_classes(classes)) if labels else 0
         points = answer.array("points", ndim=2)
-        screen = Screen.fit(points, weights / weights.sum(), codes, count, seed)
-        kept[labels, seed] = screen, classes
-    return kept[labels, seed]
+        screen, places = Screen.fit(points, weights / weights.sum(), codes, count, seed)
+        models[labels, seed] = screen, places, classes
+    return models[labels, seed]
 
 
 def check_enough(screen: Screen, fdr: float) -> None:
