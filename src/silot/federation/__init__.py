@@ -22,6 +22,7 @@ from .labelled import (
     ScoreRecords,
 )
 from .local import LocalFederation, Progress
+from .parting import CostParts
 from .policy import Policy
 from .predictions import DescribeTeacher, Predict, PredictNoise, ReleasePredictions
 from .protocol import Protocol
@@ -43,6 +44,7 @@ __all__ = [
     "Answer",
     "ClassFeatures",
     "ClassSizes",
+    "CostParts",
     "CountLabelled",
     "CountRecords",
     "Describe",

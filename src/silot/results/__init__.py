@@ -7,6 +7,7 @@ from .distances import Distance, DistanceMatrix
 from .distillation import Distillation, Predictions
 from .divergences import Divergences
 from .links import LinkPlan, LinkTerms
+from .parts import ClassPart, Parts
 from .policies import PolicyAudit, Strategy
 from .sketches import Sketches
 from .valuation import Barycenter, Contribution, Contributions, RecordScores, Viewpoint
@@ -18,6 +19,7 @@ __all__ = [
     "Barycenter",
     "Bill",
     "Billed",
+    "ClassPart",
     "Contribution",
     "Contributions",
     "Distance",
@@ -26,6 +28,7 @@ __all__ = [
     "Divergences",
     "LinkPlan",
     "LinkTerms",
+    "Parts",
     "PolicyAudit",
     "Predictions",
     "RecordScores",
