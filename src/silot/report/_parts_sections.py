@@ -46,21 +46,27 @@ def why(found: Contributions) -> Why | None:
         name = printable(item.holder)
         columns, classes = shortened(parts, _MOST)
         by_column = Table(
-            f"By column: {name}.",
-            (Column("column", numeric=False), Column("share of the squared distance")),
-            [(Cell(printable(column, 40)), Cell(percent(share), share))
-             for column, share in columns],
-        )  # fmt: skip
+            f"Share of the squared distance by column: {name}.",
+            (Column("column", numeric=False), Column("share")),
+            [(_name(column), Cell(percent(share), share)) for column, share in columns],
+        )
         by_class = Table(
-            f"By class of the holder's records: {name}.",
-            (Column("class", numeric=False), Column("share of the squared distance"),
-             Column("of its records")),
-            [(Cell(printable(kind, 40)), Cell(percent(part.share), part.share),
-              Cell(percent(part.mass), part.mass)) for kind, part in classes],
-        )  # fmt: skip
+            f"Share of the squared distance, and of the records, by class: {name}.",
+            (Column("class", numeric=False), Column("share"), Column("records")),
+            [
+                (_name(kind), Cell(percent(part.share), part.share), Cell(percent(part.mass)))
+                for kind, part in classes
+            ],
+        )
+        note = parts.note[:1].upper() + parts.note[1:]
         holders.append(
-            HolderParts(name, printable(parts.note, 400), by_column, by_class if classes else None)
+            HolderParts(name, printable(note, 400), by_column, by_class if classes else None)
         )
     if not holders:
         return None
     return Why(holders[:_OPEN], holders[_OPEN:], cells)
+
+
+def _name(text: str) -> Cell:
+    """The name of a column or class, short enough for its share to stand beside it."""
+    return Cell(printable(text, 32))
