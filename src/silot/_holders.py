@@ -68,6 +68,17 @@ def checked_measures(
     return measures
 
 
+def column_names(measures: Mapping[str, Measure]) -> tuple[str, ...] | None:
+    """Names of the features of measures that fit together, where any of them has names."""
+    return next((each.columns for each in measures.values() if each.columns), None)
+
+
+def in_words(result: Distance, measures: Mapping[str, Measure], labels: bool | str) -> Distance:
+    """The result as its sides' owner can read it: classes compared, and columns by their names."""
+    named = result.named(column_names(measures))
+    return with_classes(named, *measures.values()) if labels else named
+
+
 def with_classes(result: Distance, first: Measure, second: Measure) -> Distance:
     """The result, whose status names the classes that one of two labelled measures has alone.
 

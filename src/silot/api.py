@@ -8,14 +8,15 @@ from typing import Any, Literal
 
 from ._holders import (
     checked_measures,
+    column_names,
+    in_words,
     label_option,
     named_holders,
     shares_of,
     unreserved,
-    with_classes,
     with_columns,
 )
-from .api_sketch import run_sketch_distance, run_sketches
+from .api_sketch import run_sketch_distance, run_sketch_matrix, run_sketch_values, run_sketches
 from .errors import InputError
 from .federation.holder import Own
 from .federation.local import LocalFederation, Progress
@@ -64,7 +65,7 @@ def distance(
     progress
         Called after every exchange.
     **options
-        Options of the method, such as ``support``, ``rounds``, ``p`` and ``seed``.
+        Options of the method, such as ``support``, ``p``, ``seed`` and ``why`` (``results.Parts``).
 
     Returns
     -------
@@ -101,7 +102,7 @@ def distance(
     else:
         protocol = method_named(method).protocol("x", "y", **options, embedding=embedding)
         result = LocalFederation(measures).run(protocol, progress=progress)
-    return with_classes(result, *measures.values()) if labels else result
+    return in_words(result, measures, labels)
 
 
 def distance_matrix(
@@ -149,7 +150,7 @@ def distance_matrix(
     chosen = method_named("direct" if method == "secure" else method)
     embedding, measures = covariance if labels else "none", checked_measures(named, labels)
     if method == "sketch":
-        return run_sketches(measures, labels=labels, covariance=covariance, **options).matrix()
+        return run_sketch_matrix(measures, labels=labels, covariance=covariance, **options)
     federation = LocalFederation(measures)
     couples = list(combinations(named, 2))
     pairs: dict[tuple[str, str], Distance] = {}
@@ -159,7 +160,7 @@ def distance_matrix(
             result = run_secure(*sides, embedding=embedding, **options)
         else:
             result = federation.run(chosen.protocol(a, b, **options, embedding=embedding))
-        pairs[(a, b)] = with_classes(result, measures[a], measures[b]) if labels else result
+        pairs[(a, b)] = in_words(result, {name: measures[name] for name in (a, b)}, labels)
         if progress is not None:
             progress(len(pairs), len(couples))
     return DistanceMatrix(
@@ -307,7 +308,7 @@ def value_holders(
         Called after every exchange.
     **options
         Options of ``silot.protocols.contributions``, such as ``method``, ``support``,
-        ``class_tolerance``, ``between`` and ``seed``. With ``method="sketch"`` those of
+        ``class_tolerance``, ``between``, ``why`` and ``seed``. With ``method="sketch"`` those of
         ``silot.sketches``; labels are then compared as vectors.
 
     Returns
@@ -334,12 +335,11 @@ def value_holders(
         checked = checked_measures(unreserved(named), labels)
     if options.get("method") == "sketch":
         del options["method"]
-        found = run_sketches(checked, own=own, labels=labels, progress=progress, **options)
-        return found.values()
+        return run_sketch_values(checked, own=own, labels=labels, progress=progress, **options)
     protocol = contributions(
         list(checked), own=own, labels=label_option(labels, label_metric), **options
     )
-    return LocalFederation(checked).run(protocol, progress=progress)
+    return LocalFederation(checked).run(protocol, progress=progress).named(column_names(checked))
 
 
 def value_records(

@@ -10,7 +10,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from .._holders import with_classes
+from .._holders import in_words
 from ..api import distance_matrix, pooled_distance
 from ..api_sketch import run_sketch_distance
 from ..errors import MismatchError
@@ -19,6 +19,7 @@ from ..measure import Measure
 from ..protocols.registry import method_named
 from ..results import Distance, DistanceMatrix
 from ..secure import run_secure
+from ._parts import show_parts
 from .console import (
     OUT,
     bill_rows,
@@ -57,6 +58,7 @@ from .options import (
     TranscriptOption,
     TwoPartyOption,
     WeightColumnOption,
+    WhyOption,
     given,
     load_holders,
     sketch_options,
@@ -135,6 +137,7 @@ def distance_command(
     diameter: DiameterOption = None,
     accuracy: AccuracyOption = None,
     seed: SeedOption = 0,
+    why: WhyOption = False,
     transcript: TranscriptOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -148,6 +151,7 @@ def distance_command(
     )
     chosen = None if accuracy is None else accuracy.value
     options |= given(scale=scale, two_party=two_party, diameter=diameter, accuracy=chosen)
+    options |= given(why=why or None)
     first, second = holders
     if method is MethodName.secure:
         _check_dimensions(holders)
@@ -162,8 +166,7 @@ def distance_command(
                 tell=None if json else tell_forecast,
                 **options,
             )
-        if labels:
-            result = with_classes(result, *holders.values())
+        result = in_words(result, holders, labels)
         save_transcript(result, transcript)
         _show(result, json)
         return
@@ -185,9 +188,7 @@ def distance_command(
     protocol = method_named(method).protocol(
         first, second, p=p, seed=seed, embedding=str(covariance) if labels else "none", **options
     )
-    result = _run(holders, protocol)
-    if labels:
-        result = with_classes(result, *holders.values())
+    result = in_words(_run(holders, protocol), holders, labels)
     save_transcript(result, transcript)
     _show(result, json)
 
@@ -355,6 +356,8 @@ def _show(result: Distance, json: bool) -> None:
             **bill_rows(result),
         }
     )
+    if result.parts is not None:
+        show_parts({result.holders[0]: result.parts})
 
 
 def _likely(result: Distance) -> dict[str, str]:

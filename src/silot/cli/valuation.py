@@ -18,6 +18,7 @@ from ..federation.holder import Own
 from ..loading import load_images
 from ..measure import Measure
 from ..results import Contributions, RecordScores, format_bytes
+from ._parts import show_parts
 from .console import (
     OUT,
     bill_rows,
@@ -138,6 +139,12 @@ def value_command(
         ),
     ] = False,
     fdr: FdrOption = None,
+    why: Annotated[
+        bool,
+        typer.Option(
+            "--why", help="What distances are made of, by column and class: it discloses that."
+        ),
+    ] = False,
     report: ReportOption = None,
     image_shape: ShapeOption = None,
     seed: SeedOption = 0,
@@ -164,7 +171,7 @@ def value_command(
     options = sketch_options(
         public, privacy_epsilon, privacy_delta, mass_limit, ledgers, budget, label_column, columns
     )
-    options |= given(support=support, rounds=rounds, quorum=quorum)
+    options |= given(support=support, rounds=rounds, quorum=quorum, why=why or None)
     if method is not ValueMethod.sketch:
         # Never for a report's sake: what holders are asked does not depend on who shows it.
         options |= {"class_tolerance": class_tolerance, "between": between or records}
@@ -328,6 +335,8 @@ def ranking_table(result: Contributions) -> Table:
 def _show_contributions(result: Contributions) -> None:
     OUT.print(ranking_table(result), highlight=False)
     show_rows({"target": result.target, "status": result.status, **bill_rows(result)})
+    told = {item.holder: item.distance.parts for item in result.ranking}
+    show_parts({name: parts for name, parts in told.items() if parts is not None})
 
 
 def _show_records(result: RecordScores) -> None:

@@ -17,13 +17,14 @@ from ..federation.labelled import (
 from ..federation.protocol import COORDINATOR, Protocol, Steps, required
 from ..federation.question import Answerer, Describe
 from ..measure import Covariance, Embedding
-from ..results import Barycenter, Contribution, Contributions, Distance
+from ..results import Barycenter, Contribution, Contributions, Distance, Parts
 from ..transport._check import flag, real
 from ..valuation.holders import explained, explained_shares, inverse_shares, ranks
 from ._barycenter import Plan as BarycenterPlan
 from ._found import class_masses, missing_text, told_distance
 from ._map import distances_between
 from ._parallel import parallel
+from ._parts import check_why, told_parts, with_parts
 from ._sides import agreed_dimension, check_covariance, check_seed, read_descriptions
 from ._target import LabelMetric, Target
 from .direct import direct
@@ -58,6 +59,7 @@ def contributions(
     quorum: int | None = None,
     weights: Mapping[str, float] | None = None,
     between: bool = False,
+    why: bool = False,
 ) -> Protocol[Contributions]:
     r"""Distance of every holder to one target, and the shares that follow.
 
@@ -97,6 +99,11 @@ def contributions(
         Ask every holder once more, for its barycentric projection on one public reference: the
         distances between holders that a map needs. It discloses every record; holders that
         refuse only leave the map out.
+    why
+        Ask every holder once more, for what its squared distance is made of, by column and by
+        class: one number a column and two a class about data the asker chose. Holders that
+        refuse, as every policy below level record does, only leave it out. For ``"target"`` and
+        ``"direct"``, and for the barycenter.
 
     Returns
     -------
@@ -144,6 +151,7 @@ def contributions(
             f"class_tolerance is {class_tolerance!r}; zero or more is needed.",
             code="option-class-tolerance",
         )
+    check_why(why, "target" if own is None else method)
     embedding: Embedding = covariance if labels == "vectors" else "none"
     centre = barycenter_plan(
         holders,
@@ -171,12 +179,13 @@ def contributions(
         options={"support": support, "rounds": rounds, "tol": tol},
         seed=check_seed(seed),
         between=flag(between, "between", "option-between"),
+        why=why,
         centre=centre,
     )
     finest = Disclosure.SCALAR
     if own is None or method != "target" or between:
         finest = Disclosure.RECORD
-    elif labels == "classes" or (labels == "vectors" and class_tolerance > 0):
+    elif why or labels == "classes" or (labels == "vectors" and class_tolerance > 0):
         finest = Disclosure.AGGREGATE
     return Protocol(
         "contributions",
@@ -191,8 +200,9 @@ def contributions(
             "method": plan.method,
             "labels": labels,
             "between": between,
+            "why": why,
         },
-        expected_rounds=rounds + 4 + between,
+        expected_rounds=rounds + 4 + between + why,
     )
 
 
@@ -214,6 +224,7 @@ class _Plan:
     options: Mapping[str, float]
     seed: int
     between: bool
+    why: bool
     centre: BarycenterPlan
 
     def start(self) -> Steps[Contributions]:
@@ -228,14 +239,16 @@ class _Plan:
             target = Target.of_validation(self.own, self.labels, self.embedding)
             records = yield from self._describe(target, missing)
         shared: dict[str, float] = {}
+        told: dict[str, Parts | Failure] = {}
         if self.method in _PAIRWISE and self.own is not None:
             distances = yield from self._in_step(tuple(records), missing)
         else:
-            distances = yield from self._to_target(target, records, missing, shared)
+            distances = yield from self._to_target(target, records, missing, shared, told)
         barycenter = None
         if found is not None:
             barycenter = self.centre.result(found, distances, missing)
         result = self._result(target, distances, records, barycenter, missing, shared)
+        result = with_parts(result, told)
         if self.between and len(distances) > 1:
             result = yield from distances_between(
                 result, target.atoms, target.weights, self.embedding, self.seed
@@ -259,6 +272,7 @@ class _Plan:
         records: Mapping[str, int],
         missing: dict[str, Failure],
         shared: dict[str, float],
+        told: dict[str, Parts | Failure],
     ) -> Steps[dict[str, Distance]]:
         """Distances to the target; notes the mass of each holder that has classes of the target."""
         weights = dict.fromkeys(records, target.weights)
@@ -276,17 +290,23 @@ class _Plan:
         }
         answers = yield questions
         present = self.centre.present(answers, tuple(questions), missing)
-        return {
+        distances = {
             name: told_distance(required(answers, name), name, self._aim, self.seed)
             for name in present
         }
+        if self.why:
+            targets = {name: replace(target, weights=weights[name]) for name in present}
+            told |= yield from told_parts(targets, distances, self.label_weight, self.embedding)
+        return distances
 
     def _in_step(
         self, names: tuple[str, ...], missing: dict[str, Failure]
     ) -> Steps[dict[str, Distance]]:
         build = _PAIRWISE[self.method]
         options: dict[str, object] = {"embedding": self.embedding, "seed": self.seed}
-        if self.method != "direct":
+        if self.method == "direct":
+            options["why"] = self.why
+        else:
             options["support"] = self.options["support"]
         if self.method == "fedbary":
             options |= {"rounds": self.options["rounds"], "tol": self.options["tol"]}

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from ..errors import InputError
 from ..federation.disclosure import Disclosure
 from ..federation.protocol import Protocol, Steps, ask, required
 from ..federation.question import Answerer, Records
 from ..measure import Embedding
-from ..results import Distance
-from ..transport import exact_plan
-from ..transport._check import as_order
+from ..results import Distance, Parts
+from ..transport import ExactPlan, exact_plan
+from ..transport._check import as_order, flag
+from ._parts import asked_clouds
 from ._sides import agreed_dimension, check_seed, sides_of
 
 
@@ -19,6 +21,7 @@ def direct(
     own: Answerer | None = None,
     p: int = 2,
     seed: int = 0,
+    why: bool = False,
     embedding: Embedding = "none",
 ) -> Protocol[Distance]:
     """Exact ``W_p`` by sending all records to the coordinator.
@@ -33,6 +36,10 @@ def direct(
         1 or 2.
     seed
         Taken for the record, as by every method; nothing here is random.
+    why
+        Tell what the squared distance is made of, as ``parts`` of the result. Of records that
+        are sent anyway; with labels the first holder tells the classes of its records as well.
+        Needs ``p`` 2: the distance itself is no sum over columns.
     embedding
         Label coordinates added to the records: ``"none"``, ``"diagonal"``,
         ``"diagonal-of-root"`` or ``"full"``.
@@ -56,14 +63,27 @@ def direct(
     """
     sides = sides_of(a, b, own)
     order, checked_seed = as_order(p), check_seed(seed)
+    if flag(why, "why", "option-why") and order != 2:
+        raise InputError(
+            "why is for p = 2: a distance of order 1 is no sum over columns. Give p=2, or leave "
+            "why out.",
+            code="option-why",
+        )
 
     def start() -> Steps[Distance]:
+        if why:
+            x, y = yield from asked_clouds(sides, embedding, own)
+            agreed_dimension(dict(zip(sides, (x.atoms.shape[1], y.atoms.shape[1]), strict=True)))
+            plan = x.plan_to(y)
+            return result(plan, x.parts_to(y, plan, embedding))
         answers = yield from ask({side: Records(embedding=embedding) for side in sides}, own)
         clouds = [required(answers, side) for side in sides]
         points = [answer.array("points", ndim=2) for answer in clouds]
         weights = [answer.array("weights", ndim=1) for answer in clouds]
         agreed_dimension({side: k.shape[1] for side, k in zip(sides, points, strict=True)})
-        plan = exact_plan(*points, *weights, p=order)
+        return result(exact_plan(*points, *weights, p=order))
+
+    def result(plan: ExactPlan, parts: Parts | None = None) -> Distance:
         return Distance(
             value=plan.distance,
             lower=min(plan.lower, plan.distance),
@@ -74,6 +94,7 @@ def direct(
             holders=sides,
             p=order,
             seed=checked_seed,
+            parts=parts,
         )
 
     holders = tuple(side for side in (a, b) if side is not None)
@@ -82,5 +103,6 @@ def direct(
         holders,
         Disclosure.RECORD,
         start,
-        {"p": order, "seed": checked_seed, "embedding": embedding},
+        {"p": order, "seed": checked_seed, "embedding": embedding, "why": why},
+        expected_rounds=1 + (why and embedding != "none"),
     )

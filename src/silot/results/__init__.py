@@ -7,6 +7,7 @@ from .distances import Distance, DistanceMatrix
 from .distillation import Distillation, Predictions
 from .divergences import Divergences
 from .links import LinkPlan, LinkTerms
+from .parts import ClassPart, Parts
 from .policies import PolicyAudit, Strategy
 from .records import Estimate, RecordScores, Screening
 from .sketches import Sketches
@@ -19,6 +20,7 @@ __all__ = [
     "Barycenter",
     "Bill",
     "Billed",
+    "ClassPart",
     "Contribution",
     "Contributions",
     "Distance",
@@ -28,6 +30,7 @@ __all__ = [
     "Estimate",
     "LinkPlan",
     "LinkTerms",
+    "Parts",
     "PolicyAudit",
     "Predictions",
     "RecordScores",

@@ -25,7 +25,7 @@ class SketchBook(Protocol):
         """Whether the coordinator has a measure of its own."""
         ...
 
-    def distance(self, a: str, b: str) -> Distance:
+    def distance(self, a: str, b: str, *, why: bool = False) -> Distance:
         """Distance of two of them."""
         ...
 
@@ -35,7 +35,7 @@ class SketchBook(Protocol):
         """Measure between them."""
         ...
 
-    def values(self, target: Target) -> Contributions:
+    def values(self, target: Target, *, why: bool = False) -> Contributions:
         """What each is worth for a target."""
         ...
 
@@ -71,6 +71,8 @@ class Sketches(Billed):
         The guarantee of each holder's release.
     spent_mu
         The same as one number: releases add in its square.
+    columns
+        Names of the features, where who asked knows them.
     """
 
     names: tuple[str, ...]
@@ -85,25 +87,30 @@ class Sketches(Billed):
     status: str
     seed: int
     book: SketchBook = field(repr=False)
+    columns: tuple[str, ...] | None = field(default=None, repr=False)
 
-    def distance(self, a: str, b: str) -> Distance:
+    def distance(self, a: str, b: str, *, why: bool = False) -> Distance:
         """Distance of two holders; ``"coordinator"`` names its own measure, if it has one.
+
+        With ``why`` its ``parts`` say what it is made of, as far as the cells tell: computed from
+        the sketches, so that nothing more is disclosed or spent.
 
         Raises
         ------
         InputError
             A name that is no holder's, or one twice.
         """
-        return replace(self.book.distance(a, b), disclosure=self.disclosure or "sketch")
+        found = self.book.distance(a, b, why=why).named(self.columns)
+        return replace(found, disclosure=self.disclosure or "sketch")
 
-    def matrix(self) -> DistanceMatrix:
+    def matrix(self, *, why: bool = False) -> DistanceMatrix:
         """Distances between all pairs of holders. The bill is that of the one run."""
         if len(self.names) < 2:
             raise InputError(
                 f"{len(self.names)} holder(s) given; a matrix needs two or more.",
                 code="holder-names",
             )
-        pairs = {pair: self.distance(*pair) for pair in combinations(self.names, 2)}
+        pairs = {pair: self.distance(*pair, why=why) for pair in combinations(self.names, 2)}
         return DistanceMatrix(
             names=self.names, pairs=pairs, method="sketch", p=2, shared_bill=self.bill
         )
@@ -128,7 +135,7 @@ class Sketches(Billed):
         """
         return self._billed(self.book.barycenter(weights, support, rounds))
 
-    def values(self, target: Target | None = None) -> Contributions:
+    def values(self, target: Target | None = None, *, why: bool = False) -> Contributions:
         """What every holder's data are worth.
 
         Parameters
@@ -136,9 +143,11 @@ class Sketches(Billed):
         target
             ``"validation"``: the coordinator's own measure, which has no noise. ``"barycenter"``:
             that of the holders. Default: the first when there is one.
+        why
+            As for ``distance``.
         """
         chosen = target or ("validation" if self.book.owned else "barycenter")
-        return self._billed(self.book.values(chosen))
+        return self._billed(self.book.values(chosen, why=why).named(self.columns))
 
     def clusters(self, k: int) -> dict[str, int]:
         """Groups of holders that are near each other, 0..k-1, by average linkage.

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -175,6 +175,11 @@ class Contributions(Billed):
     def __getitem__(self, name: str) -> Contribution:
         """The contribution of a holder."""
         return next(item for item in self.holders if item.holder == name)
+
+    def named(self, columns: Sequence[str] | None) -> Self:
+        """The same, with the columns that distances are made of called by their names."""
+        items = (replace(item, distance=item.distance.named(columns)) for item in self.holders)
+        return replace(self, holders=tuple(items))
 
     @property
     def names(self) -> tuple[str, ...]:
