@@ -361,7 +361,7 @@ def test_a_report_is_written_whole(tmp_path: Path) -> None:
 def test_results_of_real_runs_make_a_report() -> None:
     rng = np.random.default_rng(0)
     data = {name: rng.normal(k, 1.0, size=(40, 2)) for k, name in enumerate(NAMES[:3])}
-    found = silot.value_holders(data, rng.normal(size=(60, 2)), between=True)
+    found = silot.value_holders(data, rng.normal(size=(60, 2)), map="direct")
     data["south"][3] += 30.0
     scores = silot.value_records(data["south"], rng.normal(1.0, 1.0, size=(60, 2)), name="south")
     page = Page(render_report(contributions=found, records=scores))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import base64
 import io
+import math
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from matplotlib.figure import Figure
 
 from ..results import Contribution
 from ..results._run import Array
-from ._words import count, number, printable
+from ._words import count, number, percent, printable
 
 BLUE, ORANGE, GREY = "#1f4e79", "#c8501e", "#6b6b6b"
 WIDTH = 8.6
@@ -26,7 +27,15 @@ _LONGEST_LABEL = 28
 _LABELLED_TICKS = 40
 _NUMBERED_CELLS = 10
 _NAMED_POINTS = 30
-_TARGET = "target"
+TARGET = "target"
+# Stress that nobody sees, and what more of it means, after Kruskal.
+_EXACT = 1e-3
+_STRESS = {
+    0.05: "that is little",
+    0.1: "that is fair for groups, not for single distances",
+    0.2: "that is much: only groups far apart are to be trusted",
+    math.inf: "this map misleads: read distances in the heat map",
+}
 _STYLE: dict[str, Any] = {
     "font.size": 9.0,
     # The widest of the usual ones first: what is laid out with it fits with the others.
@@ -136,7 +145,7 @@ def ranking_figure(ranked: Sequence[Contribution], target: str) -> Picture:
     )
 
 
-def heat_map(names: Sequence[str], between: Array, to_target: Array, note: str = "") -> Picture:
+def heat_map(names: Sequence[str], between: Array, to_target: Array | None) -> Picture:
     """Distances between holders, below a strip of their distances to the target."""
     n = len(names)
     step = -(-n // _LABELLED_TICKS)
@@ -144,17 +153,21 @@ def heat_map(names: Sequence[str], between: Array, to_target: Array, note: str =
     shown = [label(name) for name in names]
     steep = n > 12
     # Cells are about square: the room that names take is known before anything is drawn.
-    word = 0.62 * size / 72 * max(len(name) for name in [*shown, _TARGET])
+    word = 0.62 * size / 72 * max(len(name) for name in [*shown, TARGET])
     width = min(max(0.8 * n + word + 1.1, 4.6), WIDTH)
     side = max(width - word - 1.1, 1.5)
     strip = max(1.0, n / 28)
-    height = side * (1 + strip / n) + word * (1.0 if steep else 0.75) + 0.35
+    height = (
+        side * (1 + (0.0 if to_target is None else strip / n))
+        + word * (1.0 if steep else 0.75)
+        + 0.35
+    )
 
     def draw(figure: Figure) -> None:
-        top, bottom = figure.subplots(
-            2, 1, sharex=True, height_ratios=(strip, n), gridspec_kw={"hspace": 0.02}
-        )
-        known = np.concatenate([to_target[np.isfinite(to_target)], between[np.isfinite(between)]])
+        parts = {"bottom": between}
+        if to_target is not None:
+            parts = {"top": to_target[None], **parts}
+        known = np.concatenate([part[np.isfinite(part)] for part in parts.values()])
         most = float(known.max()) if known.size and known.max() > 0 else 1.0
         look: dict[str, Any] = {
             "cmap": "viridis",
@@ -163,8 +176,14 @@ def heat_map(names: Sequence[str], between: Array, to_target: Array, note: str =
             "interpolation": "nearest",
             "aspect": "auto",
         }
-        top.imshow(to_target[None], **look)
-        image = bottom.imshow(between, **look)
+        places = figure.subplot_mosaic(
+            [[part] for part in parts],
+            sharex=True,
+            height_ratios=[strip, n][-len(parts) :],
+            gridspec_kw={"hspace": 0.02},
+        )
+        images = {part: places[part].imshow(values, **look) for part, values in parts.items()}
+        bottom = places["bottom"]
         ticks = list(range(0, n, step))
         words = [shown[k] for k in ticks]
         bottom.set_xticks(
@@ -177,20 +196,25 @@ def heat_map(names: Sequence[str], between: Array, to_target: Array, note: str =
             parse_math=False,
         )
         bottom.set_yticks(ticks, words, fontsize=size, parse_math=False)
-        top.set_yticks([0], [_TARGET], fontsize=size)
-        top.tick_params(axis="x", bottom=False, labelbottom=False)
-        for axes in (top, bottom):
+        if "top" in places:
+            places["top"].set_yticks([0], [TARGET], fontsize=size)
+            places["top"].tick_params(axis="x", bottom=False, labelbottom=False)
+        for axes in places.values():
             axes.tick_params(length=2)
             axes.spines[:].set_visible(False)
         if n <= _NUMBERED_CELLS:
-            for axes, values in ((top, to_target[None]), (bottom, between)):
-                for (i, j), value in np.ndenumerate(values):
+            for part, axes in places.items():
+                for (i, j), value in np.ndenumerate(parts[part]):
                     shade = "white" if value < 0.55 * most else "black"
                     text = f"{value:.3g}" if value else "0"
                     axes.text(j, i, text, ha="center", va="center", color=shade, fontsize=size)
-        figure.colorbar(image, ax=[top, bottom], shrink=0.7, label="distance", pad=0.02)
+        figure.colorbar(
+            images["bottom"], ax=[*places.values()], shrink=0.7, label="distance", pad=0.02
+        )
 
-    caption = f"Dark is close. The strip on top shows distances to the target.{note}"
+    caption = "Dark is close."
+    if to_target is not None:
+        caption += " The strip on top shows distances to the target."
     if step > 1:
         caption += f" Every {_ordinal(step)} holder is named."
     return picture(
@@ -202,20 +226,18 @@ def heat_map(names: Sequence[str], between: Array, to_target: Array, note: str =
 
 
 def holder_map(
-    names: Sequence[str],
-    ranks: Sequence[int],
-    between: Array,
-    to_target: Array,
-    note: str = "",
+    names: Sequence[str], ranks: Sequence[int], between: Array, to_target: Array | None
 ) -> Picture | None:
     """Holders as points of a plane; ``None`` where distances are not known."""
     distances = between
-    if np.isfinite(to_target).all():
+    if to_target is not None and np.isfinite(to_target).all():
         edge = np.append(to_target, 0.0)
         distances = np.vstack([np.column_stack([between, to_target]), edge])
     if len(distances) < 3 or not np.isfinite(distances).all():
         return None
-    points, shown = classical_scaling(distances)
+    points, _ = classical_scaling(distances)
+    drawn_apart = np.linalg.norm(points[:, None] - points[None], axis=2)
+    off, worst = stress(drawn_apart, distances)
     n = len(names)
     named = n <= _NAMED_POINTS
     words = [label(name) if named else str(rank) for name, rank in zip(names, ranks, strict=True)]
@@ -229,7 +251,7 @@ def holder_map(
         axes.plot(*points[:n].T, "o", color=BLUE, markersize=6 if named else 4.5, alpha=0.85)
         if len(points) > n:
             axes.plot(*points[n], "*", color=ORANGE, markersize=15)
-            words.append(_TARGET)
+            words.append(TARGET)
         axes.set_aspect("equal", adjustable="datalim")
         axes.margins(0.12)
         axes.set_xlabel("first axis")
@@ -237,24 +259,27 @@ def holder_map(
         figure.draw_without_rendering()
         left_out[0] = _place_labels(axes, points, words, 8.5 if named else 7.0, n)
 
-    drawn = picture(
+    drawn_map = picture(
         draw,
         (WIDTH, height),
         f"Map of {count(n, 'holder')} in two dimensions: holders with similar data lie close.",
         "",
     )
-    caption = (
-        f"Holders whose data are similar lie close together. The two axes show "
-        f"{100 * shown:.0f} % of the variance (classical scaling); what they do not show can make "
-        f"holders look closer than they are.{note}"
-    )
+    every = [*map(label, names), TARGET]
+    caption = f"Holders whose data are similar lie close together. {_trust(off)}"
+    if off >= _EXACT:
+        a, b = worst
+        caption += (
+            f" Farthest off: {every[a]} and {every[b]}, drawn {number(float(drawn_apart[a, b]))} "
+            f"apart and {number(float(distances[a, b]))} in truth."
+        )
     if len(points) > n:
         caption += " The star is the target."
     if not named:
         caption += " Numbers are ranks."
     if left_out[0]:
         caption += f" {count(left_out[0], 'label')} left out for want of room."
-    return Picture(drawn.source, drawn.width, drawn.height, drawn.alt, caption)
+    return replace(drawn_map, caption=caption)
 
 
 def classical_scaling(distances: Array) -> tuple[Array, float]:
@@ -269,6 +294,30 @@ def classical_scaling(distances: Array) -> tuple[Array, float]:
     kept = np.maximum(values[first], 0.0)
     total = float(np.abs(values).sum())
     return axes * np.sqrt(kept), float(kept.sum()) / total if total > 0 else 1.0
+
+
+def _trust(off: float) -> str:
+    """What a stress means for a reader."""
+    if off < _EXACT:
+        return "All distances are drawn as they are (classical scaling)."
+    words = next(words for most, words in _STRESS.items() if off < most)
+    return (
+        f"Two dimensions cannot show all distances: drawn ones are off by {percent(off)} (stress "
+        f"of classical scaling); {words}."
+    )
+
+
+def stress(drawn: Array, distances: Array) -> tuple[float, tuple[int, int]]:
+    r"""How far drawn distances are off, and the pair that is farthest off.
+
+    Kruskal's stress, the root of :math:`\sum (\hat d - d)^2 / \sum d^2` over pairs.
+    """
+    first, second = np.triu_indices(len(distances), 1)
+    apart = np.abs(drawn - distances)[first, second]
+    whole = float(np.sum(distances[first, second] ** 2))
+    worst = int(np.argmax(apart))
+    off = (float(np.sum(apart**2)) / whole) ** 0.5 if whole > 0 else 0.0
+    return off, (int(first[worst]), int(second[worst]))
 
 
 def _place_labels(

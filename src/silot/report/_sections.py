@@ -10,7 +10,7 @@ import numpy as np
 
 from ..results import Billed, Contribution, Contributions, format_bytes
 from ._checks import Scored
-from ._figures import Picture, heat_map, holder_map, ranking_figure
+from ._figures import Picture, ranking_figure
 from ._words import (
     count,
     interval,
@@ -24,7 +24,6 @@ from ._words import (
     target_in_words,
 )
 
-_TABLED_PAIRS = 12
 _STATUSES = 8
 
 
@@ -72,15 +71,6 @@ class Ranking:
     figure: Picture
     statuses: list[tuple[str, str]]
     facts: list[str]
-
-
-@dataclass(frozen=True)
-class Between:
-    """Distances between holders."""
-
-    heat: Picture
-    table: Table | None
-    map: Picture | None
 
 
 def summary(found: Contributions | None, scored: Sequence[Scored]) -> Summary:
@@ -199,50 +189,6 @@ def _statuses(ranked: Sequence[Contribution]) -> list[tuple[str, str]]:
     if len(holders) > _STATUSES:
         found.append(("…", f"{len(holders) - _STATUSES} more statuses are left out here"))
     return found
-
-
-def between(found: Contributions) -> Between | None:
-    """Heat map and map of the holders, in the order of the ranking."""
-    if found.between is None or len(found.holders) < 2:
-        return None
-    ranked = found.ranking
-    place = {name: k for k, name in enumerate(found.names)}
-    order = [place[item.holder] for item in ranked]
-    values = np.asarray(found.between, dtype=np.float64)[np.ix_(order, order)]
-    target = np.array([item.distance.value for item in ranked])
-    names = [item.holder for item in ranked]
-    table = None
-    low, high = found.between_lower, found.between_upper
-    if low is not None and high is not None and len(names) <= _TABLED_PAIRS:
-        shown = [printable(name, 28) for name in names]
-        rows = [
-            (
-                Cell(shown[i]),
-                *(
-                    Cell(
-                        "0"
-                        if a == b
-                        else f"{number(values[i, j])} {interval(low[a, b], high[a, b])}"
-                    )
-                    for j, b in enumerate(order)
-                ),
-            )
-            for i, a in enumerate(order)
-        ]
-        columns = (Column("holder", numeric=False), *(Column(name) for name in shown))
-        table = Table("Distances between holders with their certified bounds.", columns, rows)
-    ranks = [item.rank for item in ranked]
-    if found.labels != "classes":
-        picture = holder_map(names, ranks, values, target)
-        return Between(heat_map(names, values, target), table, picture)
-    # Distances to the target count labels and those between holders do not: one map of both
-    # would be wrong.
-    apart = np.full_like(target, np.nan)
-    return Between(
-        heat_map(names, values, target, " They count labels; those between holders do not."),
-        table,
-        holder_map(names, ranks, values, apart, " Of features alone, without labels."),
-    )
 
 
 def missing(found: Contributions) -> Table | None:
