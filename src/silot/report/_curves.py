@@ -99,6 +99,7 @@ def inspection_figure(name: str, scores: RecordScores, truth: Flags) -> Picture:
         "How many of the records known to be broken are found when records are inspected in the "
         "order of their scores. AUC is the chance that a broken record scores above a sound one. "
         "Records left of the dashed line are flagged on the holder side.",
+        narrow=_SIZE[1],
     )
 
 
@@ -137,6 +138,7 @@ def score_figure(name: str, scores: RecordScores) -> Picture:
         f"{scores.flagged.sum()} are flagged on the holder side.",
         "Scores in falling order. 0 is the median of the target's own records, 1 their 95 % "
         "quantile.",
+        narrow=_SIZE[1],
     )
 
 

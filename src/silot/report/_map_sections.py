@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..results import Contributions, Distance, DistanceMatrix
-from ._figures import TARGET, Picture, heat_map, holder_map
+from ._figures import TARGET, Picture, heat_map
+from ._map_figure import holder_map
 from ._sections import Cell, Column, Table
 from ._words import interval, level_in_words, number, printable, target_in_words
 
@@ -64,7 +65,7 @@ def _facts(found: Contributions, matrix: DistanceMatrix) -> list[str]:
                 f"The ranking has distances to {aim} of another kind; the two differ by that."
             )
     else:
-        facts = [f"{kind}: distances between holders. {aim[0].upper()}{aim[1:]} is left out."]
+        facts = [f"{kind}: distances between holders. Without {aim}."]
     if found.labels == "classes":
         facts.append(
             "Labels are compared as vectors here and by the records of their classes in the "

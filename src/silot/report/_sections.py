@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from ._words import (
 )
 
 _STATUSES = 8
+_FILTERED = 8
 
 
 @dataclass(frozen=True)
@@ -46,13 +47,28 @@ class Cell:
 
 @dataclass(frozen=True)
 class Table:
-    """A table; rows beyond ``fold`` are shown when asked for."""
+    """A table; rows beyond ``fold`` are shown when asked for.
+
+    With ``filter`` a reader can filter and sort it: then all rows are there at once, and those in
+    ``flagged``, one truth value a row, can be shown alone by a box that says ``only``.
+    """
 
     caption: str
     columns: tuple[Column, ...]
     rows: list[tuple[Cell, ...]]
     head: int = 0
     fold: int = 20
+    filter: bool = False
+    flagged: Sequence[bool] | None = None
+    only: str = "only flagged rows"
+
+    # Rows on paper; the style sheet has the same number.
+    printed: ClassVar = 200
+
+    @property
+    def filtered(self) -> bool:
+        """Whether it has controls: short tables need none."""
+        return self.filter and len(self.rows) >= _FILTERED
 
 
 @dataclass(frozen=True)
@@ -131,7 +147,8 @@ def _closest(found: Contributions) -> list[str]:
     last = ranked[-1]
     sentences = [f"{closest}, {at}.", proof]
     if last.rank != ranked[0].rank:
-        sentences.append(f"{printable(last.holder)} is farthest, at {number(last.distance.value)}.")
+        far = listed([printable(last.holder)])
+        sentences.append(f"{far} is farthest, at {number(last.distance.value)}.")
     return sentences
 
 
@@ -170,7 +187,15 @@ def ranking(found: Contributions) -> Ranking:
         f"Spread of {target}, its distance to its own mean: {number(found.spread)}.",
     ]
     return Ranking(
-        Table(f"Holders by their distance to {target}.", columns, rows, head=1),
+        Table(
+            f"Holders by their distance to {target}.",
+            columns,
+            rows,
+            head=1,
+            filter=True,
+            flagged=[not item.distance.converged for item in ranked],
+            only="only those that did not converge",
+        ),
         ranking_figure(ranked, target),
         _statuses(ranked),
         facts,
