@@ -96,6 +96,19 @@ def test_the_report_of_value_has_ranking_map_and_records(folder: Path) -> None:
     }
 
 
+def test_value_shows_the_distances_of_a_map_and_says_what_they_disclosed(folder: Path) -> None:
+    done = silot(folder, "value", *HOLDERS, "--validation", "mine.npz", "--map", "direct")
+    assert done.returncode == 0, done.stderr
+    rows = [line.split() for line in done.stdout.splitlines()]
+    assert max(map(len, done.stdout.splitlines())) <= 80
+    pairs = {tuple(row[:2]): row for row in rows if row[-1:] == ["converged"]}
+    assert {("north", "south"), ("north", "wrong"), ("south", "wrong")} <= set(pairs)
+    assert sum(row[1:3] == ["the", "target"] for row in rows) == 3
+    words = " ".join(done.stdout.split())
+    assert "for the map of holders all sent their records" in words
+    assert "disclosed record: every record can be computed back" in words
+
+
 def test_barycenter_saves_its_labelled_atoms(folder: Path) -> None:
     done = silot(
         folder, "barycenter", *HOLDERS, "--labels", "--support", "20", "--weights", "2,1,1",

@@ -14,9 +14,10 @@ from rich.table import Table
 
 from ..api import value_holders, value_records
 from ..errors import InputError
+from ..federation.protocol import COORDINATOR
 from ..loading import load_images
 from ..measure import Measure
-from ..results import Contributions, RecordScores, format_bytes
+from ..results import Contributions, DistanceMatrix, RecordScores, format_bytes
 from .console import (
     OUT,
     bill_rows,
@@ -27,6 +28,7 @@ from .console import (
     show_rows,
     steps,
 )
+from .distances import pairs_table
 from .options import (
     AccuracyOption,
     BudgetOption,
@@ -51,6 +53,9 @@ from .options import (
     load_holders,
     sketch_options,
 )
+
+# On a terminal; all are in JSON and in the report.
+_MOST_PAIRS = 36
 
 
 class LabelMetric(StrEnum):
@@ -204,6 +209,8 @@ def value_command(
         typer.echo(jsonlib.dumps(found, allow_nan=False))
         return
     _show_contributions(result)
+    if result.between is not None:
+        _show_between(result.between)
     for item in scored.values():
         OUT.print(
             f"{item.name}: {int(item.flagged.sum())} of {len(item.scores)} records flagged",
@@ -334,6 +341,16 @@ def ranking_table(result: Contributions) -> Table:
 def _show_contributions(result: Contributions) -> None:
     OUT.print(ranking_table(result), highlight=False)
     show_rows({"target": result.target, "status": result.status, **bill_rows(result)})
+
+
+def _show_between(between: DistanceMatrix) -> None:
+    if len(between.pairs) <= _MOST_PAIRS:
+        OUT.print(pairs_table(between, {COORDINATOR: "the target"}), highlight=False)
+    else:
+        OUT.print(
+            f"distances of {len(between.pairs)} pairs: --json or --report shows them",
+            highlight=False,
+        )
 
 
 def _show_records(result: RecordScores) -> None:

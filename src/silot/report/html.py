@@ -28,11 +28,12 @@ def render_report(
 ) -> str:
     """Make a report as the text of one HTML file.
 
-    The file needs nothing beside itself: no network, no scripts, no fonts. The same results give
-    the same text. Sections appear when their data are there: ranking of the holders, distances
-    between them, a map of them, scored records, holders that are missing, the bill and what was
-    disclosed. Of more than six scored holders, those with the largest share of flagged records
-    are shown in full and the others in a table.
+    The file needs nothing beside itself: no network, no fonts, and of scripts one alone, which
+    filters and sorts tables that are whole without it; the file's policy lets no other run. The
+    same results give the same text. Sections appear when their data are there: ranking of the
+    holders, distances between them, a map of them, scored records, holders that are missing, the
+    bill and what was disclosed. Of more than six scored holders, those with the largest share of
+    flagged records are shown in full and the others in a table.
 
     Parameters
     ----------
