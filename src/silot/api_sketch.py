@@ -15,7 +15,7 @@ from .federation.charging import key_of
 from .federation.holder import Holder, Own
 from .federation.local import LocalFederation, Progress
 from .federation.policy import Policy
-from .federation.protocol import COORDINATOR
+from .federation.protocol import COORDINATOR, Protocol
 from .measure import Covariance, Data, Embedding, Measure
 from .privacy.accounting import ROUNDING, compose, epsilon_of, mu_of
 from .privacy.ledger import Ledger
@@ -105,15 +105,7 @@ def run_sketches(
     **options: Any,
 ) -> Sketches:
     """Sketch measures that were checked."""
-    check_masses(measures, options.get("mass_limit"))
-    method_named("sketch").check(options)
-    if options.pop("p", 2) != 2:
-        raise InputError("sketches tell W2 only. Give p=2.", code="option-p")
-    if options.get("public") is not None:
-        column = labels if isinstance(labels, str) and options.get("classes") is None else None
-        options["public"] = _public(options["public"], column, measures)
-    embedding: Embedding = covariance if labels else "none"
-    protocol = sketches_of(list(measures), own=own, embedding=embedding, **options)
+    protocol = _protocol(measures, own, labels, covariance, options)
     delta = options.get("privacy_delta", _DELTA)
     if ledgers is None:
         found = LocalFederation(measures).run(protocol, progress=progress)
@@ -128,6 +120,39 @@ def run_sketches(
     holders = {name: Holder(each, policy, kept[name]) for name, each in measures.items()}
     found = LocalFederation(holders).run(protocol, progress=progress)
     return replace(found, columns=column_names(measures))
+
+
+def check_sketches(
+    measures: dict[str, Measure],
+    *,
+    labels: bool | str = False,
+    ledgers: str | Path | None = None,
+    budget_epsilon: float = 1.0,
+    **options: Any,
+) -> None:
+    """Raise where ``run_sketches`` would for its options, and ask nobody anything."""
+    _protocol(measures, None, labels, "diagonal", options)
+    if ledgers is not None:
+        _policy(budget_epsilon, options.get("privacy_delta", _DELTA))
+        _ledgers(measures, ledgers)
+
+
+def _protocol(
+    measures: dict[str, Measure],
+    own: Own | None,
+    labels: bool | str,
+    covariance: Covariance,
+    options: dict[str, Any],
+) -> Protocol[Sketches]:
+    check_masses(measures, options.get("mass_limit"))
+    method_named("sketch").check(options)
+    if options.pop("p", 2) != 2:
+        raise InputError("sketches tell W2 only. Give p=2.", code="option-p")
+    if options.get("public") is not None:
+        column = labels if isinstance(labels, str) and options.get("classes") is None else None
+        options["public"] = _public(options["public"], column, measures)
+    embedding: Embedding = covariance if labels else "none"
+    return sketches_of(list(measures), own=own, embedding=embedding, **options)
 
 
 def _public(public: Data, labels: str | None, measures: Mapping[str, Measure]) -> Measure:
@@ -167,19 +192,19 @@ def run_sketch_distance(
 
 
 def run_sketch_matrix(
-    measures: dict[str, Measure], *, why: bool = False, **options: Any
+    measures: dict[str, Measure], *, own: Own | None = None, why: bool = False, **options: Any
 ) -> DistanceMatrix:
     """Distances between all pairs of measures that were checked, from one release of each."""
     flag(why, "why", "option-why")
-    return run_sketches(measures, **options).matrix(why=why)
+    return run_sketches(measures, own=own, **options).matrix(own=own is not None, why=why)
 
 
 def run_sketch_values(
-    measures: dict[str, Measure], *, why: bool = False, **options: Any
+    measures: dict[str, Measure], *, why: bool = False, map: bool = False, **options: Any
 ) -> Contributions:
     """Worth of measures that were checked, from one release of each."""
     flag(why, "why", "option-why")
-    return run_sketches(measures, **options).values(why=why)
+    return run_sketches(measures, **options).values(why=why, map=map)
 
 
 def _check_budget(name: str, spent: float, asked: float, budget: float, delta: float) -> None:

@@ -87,13 +87,26 @@ def test_records_finds_wrong_labels_and_writes_a_report(folder: Path) -> None:
 def test_the_report_of_value_has_ranking_map_and_records(folder: Path) -> None:
     done = silot(
         folder, "value", *HOLDERS, "--validation", "mine.npz", "--labels", "--records",
-        "--report", "value.html",
+        "--map", "direct", "--report", "value.html",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     text = (folder / "value.html").read_text()
     assert {"Ranking of the holders", "Map of the holders", "Suspect records"} <= {
         line.split(">")[1].split("<")[0] for line in text.splitlines() if "<h2" in line
     }
+
+
+def test_value_shows_the_distances_of_a_map_and_says_what_they_disclosed(folder: Path) -> None:
+    done = silot(folder, "value", *HOLDERS, "--validation", "mine.npz", "--map", "direct")
+    assert done.returncode == 0, done.stderr
+    rows = [line.split() for line in done.stdout.splitlines()]
+    assert max(map(len, done.stdout.splitlines())) <= 80
+    pairs = {tuple(row[:2]): row for row in rows if row[-1:] == ["converged"]}
+    assert {("north", "south"), ("north", "wrong"), ("south", "wrong")} <= set(pairs)
+    assert sum(row[1:3] == ["the", "target"] for row in rows) == 3
+    words = " ".join(done.stdout.split())
+    assert "for the map of holders all sent their records" in words
+    assert "disclosed record: every record can be computed back" in words
 
 
 def test_barycenter_saves_its_labelled_atoms(folder: Path) -> None:
@@ -116,7 +129,16 @@ def test_barycenter_saves_its_labelled_atoms(folder: Path) -> None:
     ("arguments", "status", "code"),
     [
         (("value", "north.npz", "--records"), 3, "option-records"),
-        (("value", "north.npz", "south.npz", "-m", "sketch", "--between"), 3, "option-between"),
+        (("value", "north.npz", "south.npz", "-m", "sketch", "--map", "direct"), 3, "option-map"),
+        (("value", "north.npz", "south.npz", "--public", "mine.npz"), 3, "option-map"),
+        (("value", "north.npz", "south.npz", "--map", "direct", "--scale", "2"), 3, "option-map"),
+        (("value", "north.npz", "south.npz", "--map", "sketch"), 3, "public-absent"),
+        (
+            ("value", "north.npz", "south.npz", "--map", "sketch", "--public", "mine.npz",
+             "--transcript", "t.silot"),
+            3,
+            "option-transcript",
+        ),
         (("value", "north.npz", "--report", "no/r.html"), 4, "file-unwritable"),
         (("value", "north.npz", "gone.npz"), 4, "file-missing"),
         (("barycenter", "north.npz", "south.npz", "--weights", "1"), 3, "option-weights"),

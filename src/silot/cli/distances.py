@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -367,7 +368,8 @@ def _likely(result: Distance) -> dict[str, str]:
     return {"likely": f"{low:.4g} to {high:.4g} (95 %, by public records; not certified)"}
 
 
-def _show_matrix(result: DistanceMatrix) -> None:
+def pairs_table(result: DistanceMatrix, words: Mapping[str, str] | None = None) -> Table:
+    """Pairs of holders with their distances; ``words`` stand for the names they are given for."""
     table = Table(title=f"W{result.p} by {result.method}", title_justify="left", box=None)
     table.add_column("pair")
     # Of one run for all pairs, no pair has a bill of its own.
@@ -378,11 +380,15 @@ def _show_matrix(result: DistanceMatrix) -> None:
     for (a, b), pair in result.pairs.items():
         bill = (str(pair.rounds), traffic(pair), f"{pair.seconds:.2f}") if apart else ()
         table.add_row(
-            escape(f"{a} {b}"),
+            escape(" ".join((words or {}).get(name, name) for name in (a, b))),
             number(pair.value),
             interval(pair),
             *bill,
             short_status(pair.status),
         )
-    OUT.print(table, highlight=False)
+    return table
+
+
+def _show_matrix(result: DistanceMatrix) -> None:
+    OUT.print(pairs_table(result), highlight=False)
     show_rows(bill_rows(result))

@@ -15,9 +15,10 @@ from rich.table import Table
 from ..api import value_holders, value_records
 from ..errors import InputError
 from ..federation.holder import Own
+from ..federation.protocol import COORDINATOR
 from ..loading import load_images
 from ..measure import Measure
-from ..results import Contributions, RecordScores, format_bytes
+from ..results import Contributions, DistanceMatrix, RecordScores, format_bytes
 from ._parts import show_parts
 from .console import (
     OUT,
@@ -29,7 +30,9 @@ from .console import (
     show_rows,
     steps,
 )
+from .distances import pairs_table
 from .options import (
+    AccuracyOption,
     BudgetOption,
     ColumnsOption,
     DeltaOption,
@@ -42,6 +45,7 @@ from .options import (
     MassOption,
     PublicOption,
     RoundsOption,
+    SecureScaleOption,
     SeedOption,
     SupportOption,
     TranscriptOption,
@@ -52,12 +56,23 @@ from .options import (
     sketch_options,
 )
 
+# On a terminal; all are in JSON and in the report.
+_MOST_PAIRS = 36
+
 
 class LabelMetric(StrEnum):
     """How labels are compared."""
 
     classes = "classes"
     vectors = "vectors"
+
+
+class MapMethod(StrEnum):
+    """How the distances of a map are found."""
+
+    direct = "direct"
+    sketch = "sketch"
+    secure = "secure"
 
 
 class ValueMethod(StrEnum):
@@ -128,15 +143,17 @@ def value_command(
     quorum: Annotated[
         int | None, typer.Option(min=1, help="Fewest holders that must answer. Default: all.")
     ] = None,
-    between: Annotated[
-        bool,
-        typer.Option("--between", help="Distances between holders too: it discloses records."),
-    ] = False,
+    holder_map: Annotated[
+        MapMethod | None,
+        typer.Option(
+            "--map", help="Distances between holders too, by this; direct discloses records."
+        ),
+    ] = None,
+    scale: SecureScaleOption = None,
+    accuracy: AccuracyOption = None,
     records: Annotated[
         bool,
-        typer.Option(
-            "--records", help="Score every holder's records, with --between: it discloses records."
-        ),
+        typer.Option("--records", help="Score every holder's records: it discloses records."),
     ] = False,
     fdr: FdrOption = None,
     why: Annotated[
@@ -163,24 +180,29 @@ def value_command(
             "one of them out.",
             code="option-transcript",
         )
+    if transcript is not None and method is not ValueMethod.sketch and _apart(holder_map):
+        raise InputError(
+            f"--transcript keeps the messages of one run, and --map {holder_map} makes others: "
+            "leave one of them out.",
+            code="option-transcript",
+        )
     paths = [*holders, *([validation] if validation is not None else [])]
     loaded = load_holders(paths, label_column, weight_column, columns, labels)
     files = dict(zip(loaded, paths, strict=True))
     own = loaded.pop(list(loaded)[-1]) if validation is not None else None
     images = _images({name: files[name] for name in loaded}, image_shape) if records else {}
-    options = sketch_options(
+    options = given(support=support, rounds=rounds, quorum=quorum, why=why or None)
+    sketched = sketch_options(
         public, privacy_epsilon, privacy_delta, mass_limit, ledgers, budget, label_column, columns
     )
-    options |= given(support=support, rounds=rounds, quorum=quorum, why=why or None)
-    if method is not ValueMethod.sketch:
-        # Never for a report's sake: what holders are asked does not depend on who shows it.
-        options |= {"class_tolerance": class_tolerance, "between": between or records}
-    elif between:
-        raise InputError(
-            "sketches tell the distances between holders already: silot matrix --method sketch "
-            "shows them. Leave --between out.",
-            code="option-between",
-        )
+    chosen = None if accuracy is None else accuracy.value
+    # Never for a report's sake: what holders are asked does not depend on who shows it.
+    of_map = given(scale=scale, accuracy=chosen)
+    if method is ValueMethod.sketch:
+        options |= sketched
+    else:
+        options["class_tolerance"] = class_tolerance
+        of_map |= sketched
     with steps("value") as progress:
         result = value_holders(
             loaded,
@@ -188,6 +210,8 @@ def value_command(
             labels=labels,
             label_metric=label_metric.value,
             method=method.value,
+            map=None if holder_map is None else holder_map.value,
+            map_options=of_map,
             seed=seed,
             progress=progress,
             **options,
@@ -205,6 +229,8 @@ def value_command(
         typer.echo(jsonlib.dumps(found, allow_nan=False))
         return
     _show_contributions(result)
+    if result.between is not None:
+        _show_between(result.between)
     for item in scored.values():
         OUT.print(
             f"{item.name}: {int(item.flagged.sum())} of {len(item.scores)} records flagged",
@@ -268,6 +294,11 @@ def records_command(
     _show_records(result)
     if report is not None:
         OUT.print(f"report in {report}", highlight=False, markup=False, soft_wrap=True)
+
+
+def _apart(holder_map: MapMethod | None) -> bool:
+    """Whether a map is made by runs of its own."""
+    return holder_map not in (None, MapMethod.direct)
 
 
 def _images(files: Mapping[str, Path], shape: str | None) -> dict[str, Any]:
@@ -337,6 +368,16 @@ def _show_contributions(result: Contributions) -> None:
     show_rows({"target": result.target, "status": result.status, **bill_rows(result)})
     told = {item.holder: item.distance.parts for item in result.ranking}
     show_parts({name: parts for name, parts in told.items() if parts is not None})
+
+
+def _show_between(between: DistanceMatrix) -> None:
+    if len(between.pairs) <= _MOST_PAIRS:
+        OUT.print(pairs_table(between, {COORDINATOR: "the target"}), highlight=False)
+    else:
+        OUT.print(
+            f"distances of {len(between.pairs)} pairs: --json or --report shows them",
+            highlight=False,
+        )
 
 
 def _show_records(result: RecordScores) -> None:

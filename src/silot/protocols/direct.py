@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ..errors import InputError
+from ..federation.answer import Answer, Array
 from ..federation.disclosure import Disclosure
 from ..federation.protocol import Protocol, Steps, ask, required
 from ..federation.question import Answerer, Records
 from ..measure import Embedding
-from ..results import Distance, Parts
+from ..results import Distance
 from ..transport import ExactPlan, exact_plan
 from ..transport._check import as_order, flag
 from ._parts import asked_clouds
 from ._sides import agreed_dimension, check_seed, sides_of
+
+Cloud = tuple[Array, Array]
 
 
 def direct(
@@ -75,27 +80,12 @@ def direct(
             x, y = yield from asked_clouds(sides, embedding, own)
             agreed_dimension(dict(zip(sides, (x.atoms.shape[1], y.atoms.shape[1]), strict=True)))
             plan = x.plan_to(y)
-            return result(plan, x.parts_to(y, plan, embedding))
+            parts = x.parts_to(y, plan, embedding)
+            return replace(distance_of(plan, sides, order, checked_seed), parts=parts)
         answers = yield from ask({side: Records(embedding=embedding) for side in sides}, own)
-        clouds = [required(answers, side) for side in sides]
-        points = [answer.array("points", ndim=2) for answer in clouds]
-        weights = [answer.array("weights", ndim=1) for answer in clouds]
-        agreed_dimension({side: k.shape[1] for side, k in zip(sides, points, strict=True)})
-        return result(exact_plan(*points, *weights, p=order))
-
-    def result(plan: ExactPlan, parts: Parts | None = None) -> Distance:
-        return Distance(
-            value=plan.distance,
-            lower=min(plan.lower, plan.distance),
-            upper=max(plan.upper, plan.distance),
-            method="direct",
-            status="converged: exact, proven by the dual bound" if plan.optimal else plan.status,
-            converged=plan.optimal,
-            holders=sides,
-            p=order,
-            seed=checked_seed,
-            parts=parts,
-        )
+        clouds = {side: read_cloud(required(answers, side)) for side in sides}
+        agreed_dimension({side: cloud[0].shape[1] for side, cloud in clouds.items()})
+        return exact_distance(clouds[sides[0]], clouds[sides[1]], sides, order, checked_seed)
 
     holders = tuple(side for side in (a, b) if side is not None)
     return Protocol(
@@ -105,4 +95,31 @@ def direct(
         start,
         {"p": order, "seed": checked_seed, "embedding": embedding, "why": why},
         expected_rounds=1 + (why and embedding != "none"),
+    )
+
+
+def read_cloud(answer: Answer) -> Cloud:
+    """Points and weights that a holder sent."""
+    return answer.array("points", ndim=2), answer.array("weights", ndim=1)
+
+
+def exact_distance(
+    first: Cloud, second: Cloud, sides: tuple[str, str], p: int, seed: int
+) -> Distance:
+    """Exact ``W_p`` of two clouds that are known, between the values of its plan and its dual."""
+    return distance_of(exact_plan(first[0], second[0], first[1], second[1], p=p), sides, p, seed)
+
+
+def distance_of(plan: ExactPlan, sides: tuple[str, str], p: int, seed: int) -> Distance:
+    """``W_p`` of a plan, between its value and its dual's."""
+    return Distance(
+        value=plan.distance,
+        lower=min(plan.lower, plan.distance),
+        upper=max(plan.upper, plan.distance),
+        method="direct",
+        status="converged: exact, proven by the dual bound" if plan.optimal else plan.status,
+        converged=plan.optimal,
+        holders=sides,
+        p=p,
+        seed=seed,
     )
