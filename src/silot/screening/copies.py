@@ -8,12 +8,15 @@ from typing import Self
 import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
+from scipy.spatial import cKDTree
 
 from ..errors import WireError
 from ..transport._check import Array
 from ._arrays import Codes
 from .frames import Frames
 
+# Neighbours that a near copy is linked with.
+_LINKED = 8
 # Columns whose pairs are crossed.
 _CROSSED = 8
 # Beyond this quantile of the validation records the tail is taken to be exponential.
@@ -37,22 +40,30 @@ class Nearness:
     dimension
         Of the set that records lie on or near (Levina and Bickel, 2004): so many times denser
         records are nearer by that root.
+    least
+        Distance of the two nearest of them: where columns have steps, none is nearer.
     """
 
     logs: Array = field(repr=False)
     dimension: float
+    least: float
 
     @classmethod
     def of(cls, frames: Frames) -> Self:
         """Read it off validation records."""
         if len(frames.places) < 3:
-            return cls(np.zeros(1), 1.0)
+            return cls(np.zeros(1), 1.0, 0.0)
         first, several, logs = frames.spacing()
-        return cls(np.sort(np.log(several / first)), 1.0 / max(float(logs.mean()), 1e-3))
+        return cls(
+            np.sort(np.log(several / first)),
+            1.0 / max(float(logs.mean()), 1e-3),
+            float(first.min()),
+        )
 
     def check(self) -> None:
         """Raise where fields are no such numbers."""
         sound = self.logs.ndim == 1 and len(self.logs) > 0 and bool(np.isfinite(self.logs).all())
+        sound = sound and 0.0 <= self.least < np.inf
         if not sound or not 0.0 < self.dimension < np.inf:
             raise WireError("distances of validation records are none.", code="question-fields")
 
@@ -162,25 +173,36 @@ def _near(rows: Array, first: Codes, frames: Frames, nearness: Nearness, fdr: fl
     around = frames.around(rows)
     other = _nearest(z)
     apart = np.sqrt(((z - z[other]) ** 2).sum(axis=1))
-    found = np.flatnonzero((apart > 0) & (around > 0))
+    found = np.flatnonzero((apart > 0) & (around > 0) & (apart < 0.5 * nearness.least))
     chances = np.ones(len(rows))
     logs = np.log(around[found]) - np.log(apart[found])
     chances[found] = nearness.chance(logs, denser)
     order = np.argsort(chances, kind="stable")
-    passing = np.flatnonzero(chances[order] <= fdr * np.arange(1, len(rows) + 1) / len(rows))
+    # Each copy makes two records that near, itself and what it is of.
+    level = 0.5 * fdr
+    passing = np.flatnonzero(chances[order] <= level * np.arange(1, len(rows) + 1) / len(rows))
     origin = np.full(len(rows), -1, dtype=np.int64)
     if not len(passing):
         return origin
-    copies = np.flatnonzero(chances <= chances[order[passing[-1]]])
-    linked = coo_array(
-        (np.ones(len(copies)), (copies, other[copies])), shape=(len(rows), len(rows))
-    )
-    _, group = connected_components(linked, directed=False)
-    earliest = np.full(int(group.max()) + 1, np.iinfo(np.int64).max)
-    np.minimum.at(earliest, group, first)
-    touched = np.bincount(group) > 1
-    origin[touched[group]] = earliest[group[touched[group]]]
+    near = np.flatnonzero(chances <= chances[order[passing[-1]]])
+    others = other[near]
+    group = _groups(z, np.union1d(near, others), apart[near].max(), (near, others))
+    first_of = np.full(int(group.max()) + 1, np.iinfo(np.int64).max)
+    np.minimum.at(first_of, group, first)
+    several = (np.bincount(group) > 1)[group]
+    origin[several] = first_of[group[several]]
     return origin
+
+
+def _groups(z: Array, near: Codes, reach: float, pairs: tuple[Codes, Codes]) -> Codes:
+    """Groups (n,) of records that are linked by pairs, or near and next to one another."""
+    count = min(_LINKED + 1, len(near))
+    apart, place = cKDTree(z[near]).query(z[near], k=count, distance_upper_bound=2.0 * reach)
+    linked = np.isfinite(apart)
+    ends = near[np.nonzero(linked)[0]], near[np.asarray(place)[linked]]
+    rows, columns = (np.concatenate([one, two]) for one, two in zip(pairs, ends, strict=True))
+    graph = coo_array((np.ones(len(rows)), (rows, columns)), shape=(len(z), len(z)))
+    return np.asarray(connected_components(graph, directed=False)[1], dtype=np.int64)
 
 
 def _nearest(z: Array) -> Codes:

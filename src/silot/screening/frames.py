@@ -137,21 +137,16 @@ class Frames:
             found[here] = np.sqrt(np.partition(costs, kept - 1, axis=1)[:, :kept]).mean(axis=1)
         return found
 
-    def odd(self, points: Array) -> Odd:
-        """How odd records are, compared with all validation records."""
-        parts = np.empty((len(points), len(_FLOORS)))
-        columns = np.empty(points.shape)
-        for here in blocks(len(points), 2 * len(self._z)):
-            parts[here], columns[here] = self._odd(points[here], None)
-        return Odd(parts, columns)
+    def odd(self, points: Array, left: Codes | None = None) -> Odd:
+        """How odd records are, compared with all validation records.
 
-    def odd_among_others(self, points: Array) -> Odd:
-        """How odd record i of (m, d) is, compared with all validation records but the i-th."""
+        With ``left`` each record is compared with all of them but one, at that place (n,).
+        """
         parts = np.empty((len(points), len(_FLOORS)))
         columns = np.empty(points.shape)
         for here in blocks(len(points), 2 * len(self._z)):
-            left = np.arange(here.start, here.stop)
-            parts[here], columns[here] = self._odd(points[here], left)
+            without = None if left is None else left[here]
+            parts[here], columns[here] = self._odd(points[here], without)
         return Odd(parts, columns)
 
     def _odd(self, points: Array, left: Codes | None) -> tuple[Array, Array]:

@@ -209,13 +209,20 @@ class Screen:
         """
         frames = Frames(self.points, self.weights)
         used = weights > 0
+        nearest, apart = frames.nearest(points)
+        # A copy of a validation record is judged by the others: it cannot vouch for itself.
+        same = np.flatnonzero((points == self.points[nearest]).all(axis=1))
         odd = frames.odd(points)
+        if len(same):
+            left = frames.odd(points[same], nearest[same])
+            odd.parts[same], odd.columns[same] = left.parts, left.columns
         features = np.clip(self.broken(odd.parts), -_LARGEST, _LARGEST)
         labels, suggested = np.zeros(len(points)), np.full(len(points), -1, dtype=np.int64)
         judged, null = np.zeros(len(points), dtype=np.bool_), np.zeros(0)
         if self.experts is not None and codes is not None:
             judged = codes < self.classes
             shares = self.experts(points, frames)
+            shares[same] = self.shares[nearest[same]]
             labels, null, suggested = self._labels(shares, codes, judged & used)
         sound = even(np.clip(self.sound, -_LARGEST, _LARGEST), self.weights)
         by_label, by_features = np.zeros(len(points), np.bool_), np.zeros(len(points), np.bool_)
@@ -231,7 +238,6 @@ class Screen:
         places = np.flatnonzero(used)
         first = originals(points[used], frames, self.nearness, fdr)
         origin[used] = np.where(first >= 0, places[first], -1)
-        nearest, apart = frames.nearest(points)
         named = np.argsort(-odd.columns, axis=1, kind="stable")[:, :NAMED]
         each = np.stack(
             [
