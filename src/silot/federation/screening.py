@@ -122,7 +122,11 @@ class ScreenRecords(Question):
                 "the validation records have another number of features than the records.",
                 code="dimension-mismatch",
             )
-        codes = codes_of(labels, self.classes, len(points))[0] if self.classes else None
+        codes = None
+        if self.classes:
+            codes, known, _ = codes_of(labels, self.classes, len(points))
+            if known != screen.classes:
+                raise WireError("the classes do not fit the models.", code="question-fields")
         return screen(points, weights, codes, fdr=self.fdr)
 
     def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:

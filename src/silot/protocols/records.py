@@ -285,6 +285,8 @@ class _Received:
             and found.residuals.min(initial=0.0) >= 0
             and len(found.shares) == 3
             and 0.0 <= found.shares.min() <= found.shares.max() <= 1.0
+            and (found.shares[:, 1] <= found.shares[:, 0]).all()
+            and (found.shares[:, 0] <= found.shares[:, 2]).all()
             and (found.origin < np.arange(size)).all()
             and (classes == 0 or found.suggested.min(initial=0) >= 0)
         )
