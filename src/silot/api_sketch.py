@@ -23,7 +23,7 @@ from .protocols.sketch import sketches as sketches_of
 from .results import Distance, Run, Sketches
 from .transport._check import real
 
-_EPSILON, _DELTA = 1.0, 1e-5
+EPSILON, DELTA = 1.0, 1e-5
 
 
 def sketches(
@@ -110,24 +110,24 @@ def run_sketches(
         raise InputError("sketches tell W2 only. Give p=2.", code="option-p")
     if options.get("public") is not None:
         column = labels if isinstance(labels, str) and options.get("classes") is None else None
-        options["public"] = _public(options["public"], column, measures)
+        options["public"] = public_of(options["public"], column, measures)
     embedding: Embedding = covariance if labels else "none"
     protocol = sketches_of(list(measures), own=own, embedding=embedding, **options)
-    delta = options.get("privacy_delta", _DELTA)
+    delta = options.get("privacy_delta", DELTA)
     if ledgers is None:
         return LocalFederation(measures).run(protocol, progress=progress)
-    policy = _policy(budget_epsilon, delta)
-    kept = _ledgers(measures, ledgers)
-    mu = mu_of(options.get("privacy_epsilon", _EPSILON), delta)
+    policy = budget_policy(budget_epsilon, delta)
+    kept = ledgers_of(measures, ledgers)
+    mu = mu_of(options.get("privacy_epsilon", EPSILON), delta)
     for name, question in next(protocol.start()).items():
         # All of the run or none of it: a count alone would be charged, and serve nothing.
         if kept[name].find(key_of(question)) is None:
-            _check_budget(name, kept[name].spent, mu, policy.budget_mu or 0.0, delta)
+            check_budget(name, kept[name].spent, mu, policy.budget_mu or 0.0, delta)
     holders = {name: Holder(each, policy, kept[name]) for name, each in measures.items()}
     return LocalFederation(holders).run(protocol, progress=progress)
 
 
-def _public(public: Data, labels: str | None, measures: Mapping[str, Measure]) -> Measure:
+def public_of(public: Data, labels: str | None, measures: Mapping[str, Measure]) -> Measure:
     """Public records with their features in the order of the holders'."""
     name = "public records"
     found = measure_named(name, public, labels)
@@ -160,7 +160,8 @@ def run_sketch_distance(measures: dict[str, Measure], **options: Any) -> Distanc
     )
 
 
-def _check_budget(name: str, spent: float, asked: float, budget: float, delta: float) -> None:
+def check_budget(name: str, spent: float, asked: float, budget: float, delta: float) -> None:
+    """Raise where a ledger does not allow what is asked."""
     if compose([spent, asked]) <= budget * (1 + ROUNDING):
         return
     left = max(budget**2 - spent**2, 0.0) ** 0.5
@@ -175,7 +176,8 @@ def _check_budget(name: str, spent: float, asked: float, budget: float, delta: f
     )
 
 
-def _policy(epsilon: float, delta: float) -> Policy:
+def budget_policy(epsilon: float, delta: float) -> Policy:
+    """Rules under which releases alone are told, up to a budget."""
     if not real(epsilon, "budget_epsilon", "option-budget") > 0:
         raise InputError(
             f"budget_epsilon is {epsilon!r}; a number above 0 is needed.", code="option-budget"
@@ -183,7 +185,7 @@ def _policy(epsilon: float, delta: float) -> Policy:
     return Policy(level="sketch", privacy_epsilon=epsilon, privacy_delta=delta)
 
 
-def _ledgers(measures: Mapping[str, Measure], folder: str | Path) -> dict[str, Ledger]:
+def ledgers_of(measures: Mapping[str, Measure], folder: str | Path) -> dict[str, Ledger]:
     """Ledgers on the disk that releases are charged to, one file for each holder."""
     if set(measures) == {str(k) for k in range(len(measures))} or "/" in "".join(measures):
         # A name that depends on who else is in the run would find another holder's ledger.

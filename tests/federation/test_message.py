@@ -48,6 +48,8 @@ from silot.federation.question import (
     encode_question,
 )
 from silot.federation.sketching import CountRecords, SketchRecords, SketchTree
+from silot.federation.suspects import CountSuspects
+from silot.screening import Screen
 from tests.learning.test_hypotheses import QUESTIONS as ABOUT_MODELS
 
 CLOUD = np.array([[0.0, 1.0], [2.0, 3.0], [4.0, 5.5]])
@@ -80,6 +82,7 @@ DOMAINS: dict[str, Any] = {
     "centre": np.zeros(2),
     "scale": np.ones(2),
 }
+SCREEN = Screen.fit(np.random.default_rng(3).normal(size=(40, 2)), np.full(40, 0.025), None, 0, 0)
 ALL: list[Question] = [
     Describe(),
     Records(embedding="full"),
@@ -98,6 +101,9 @@ ALL: list[Question] = [
     ),
     CountRecords(privacy_mu=0.1, mass_limit=2.0),
     SketchRecords(privacy_mu=0.5, centres=CLOUD, radius=1.0, radius2=2.0, classes=CLASSES),
+    CountSuspects.of(
+        SCREEN, "", feature_edges=np.arange(3.0), label_edges=np.zeros(0), privacy_mu=0.5
+    ),
     SketchTree(privacy_mu=0.5, low=CLOUD[0], high=CLOUD[1], depth=3),
     Spread(),
     MeanFeatures(features=8, bandwidth=1.0, seed=0),

@@ -35,6 +35,7 @@ from .question import (
 )
 from .screening import ScoreRecords, ScreenRecords
 from .sketching import CountRecords, SketchRecords, SketchTree
+from .suspects import CountSuspects
 from .teacher import Teacher
 from .transcript import Entry, Transcript
 
@@ -44,6 +45,7 @@ __all__ = [
     "ClassSizes",
     "CountLabelled",
     "CountRecords",
+    "CountSuspects",
     "Describe",
     "DescribeTeacher",
     "Disagreement",

@@ -10,6 +10,7 @@ from .links import LinkPlan, LinkTerms
 from .policies import PolicyAudit, Strategy
 from .records import Estimate, RecordScores, Screening
 from .sketches import Sketches
+from .suspects import BrokenCounts, Suspects
 from .valuation import Barycenter, Contribution, Contributions
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "Barycenter",
     "Bill",
     "Billed",
+    "BrokenCounts",
     "Contribution",
     "Contributions",
     "Distance",
@@ -35,5 +37,6 @@ __all__ = [
     "Screening",
     "Sketches",
     "Strategy",
+    "Suspects",
     "format_bytes",
 ]
