@@ -14,6 +14,7 @@ from .federation.holder import Holder, Own
 from .federation.local import LocalFederation, Progress
 from .federation.protocol import COORDINATOR
 from .measure import Data, Measure
+from .privacy.accounting import mu_of
 from .privacy.ledger import Ledger
 from .protocols.suspects import suspects
 from .results import BrokenCounts, RecordScores
@@ -108,6 +109,7 @@ def count_broken(
             code="labels-absent",
         )
     check_masses(measures, mass_limit)
+    mu_of(privacy_epsilon, privacy_delta)
     parties = _parties(measures, ledgers, budget_epsilon, privacy_epsilon, privacy_delta)
     own = parties.pop(COORDINATOR, None)
     protocol = suspects(

@@ -32,6 +32,8 @@ from .sketch import limit_of
 # A public record counts for no more than so many times what it did: few of them would stand for
 # all otherwise.
 _MOST = 10.0
+# Shares of the validation data without public records like them: told, and too many.
+_TOLD, _UNLIKE = 0.1, 0.5
 
 
 def suspects(
@@ -92,13 +94,15 @@ def suspects(
     Raises
     ------
     InputError
-        Options out of range; ``validation-few``: too few public records, or too few that count.
+        Options out of range; ``validation-few``: too few public records, or too few that count;
+        ``public-unlike``: most validation data are where no public record is.
     ExtraError
         ``silot[privacy]`` is not installed.
 
     Notes
     -----
     Records of a law of their own seem broken: compare with ``own=None``, or with another holder.
+    A record with broken features often seems to be of another class too, and counts for both.
 
     Examples
     --------
@@ -246,15 +250,15 @@ class _Plan:
         told = decode(reading, cells, public).weights
         ratio = np.divide(told, public, out=np.zeros_like(told), where=public > 0)
         weights = even * np.minimum(ratio, _MOST)[rows, places]
-        if weights.sum() <= 0:
-            raise InputError(
-                "the validation data, as far as noise lets see, lie where no public record does. "
-                "Give public records of their law.",
-                code="validation-few",
-            )
         lost = float(told[public == 0].sum())
+        if lost > _UNLIKE or weights.sum() <= 0:
+            raise InputError(
+                f"about {100 * lost:.0f} % of the validation data are of classes, or in cells, "
+                "that no public record is in. Give public records of their law.",
+                code="public-unlike",
+            )
         text += ", weighted by a private sketch of the validation data"
-        if lost > 0.05:
+        if lost > _TOLD:
             text += (
                 f"; about {100 * lost:.0f} % of these are where no public record is: records like "
                 "them will seem broken"

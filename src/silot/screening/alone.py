@@ -6,7 +6,6 @@ import numpy as np
 
 from ..transport._check import Array
 from ._arrays import Codes, Flags
-from .frames import Frames
 from .screen import Screen, even_swaps, features_of, labels_of
 
 

@@ -119,7 +119,7 @@ class Bins:
             spread = np.maximum(spread, 1e-9)
             size = float((counts * mixed / spread).sum() / (mixed**2 / spread).sum())
             misses[k] = float(((counts - size * mixed) ** 2 / spread + np.log(spread)).sum())
-        likely = np.flatnonzero(misses < misses.min() + _DROP)
+        likely = np.flatnonzero(misses <= misses.min() + _DROP)
         best = int(misses.argmin())
         # Between two points of the grid: the next one outside is the bound.
         low = _GRID[max(likely[0] - 1, 0)] if best else 0.0
