@@ -291,7 +291,7 @@ def test_the_command_prints_counts_and_writes_the_holders_report(tmp_path: Path)
     asked += ["--public", files[2], "--privacy-epsilon", "4"]
     shown = runner.invoke(app, [*asked, "--report", str(report)])
     assert shown.exit_code == 0, shown.output
-    assert "stay with the holder" in shown.output and "for x alone" in shown.output
+    assert "counts with noise" in shown.output and "for x alone" in shown.output
     assert "sketch" in shown.output and report.stat().st_size > 10_000
     told = json.loads(runner.invoke(app, [*asked, "--json"]).stdout)
     assert "scores" not in told and set(told["holders"]["x"]["broken"]) == {
