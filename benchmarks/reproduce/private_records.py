@@ -110,7 +110,7 @@ def run(context: Context) -> Report:
 
 
 def _case(table: str, shifted: bool, seed: int) -> Case:
-    rng = stream("private-records", table, seed)
+    rng = stream(61, len(table), seed)
     if table == "digits":
         points, labels = load_digits(return_X_y=True)
         size = 590

@@ -104,6 +104,21 @@ def test_counts_are_never_seen_to_spend_more_than_they_say(labelled: bool) -> No
 # What is no question
 
 
+def chain(question: CountSuspects) -> dict[str, Any]:
+    """A thousand steps for records above zero, one for others."""
+    size = 1001
+    inner = np.arange(size) % 2 == 0
+    inner[-1] = False
+    leaves = np.full((size, 3), 1 / 3)
+    return {
+        "feature": np.where(inner, 0, -1),
+        "right": np.where(inner, np.arange(size) + 2, 0),
+        "threshold": np.zeros(size),
+        "leaves": leaves,
+        "roots": np.zeros(1, dtype=np.int64),
+    }
+
+
 def broken() -> dict[str, dict[str, Any]]:
     question = asked()
     nan, huge = question.slopes * np.nan, np.full_like(question.points, 1e300)
@@ -118,6 +133,7 @@ def broken() -> dict[str, dict[str, Any]]:
         "public records that are no numbers": {"points": question.points * np.nan},
         "a tree that never ends": {"right": cyclic},
         "a tree of columns there are not": {"feature": beyond},
+        "a tree that takes long for some records": chain(question),
         "no trees": {"roots": question.roots[:0]},
         "leaves that are no numbers": {"leaves": question.leaves * np.nan},
         "weights that are none": {"point_weights": -question.point_weights},

@@ -19,6 +19,8 @@ from .sketching import ByMass
 
 # Bins beyond which noise is all there is, and records that each one is compared with.
 _MOST_BINS, _MOST_POINTS = 64, 1 << 14
+# Steps to a leaf: a longer way, for chosen records only, would tell by the time it takes.
+_DEEPEST = 256
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +62,8 @@ class CountSuspects(ScreenModels, ByMass):
             )
         if self.classes and not labelled:
             raise InputError("the records have no labels.", code="labels-absent")
+        if screen.experts is not None and screen.experts.forest.deeper(_DEEPEST):
+            raise WireError("a tree is too deep.", code="question-fields")
         self._try(screen)
 
     def exact(self, points: Array, masses: Array, labels: Names | None = None) -> Codes:

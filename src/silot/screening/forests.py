@@ -103,6 +103,14 @@ class Forest:
         if not fits:
             raise WireError("the forest is none.", code="question-fields")
 
+    def deeper(self, most: int) -> bool:
+        """Whether some way from a root has more than so many steps; after ``check``."""
+        nodes = np.unique(self.roots)
+        for _ in range(most + 1):
+            nodes = nodes[self.feature[nodes] >= 0]
+            nodes = np.unique(np.concatenate([nodes + 1, self.right[nodes]]))
+        return len(nodes) > 0
+
     def __call__(self, points: Array) -> Array:
         """Mean over all trees of the classes at a record's leaf (n, C)."""
         # As it was grown: with single precision.
