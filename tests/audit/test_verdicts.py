@@ -49,6 +49,9 @@ def transcripts() -> dict[str, Transcript]:
         "contributions": fed.run(contributions(["x", "y"], own=own)).transcript,
         "records": LocalFederation({"x": X}).run(records("x", own=own, fdr=0.0)).transcript,
         "gradients": LocalFederation({"x": X}).run(gradients("x", own=own)).transcript,
+        "suspects": silot.count_broken(
+            {"x": Measure(RNG.normal(size=(60, 3)))}, public=RNG.normal(size=(60, 3))
+        ).transcript,
         "mmd": fed.run(divergences(["x", "y"], method="mmd")).transcript,
         "sliced": fed.run(divergences(["x", "y"], method="sliced")).transcript,
         "distill": teacher.run(distill(["x"], Y, labels=2)).transcript,

@@ -48,6 +48,8 @@ from silot.federation.question import (
 )
 from silot.federation.screening import ScoreRecords, ScreenRecords
 from silot.federation.sketching import CountRecords, SketchRecords, SketchTree
+from silot.federation.suspects import CountSuspects
+from silot.screening import Screen
 from tests.learning.test_hypotheses import QUESTIONS as ABOUT_MODELS
 
 CLOUD = np.array([[0.0, 1.0], [2.0, 3.0], [4.0, 5.5]])
@@ -81,6 +83,9 @@ DOMAINS: dict[str, Any] = {
     "centre": np.zeros(2),
     "scale": np.ones(2),
 }
+MODELS, _ = Screen.fit(
+    np.random.default_rng(3).normal(size=(40, 2)), np.full(40, 0.025), None, 0, 0
+)
 ALL: list[Question] = [
     Describe(),
     Records(embedding="full"),
@@ -98,6 +103,9 @@ ALL: list[Question] = [
     SCREEN,
     CountRecords(privacy_mu=0.1, mass_limit=2.0),
     SketchRecords(privacy_mu=0.5, centres=CLOUD, radius=1.0, radius2=2.0, classes=CLASSES),
+    CountSuspects.of(
+        MODELS, "", feature_edges=np.arange(3.0), label_edges=np.zeros(0), privacy_mu=0.5
+    ),
     SketchTree(privacy_mu=0.5, low=CLOUD[0], high=CLOUD[1], depth=3),
     Spread(),
     MeanFeatures(features=8, bandwidth=1.0, seed=0),

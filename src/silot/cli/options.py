@@ -52,17 +52,23 @@ TranscriptOption = Annotated[
 ]
 PublicOption = Annotated[
     Path | None,
-    typer.Option(help="For sketch: public records, of the holders' law and of no holder."),
+    typer.Option(
+        help="For sketch and private: public records, of the holders' law and of no holder."
+    ),
 ]
 EpsilonOption = Annotated[
     float | None,
-    typer.Option(help="For sketch: budget of each holder, 1 by default. For secure: of noise."),
+    typer.Option(
+        help="For sketch and private: budget of each holder, 1 by default. For secure: of noise."
+    ),
 ]
 DeltaOption = Annotated[
-    float | None, typer.Option(help="For sketch: chance that it is exceeded. Default: 1e-5.")
+    float | None,
+    typer.Option(help="For sketch and private: chance that it is exceeded. Default: 1e-5."),
 ]
 MassOption = Annotated[
-    float | None, typer.Option(help="For sketch of weighted records: the largest weight, public.")
+    float | None,
+    typer.Option(help="For sketch and private, of weighted records: the largest weight, public."),
 ]
 LedgersOption = Annotated[
     Path | None,

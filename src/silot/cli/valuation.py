@@ -55,6 +55,7 @@ from .options import (
     load_holders,
     sketch_options,
 )
+from .suspects import count_suspects, holders_own, show_suspects
 
 # On a terminal; all are in JSON and in the report.
 _MOST_PAIRS = 36
@@ -90,6 +91,7 @@ class RecordMethod(StrEnum):
 
     screening = "screening"
     published = "published"
+    private = "private"
 
 
 FdrOption = Annotated[
@@ -263,6 +265,12 @@ def records_command(
         float | None,
         typer.Option("--t", help="For published: interpolation parameter, between 0 and 1."),
     ] = None,
+    public: PublicOption = None,
+    privacy_epsilon: EpsilonOption = None,
+    privacy_delta: DeltaOption = None,
+    mass_limit: MassOption = None,
+    ledgers: LedgersOption = None,
+    budget: BudgetOption = None,
     report: ReportOption = None,
     image_shape: ShapeOption = None,
     seed: SeedOption = 0,
@@ -274,6 +282,30 @@ def records_command(
     loaded = load_holders([holder, validation], label_column, weight_column, columns, labels)
     name, other = loaded
     images = _images({name: holder}, image_shape) if report is not None else {}
+    options = sketch_options(
+        public, privacy_epsilon, privacy_delta, mass_limit, ledgers, budget, label_column, columns
+    )
+    if method is RecordMethod.private:
+        counted = count_suspects(
+            loaded, name, other, labels=labels, fdr=fdr, seed=seed, options=options,
+            unused={"support": support, "t": t},
+        )  # fmt: skip
+        save_transcript(counted, transcript)
+        if report is not None:
+            own = holders_own(counted, name, loaded[name])
+            _write_report(report, None, {name: own}, images)
+        if json:
+            typer.echo(counted.to_json())
+            return
+        show_suspects(counted)
+        if report is not None:
+            OUT.print(f"for {name} alone: {report}", highlight=False, markup=False, soft_wrap=True)
+        return
+    if options:
+        raise InputError(
+            f"{', '.join(sorted(options))}: options of method 'private'. Give --method private.",
+            code="option-unknown",
+        )
     with steps("records") as progress:
         result = value_records(
             loaded[name],

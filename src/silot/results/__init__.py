@@ -11,6 +11,7 @@ from .parts import ClassPart, Parts
 from .policies import PolicyAudit, Strategy
 from .records import Estimate, RecordScores, Screening
 from .sketches import Sketches
+from .suspects import BrokenCounts, Suspects
 from .valuation import Barycenter, Contribution, Contributions
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "Barycenter",
     "Bill",
     "Billed",
+    "BrokenCounts",
     "ClassPart",
     "Contribution",
     "Contributions",
@@ -38,5 +40,6 @@ __all__ = [
     "Screening",
     "Sketches",
     "Strategy",
+    "Suspects",
     "format_bytes",
 ]
