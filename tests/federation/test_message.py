@@ -71,7 +71,7 @@ METRIC = {
 SCREEN = ScreenRecords(
     points=CLOUD, point_weights=MASS, classes=CLASSES, codes=np.array([0, 1, 1]),
     shares=np.zeros((3, 2)), feature=np.array([0, -1, -1]), right=np.array([2, 0, 0]),
-    threshold=np.zeros(3), leaves=np.full((3, 2), 0.5), roots=np.zeros(1, np.int64),
+    threshold=np.zeros(3), leaves=np.full((3, 2), 128, np.uint8), roots=np.zeros(1, np.int64),
     centres=CLOUD, pull=np.zeros((3, 2)), base=np.full(2, 0.5), width=1.0,
     slopes=np.zeros((2, 2)), heights=np.zeros(2), pool=np.full(4, 0.25), broken=np.zeros(4),
     broken_height=0.0, sound=np.zeros(3), nearness=np.zeros(3), dimension=2.0, least=0.1, fdr=0.1,

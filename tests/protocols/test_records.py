@@ -113,6 +113,24 @@ def test_labels_of_one_class_and_labels_unknown_are_said_so() -> None:
     np.testing.assert_array_equal(strange.parts.known, Y != 3)
 
 
+def test_names_of_other_classes_altogether_are_refused() -> None:
+    other = Measure(X, labels=[f"number {k}" for k in Y])
+    with pytest.raises(SilotError) as caught:
+        run(other)
+    assert caught.value.code == "labels-disjoint"
+
+
+def test_tables_of_few_values_are_equal_by_chance_and_not_suspect() -> None:
+    rng = np.random.default_rng(3)
+    shares = []
+    for _ in range(8):
+        found = silot.value_records(*(rng.integers(0, 5, (300, 3)).astype(float) for _ in "xv"))
+        assert "equal validation records" not in found.status and not found.parts.copies.any()
+        shares.append(found.parts.broken["all"].value / 300)
+        assert found.parts.broken["all"].low == 0.0
+    assert np.mean(shares) < 0.06
+
+
 def test_other_data_altogether_are_said_to_be_so() -> None:
     found = silot.value_records(X + 40.0 * X.std(), V)
     assert found.flagged.mean() > 0.9 and "as a whole differ" in found.status
@@ -320,8 +338,9 @@ def asked() -> ScreenRecords:
     [
         {"right": LONG},
         {"feature": LONG + 999},
-        {"leaves": np.full((3, 10), np.nan)},
+        {"leaves": np.zeros((3, 10), np.uint8)},
         {"centres": np.full((200, 61), np.inf)},
+        {"leaves": np.zeros((3, 10))},
         {"pool": np.zeros(3)},
         {"width": float("nan")},
         {"codes": LONG + 77},

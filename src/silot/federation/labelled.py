@@ -118,7 +118,7 @@ class ClassSizes(Question):
         return {"masses": min(float(weights.max()) / mass, 1.0) if mass > 0 else 0.0}
 
 
-def _share_names(codes: Codes, weights: Array, known: int) -> None:
+def share_names(codes: Codes, weights: Array, known: int) -> None:
     """Raise where no record has a class of the question: names that differ look like errors."""
     if not (codes[weights > 0] < known).any():
         raise MismatchError(
@@ -256,7 +256,7 @@ class LabelledDistanceTo(_WithClassMetric):
     def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
         codes, known, new = codes_of(labels, self.classes, len(points))
         self._check(points, known)
-        _share_names(codes, weights, known)
+        share_names(codes, weights, known)
         squares = self._label_distances(points, self.target, weights, codes, new)
         plan, low, high = labelled_plan(
             points,

@@ -26,6 +26,7 @@ from .message import Message, Scalar, decode, encode
 Array = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.int64]
 Names = npt.NDArray[np.str_]
+Bytes = npt.NDArray[np.uint8]
 Text = npt.NDArray[np.uint8]
 """A text as UTF-8, for what is too long for a scalar."""
 
@@ -381,6 +382,7 @@ _DTYPES = {
     "Array": np.dtype(np.float64),
     "Codes": np.dtype(np.int64),
     "Text": np.dtype(np.uint8),
+    "Bytes": np.dtype(np.uint8),
 }
 
 

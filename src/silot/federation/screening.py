@@ -16,8 +16,8 @@ from ..screening.screen import Screen, Screened
 from ..transport import calibrated_gradient, debiased_potential
 from .answer import Answer
 from .disclosure import Disclosure
-from .labelled import codes_of
-from .question import Array, Codes, Names, Question, register
+from .labelled import codes_of, share_names
+from .question import Array, Bytes, Codes, Names, Question, register
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +35,7 @@ class ScreenModels(Question):
     feature: Codes
     right: Codes
     threshold: Array
-    leaves: Array
+    leaves: Bytes
     roots: Codes
     centres: Array
     pull: Array
@@ -57,7 +57,8 @@ class ScreenModels(Question):
         experts = screen.experts
         none, table = np.zeros(0), np.zeros((0, 0))
         codes = np.zeros(0, dtype=np.int64)
-        forest = Forest(codes, codes, none, table, codes) if experts is None else experts.forest
+        leaves = np.zeros((0, 0), dtype=np.uint8)
+        forest = Forest(codes, codes, none, leaves, codes) if experts is None else experts.forest
         if experts is None:
             experts = Experts(forest, table, table, none, 1.0, table, none, codes, none)
         return cls(
@@ -141,6 +142,7 @@ class ScreenRecords(ScreenModels):
             codes, known, _ = codes_of(labels, self.classes, len(points))
             if known != screen.classes:
                 raise WireError("the classes do not fit the models.", code="question-fields")
+            share_names(codes, weights, known)
         return screen(points, weights, codes, fdr=self.fdr)
 
     def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:

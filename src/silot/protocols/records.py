@@ -195,7 +195,8 @@ class RecordsPlan:
                 "were not judged, see the suggested ones"
             )
         same = int((told.apart == 0).sum())
-        if same:
+        # Equal ones among the validation records make it chance.
+        if same and len(np.unique(screen.points, axis=0)) == len(screen.points):
             text += f"; {same} records equal {self.trusted} records"
         if flagged.mean() > 0.5:
             text += (

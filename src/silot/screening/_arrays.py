@@ -11,6 +11,7 @@ from ..transport._check import Array
 
 Codes = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
+Bytes = npt.NDArray[np.uint8]
 
 # Numbers of one matrix between records and validation records that are held at once.
 _HELD = 1 << 22

@@ -11,7 +11,7 @@ from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 
 from ..errors import WireError
 from ..transport._check import Array
-from ._arrays import Codes
+from ._arrays import Bytes, Codes
 
 # Trees of each of the two kinds: some split at random places, some at the best ones.
 TREES = 120
@@ -31,7 +31,8 @@ class Forest:
         Of every node (N,): the feature it looks at, -1 at a leaf; where a record goes whose value
         is larger than the threshold, else it goes to the next node.
     shares
-        Classes of the training records at every node (N, C).
+        Classes of the training records at every leaf, in parts of 255 (N, C); inner nodes have
+        none.
     roots
         The first node of every tree (T,).
     """
@@ -39,7 +40,7 @@ class Forest:
     feature: Codes = field(repr=False)
     right: Codes = field(repr=False)
     threshold: Array = field(repr=False)
-    shares: Array = field(repr=False)
+    shares: Bytes = field(repr=False)
     roots: Codes = field(repr=False)
 
     @classmethod
@@ -68,7 +69,7 @@ class Forest:
         own[none] = 1.0 / classes
         sizes = [tree.node_count for tree, _ in grown]
         roots = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int64)
-        shares = np.zeros((sum(sizes), classes))
+        shares = np.zeros((sum(sizes), classes), dtype=np.uint8)
         feature, right = np.full(len(shares), -1), np.zeros(len(shares), dtype=np.int64)
         threshold = np.zeros(len(shares))
         for root, (tree, known) in zip(roots.tolist(), grown, strict=True):
@@ -78,8 +79,8 @@ class Forest:
             right[here] = np.where(inner, tree.children_right + root, 0)
             threshold[here] = np.where(inner, tree.threshold, 0.0)
             counts = tree.value[:, 0]
-            # Inner nodes are never read out: zeros pack well.
-            shares[here, known] = counts / counts.sum(axis=1, keepdims=True) * ~inner[:, None]
+            parts = np.rint(255.0 * counts / counts.sum(axis=1, keepdims=True))
+            shares[here, known] = (parts * ~inner[:, None]).astype(np.uint8)
         return cls(feature.astype(np.int64), right, threshold, shares, roots), own
 
     def check(self, dimension: int, classes: int) -> None:
@@ -97,8 +98,7 @@ class Forest:
                 and (self.right[inner] > here[inner]).all()
                 and (self.right[inner] < size).all()
                 and not inner[-1]
-                and np.isfinite(self.shares).all()
-                and self.shares.min() >= 0
+                and (self.shares[~inner].max(axis=1) > 0).all()
             )
         if not fits:
             raise WireError("the forest is none.", code="question-fields")
@@ -116,7 +116,7 @@ class Forest:
         # As it was grown: with single precision.
         values = points.astype(np.float32)
         found = np.empty((len(points), self.shares.shape[1]))
-        step = max(_TOGETHER // len(self.roots), 1)
+        step = max(_TOGETHER // (len(self.roots) * (1 + self.shares.shape[1] // 16)), 1)
         for k in range(0, len(points), step):
             found[k : k + step] = self._leaves(values[k : k + step])
         return found
@@ -136,5 +136,6 @@ class Forest:
             nodes[under] = at
             on = feature[at] >= 0
             under, at, start = under[on], at[on], start[on]
-        leaves = nodes.reshape(rows, len(self.roots))
-        return np.add.reduce(self.shares[leaves], axis=1) / len(self.roots)
+        leaves = self.shares[nodes].astype(np.float32)
+        leaves /= leaves.sum(axis=1, keepdims=True)
+        return leaves.reshape(rows, len(self.roots), -1).mean(axis=1, dtype=np.float64)

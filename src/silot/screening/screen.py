@@ -230,7 +230,10 @@ class Screen:
         used = weights > 0
         nearest, apart = frames.nearest(points)
         # A copy of a validation record is judged by the others: it cannot vouch for itself.
-        same = np.flatnonzero((points == self.points[nearest]).all(axis=1))
+        # Where these are equal among themselves, others may equal them by chance.
+        same = np.zeros(0, dtype=np.intp)
+        if len(frames.places) == len(self.points):
+            same = np.flatnonzero((points == self.points[nearest]).all(axis=1))
         odd = frames.odd(points)
         if len(same):
             left = frames.odd(points[same], nearest[same])
