@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from itertools import combinations
 from typing import Any, Literal
 
 from ._holders import (
@@ -15,6 +14,7 @@ from ._holders import (
     with_classes,
     with_columns,
 )
+from .api_matrix import HolderMap, MapMethod, run_matrix
 from .api_sketch import run_sketch_distance, run_sketches
 from .errors import InputError
 from .federation.holder import Own
@@ -146,24 +146,14 @@ def distance_matrix(
         raise InputError(
             f"{len(named)} holder(s) given; a matrix needs two or more.", code="holder-names"
         )
-    chosen = method_named("direct" if method == "secure" else method)
-    embedding, measures = covariance if labels else "none", checked_measures(named, labels)
-    if method == "sketch":
-        return run_sketches(measures, labels=labels, covariance=covariance, **options).matrix()
-    federation = LocalFederation(measures)
-    couples = list(combinations(named, 2))
-    pairs: dict[tuple[str, str], Distance] = {}
-    for a, b in couples:
-        if method == "secure":
-            sides = ({name: measures[name]} for name in (a, b))
-            result = run_secure(*sides, embedding=embedding, **options)
-        else:
-            result = federation.run(chosen.protocol(a, b, **options, embedding=embedding))
-        pairs[(a, b)] = with_classes(result, measures[a], measures[b]) if labels else result
-        if progress is not None:
-            progress(len(pairs), len(couples))
-    return DistanceMatrix(
-        names=tuple(named), pairs=pairs, method=method, p=next(iter(pairs.values())).p
+    method_named("direct" if method == "secure" else method)
+    return run_matrix(
+        checked_measures(named, labels),
+        method=method,
+        labels=labels,
+        covariance=covariance,
+        progress=progress,
+        **options,
     )
 
 
@@ -287,6 +277,8 @@ def value_holders(
     *,
     labels: bool | str = False,
     label_metric: str = "classes",
+    map: MapMethod | None = None,
+    map_options: Mapping[str, Any] | None = None,
     progress: Callable[[Progress], None] | None = None,
     **options: Any,
 ) -> Contributions:
@@ -303,11 +295,18 @@ def value_holders(
     label_metric
         ``"classes"``: two labels are as far apart as the records of their classes.
         ``"vectors"``: OTDD vectors.
+    map
+        Distances between holders, and to the target, all by one method, which the result has as
+        ``between``. ``"direct"``: exact, and it discloses every record. ``"sketch"``: one
+        differentially private release of each holder. ``"secure"``: on secret shares. Labels
+        are then compared as vectors. With ``method="sketch"`` the sketches of the run serve.
+    map_options
+        Options of ``silot.sketches`` or ``silot.secure.SecureOptions``, for a map made by them.
     progress
         Called after every exchange.
     **options
         Options of ``silot.protocols.contributions``, such as ``method``, ``support``,
-        ``class_tolerance``, ``between`` and ``seed``. With ``method="sketch"`` those of
+        ``class_tolerance`` and ``seed``. With ``method="sketch"`` those of
         ``silot.sketches``; labels are then compared as vectors.
 
     Returns
@@ -325,21 +324,22 @@ def value_holders(
     >>> result.ranking[0].holder, round(result.shares["near"], 3)
     ('near', 0.938)
     """
-    named = named_holders(holders)
-    own = None
+    parts = dict(unreserved(named_holders(holders)))
     if validation is not None:
-        checked = checked_measures({**unreserved(named), COORDINATOR: validation}, labels)
-        own = Own(checked.pop(COORDINATOR))
-    else:
-        checked = checked_measures(unreserved(named), labels)
+        parts[COORDINATOR] = validation
+    checked = checked_measures(parts, labels)
+    target = checked.pop(COORDINATOR, None)
+    own = None if target is None else Own(target)
+    mapped = HolderMap(map, dict(map_options or {}), checked, target, labels)
+    mapped.check(options.get("method"), label_metric)
     if options.get("method") == "sketch":
         del options["method"]
-        found = run_sketches(checked, own=own, labels=labels, progress=progress, **options)
-        return found.values()
-    protocol = contributions(
-        list(checked), own=own, labels=label_option(labels, label_metric), **options
-    )
-    return LocalFederation(checked).run(protocol, progress=progress)
+        sketched = run_sketches(checked, own=own, labels=labels, progress=progress, **options)
+        return sketched.values(map=map is not None)
+    direct = "direct" if map == "direct" else None
+    metric = label_option(labels, label_metric)
+    protocol = contributions(list(checked), own=own, labels=metric, map=direct, **options)
+    return mapped.added(LocalFederation(checked).run(protocol, progress=progress), progress)
 
 
 def value_records(

@@ -14,7 +14,7 @@ from .federation.charging import key_of
 from .federation.holder import Holder, Own
 from .federation.local import LocalFederation, Progress
 from .federation.policy import Policy
-from .federation.protocol import COORDINATOR
+from .federation.protocol import COORDINATOR, Protocol
 from .measure import Covariance, Data, Embedding, Measure
 from .privacy.accounting import ROUNDING, compose, epsilon_of, mu_of
 from .privacy.ledger import Ledger
@@ -104,15 +104,7 @@ def run_sketches(
     **options: Any,
 ) -> Sketches:
     """Sketch measures that were checked."""
-    check_masses(measures, options.get("mass_limit"))
-    method_named("sketch").check(options)
-    if options.pop("p", 2) != 2:
-        raise InputError("sketches tell W2 only. Give p=2.", code="option-p")
-    if options.get("public") is not None:
-        column = labels if isinstance(labels, str) and options.get("classes") is None else None
-        options["public"] = _public(options["public"], column, measures)
-    embedding: Embedding = covariance if labels else "none"
-    protocol = sketches_of(list(measures), own=own, embedding=embedding, **options)
+    protocol = _protocol(measures, own, labels, covariance, options)
     delta = options.get("privacy_delta", _DELTA)
     if ledgers is None:
         return LocalFederation(measures).run(protocol, progress=progress)
@@ -125,6 +117,39 @@ def run_sketches(
             _check_budget(name, kept[name].spent, mu, policy.budget_mu or 0.0, delta)
     holders = {name: Holder(each, policy, kept[name]) for name, each in measures.items()}
     return LocalFederation(holders).run(protocol, progress=progress)
+
+
+def check_sketches(
+    measures: dict[str, Measure],
+    *,
+    labels: bool | str = False,
+    ledgers: str | Path | None = None,
+    budget_epsilon: float = 1.0,
+    **options: Any,
+) -> None:
+    """Raise where ``run_sketches`` would for its options, and ask nobody anything."""
+    _protocol(measures, None, labels, "diagonal", options)
+    if ledgers is not None:
+        _policy(budget_epsilon, options.get("privacy_delta", _DELTA))
+        _ledgers(measures, ledgers)
+
+
+def _protocol(
+    measures: dict[str, Measure],
+    own: Own | None,
+    labels: bool | str,
+    covariance: Covariance,
+    options: dict[str, Any],
+) -> Protocol[Sketches]:
+    check_masses(measures, options.get("mass_limit"))
+    method_named("sketch").check(options)
+    if options.pop("p", 2) != 2:
+        raise InputError("sketches tell W2 only. Give p=2.", code="option-p")
+    if options.get("public") is not None:
+        column = labels if isinstance(labels, str) and options.get("classes") is None else None
+        options["public"] = _public(options["public"], column, measures)
+    embedding: Embedding = covariance if labels else "none"
+    return sketches_of(list(measures), own=own, embedding=embedding, **options)
 
 
 def _public(public: Data, labels: str | None, measures: Mapping[str, Measure]) -> Measure:

@@ -34,7 +34,7 @@ CASES: list[Any] = [
         ("value", *HOLDERS, "--validation", "mine.npz", "--labels"), True, id="value-labels"
     ),
     pytest.param(
-        ("value", *HOLDERS, "--validation", "mine.npz", "--between"), True, id="value-between"
+        ("value", *HOLDERS, "--validation", "mine.npz", "--map", "direct"), True, id="value-map"
     ),
     pytest.param(
         ("value", *HOLDERS, "--validation", "mine.npz", "--records"), False, id="value-records"
@@ -152,9 +152,15 @@ def test_only_an_explicit_option_raises_what_is_disclosed(folder: Path, method: 
     ways: dict[str, Callable[[], str]] = {
         "plain": lambda: disclosed(folder, "--method", method),
         "report": lambda: disclosed(folder, "--method", method, "--report", "r.html"),
-        "between": lambda: disclosed(folder, "--method", method, "--between"),
+        "map": lambda: disclosed(folder, "--method", method, "--map", "direct"),
+        # The bill of the worth of holders: scores have one of their own.
         "records": lambda: disclosed(folder, "--method", method, "--records"),
     }
     found = {name: way() for name, way in ways.items()}
-    assert found["report"] == found["plain"] == ("scalar" if method == "target" else "record")
-    assert found["between"] == found["records"] == "record"
+    assert (
+        found["report"]
+        == found["records"]
+        == found["plain"]
+        == ("scalar" if method == "target" else "record")
+    )
+    assert found["map"] == "record"

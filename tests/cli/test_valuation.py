@@ -87,7 +87,7 @@ def test_records_finds_wrong_labels_and_writes_a_report(folder: Path) -> None:
 def test_the_report_of_value_has_ranking_map_and_records(folder: Path) -> None:
     done = silot(
         folder, "value", *HOLDERS, "--validation", "mine.npz", "--labels", "--records",
-        "--report", "value.html",
+        "--map", "direct", "--report", "value.html",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     text = (folder / "value.html").read_text()
@@ -116,7 +116,16 @@ def test_barycenter_saves_its_labelled_atoms(folder: Path) -> None:
     ("arguments", "status", "code"),
     [
         (("value", "north.npz", "--records"), 3, "option-records"),
-        (("value", "north.npz", "south.npz", "-m", "sketch", "--between"), 3, "option-between"),
+        (("value", "north.npz", "south.npz", "-m", "sketch", "--map", "direct"), 3, "option-map"),
+        (("value", "north.npz", "south.npz", "--public", "mine.npz"), 3, "option-map"),
+        (("value", "north.npz", "south.npz", "--map", "direct", "--scale", "2"), 3, "option-map"),
+        (("value", "north.npz", "south.npz", "--map", "sketch"), 3, "public-absent"),
+        (
+            ("value", "north.npz", "south.npz", "--map", "sketch", "--public", "mine.npz",
+             "--transcript", "t.silot"),
+            3,
+            "option-transcript",
+        ),
         (("value", "north.npz", "--report", "no/r.html"), 4, "file-unwritable"),
         (("value", "north.npz", "gone.npz"), 4, "file-missing"),
         (("barycenter", "north.npz", "south.npz", "--weights", "1"), 3, "option-weights"),

@@ -15,6 +15,7 @@ import silot
 from silot import Holder, LocalFederation, Measure, Own, Policy
 from silot.errors import InputError, RefusedError, SilotError
 from silot.federation import Answer, Disclosure, Failure
+from silot.federation.protocol import COORDINATOR
 from silot.federation.question import QUESTIONS, Question
 from silot.privacy import Ledger
 from silot.protocols.contributions import contributions
@@ -232,7 +233,7 @@ def test_duplicating_a_holders_records_changes_nothing(labels: bool) -> None:
         {"labels": True},
         {"labels": True, "label_metric": "vectors"},
         {"method": "fedbary", "support": 20, "rounds": 5},
-        {"between": True},
+        {"map": "direct"},
         {"validation": None, "support": 10, "rounds": 6, "labels": True},
     ],
     ids=str,
@@ -249,7 +250,9 @@ def test_order_of_holders_changes_nothing(options: dict[str, object]) -> None:
         assert second[name].distance.bounds == pytest.approx(first[name].distance.bounds, rel=1e-9)
         assert second[name].share == pytest.approx(first[name].share, rel=1e-9)
     if first.between is not None and second.between is not None:
-        np.testing.assert_allclose(second.between[::-1, ::-1], first.between, rtol=1e-9)
+        for pair in first.between.pairs:
+            known = first.between[pair].value
+            assert second.between[pair].value == pytest.approx(known, rel=1e-9)
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
@@ -298,49 +301,102 @@ def test_without_validation_data_the_target_is_the_barycenter() -> None:
 # The map.
 
 
-@given(seeds)
-@settings(max_examples=60)
-def test_distances_between_holders_lie_within_the_bounds_of_the_map(seed: int) -> None:
+@given(seeds, st.booleans(), st.sampled_from(["classes", "vectors"]))
+@settings(max_examples=40)
+def test_the_map_is_the_matrix_of_holders_and_target(seed: int, labels: bool, metric: str) -> None:
     holders, validation = draw_market(seed)
-    result = silot.value_holders(holders, validation, between=True, seed=seed % 5)
-    if len(holders) == 1:
-        assert result.between is None
+    if labels and not all(item.labelled for item in (*holders.values(), validation)):
+        return
+    result = silot.value_holders(
+        holders, validation, map="direct", seed=seed % 5, labels=labels, label_metric=metric
+    )
+    if len(result.holders) == 1:
+        assert result.between is None and "no map of holders: it takes two" in result.status
         return
     assert result.between is not None
-    assert result.between_lower is not None and result.between_upper is not None
-    np.testing.assert_array_equal(result.between, result.between.T)
-    np.testing.assert_array_equal(np.diag(result.between_upper), 0.0)
-    scale = max(float(np.abs(x.points).max()) for x in [*holders.values(), validation])
-    for i, first in enumerate(result.names):
-        for j, second in enumerate(result.names):
-            known = distance(holders[first], holders[second]) if i != j else 0.0
-            assert result.between_lower[i, j] <= known * (1 + 1e-9) + 1e-7 * scale
-            assert known <= result.between_upper[i, j] * (1 + 1e-9) + 1e-7 * scale
-            assert result.between_lower[i, j] <= result.between[i, j] <= result.between_upper[i, j]
+    every = {**{name: holders[name] for name in result.names}, "validation": validation}
+    known = silot.distance_matrix(every, labels=labels)
+    assert result.between.names == (*result.names, COORDINATOR)
+    scale = 1e-9 * float(known.values.max()) + 1e-12
+    np.testing.assert_allclose(result.between.values, known.values, rtol=1e-9, atol=scale)
+    assert (result.between.lower <= result.between.values).all()
+    assert (result.between.values <= result.between.upper).all()
+    assert result.disclosure == result.between.disclosure == "record"
 
 
-def test_map_of_translated_copies_has_their_distances() -> None:
-    shifts = np.array([[0.0, 0.0, 0.0], [3.0, 4.0, 0.0], [0.0, 0.0, -2.0]])
-    result = silot.value_holders([X + s for s in shifts], VALIDATION, between=True)
-    assert result.between is not None and result.between_lower is not None
-    np.testing.assert_allclose(result.between, cdist(shifts, shifts), atol=1e-7)
-    np.testing.assert_allclose(result.between_lower, cdist(shifts, shifts), atol=1e-7)
+@pytest.mark.parametrize("labels", [False, True])
+def test_the_map_of_a_barycenter_has_it_as_its_target(labels: bool) -> None:
+    result = silot.value_holders(MARKET, support=12, rounds=6, labels=labels, map="direct")
+    assert result.barycenter is not None and result.between is not None
+    middle = result.barycenter.measure
+    assert middle.labelled == labels
+    known = silot.distance_matrix({**MARKET, "middle": middle}, labels=labels)
+    np.testing.assert_allclose(result.between.values, known.values, rtol=1e-9)
+    if not labels:
+        told = [item.distance.value for item in result.holders]
+        np.testing.assert_allclose(result.between.values[:-1, -1], told, rtol=1e-9)
 
 
-def test_upper_bounds_of_the_map_hold_far_from_the_target() -> None:
-    """A tight case: all bounds of holders that are points are their distance."""
-    for offset in (0.0, 2.0**20, 2.0**27):
-        points = {"a": [[offset, 0.0]], "b": [[offset + 3.0, 4.0]]}
-        result = silot.value_holders(points, VALIDATION.points[:, :2], between=True)
-        assert result.between_lower is not None and result.between_upper is not None
-        assert result.between_lower[0, 1] <= 5.0 <= result.between_upper[0, 1], offset
+def test_map_of_translated_copies_has_their_distances_and_equal_holders_are_at_0() -> None:
+    shifts = np.array([[0.0, 0.0, 0.0], [3.0, 4.0, 0.0], [0.0, 0.0, -2.0], [3.0, 4.0, 0.0]])
+    result = silot.value_holders([X + s for s in shifts], VALIDATION, map="direct")
+    assert result.between is not None
+    np.testing.assert_allclose(result.between.values[:-1, :-1], cdist(shifts, shifts), atol=1e-7)
+    assert result.between["1", "3"].value == 0.0
+
+
+def test_a_map_changes_nothing_else_and_has_the_bill_of_its_run() -> None:
+    plain = silot.value_holders(MARKET, VALIDATION)
+    mapped = silot.value_holders(MARKET, VALIDATION, map="direct")
+    assert [item.to_dict() for item in mapped.holders] == [item.to_dict() for item in plain.holders]
+    assert mapped.between is not None and mapped.between.bill == mapped.bill
+    assert mapped.rounds == plain.rounds + 1
+    assert "for the map of holders all sent their records" in mapped.status
+    assert plain.between is None and plain.disclosure == "scalar"
 
 
 def test_a_holder_that_refuses_the_map_leaves_it_out_and_is_named() -> None:
-    federation = LocalFederation({"a": X, "b": Holder(Measure(X + 1.0), Policy(), Ledger())})
-    result = federation.run(contributions("ab", own=Own(VALIDATION), between=True))
+    one = {"a": X, "b": Holder(Measure(X + 1.0), Policy(), Ledger())}
+    protocol = contributions("ab", own=Own(VALIDATION), map="direct")
+    result = LocalFederation(one).run(protocol)
     assert result.between is None and len(result.holders) == 2
     assert "no map of holders: b (policy-level)" in result.status
+    two = {"a": X, "b": Holder(Measure(X + 1.0), Policy(), Ledger())}
+    plain = LocalFederation(two).run(contributions("ab", own=Own(VALIDATION)))
+    assert [item.to_dict() for item in result.holders] == [item.to_dict() for item in plain.holders]
+
+
+def test_a_map_from_sketches_counts_both_runs_and_stands_apart_from_the_worth() -> None:
+    pytest.importorskip("opendp")
+    rng = np.random.default_rng(0)
+    holders = {name: rng.normal(k, 1.0, size=(400, 2)) for k, name in enumerate("abc")}
+    validation, public = rng.normal(size=(200, 2)), rng.normal(1.0, 1.5, size=(600, 2))
+    plain = silot.value_holders(holders, validation)
+    mapped = silot.value_holders(
+        holders, validation, map="sketch", map_options={"public": public, "privacy_epsilon": 2.0}
+    )
+    assert mapped.between is not None and mapped.between.names == ("a", "b", "c", COORDINATOR)
+    assert mapped.shares == plain.shares and mapped.disclosure == "sketch"
+    assert mapped.rounds == plain.rounds + mapped.between.bill.rounds
+    assert mapped.privacy_mu == mapped.between.bill.privacy_mu > 0
+    alone = silot.value_holders(
+        holders, validation, method="sketch", map="sketch", public=public, privacy_epsilon=2.0
+    )
+    # One set of sketches tells both, so they agree.
+    assert alone.between is not None
+    for item in alone.holders:
+        assert alone.between[item.holder, COORDINATOR].value == item.distance.value
+    assert alone.between.bill == alone.bill
+
+
+def test_a_map_whose_runs_fail_is_left_out_and_nothing_else_is_lost() -> None:
+    pytest.importorskip("opendp")
+    rng = np.random.default_rng(0)
+    holders = {name: rng.normal(k, 1.0, size=(20, 2)) for k, name in enumerate("abc")}
+    public = rng.normal(size=(600, 2))
+    found = silot.value_holders(holders, public[:50], map="sketch", map_options={"public": public})
+    assert found.between is None and len(found.holders) == 3
+    assert "; no map of holders: " in found.status and "(sketch-small)" in found.status
 
 
 # Policies and disclosure.
@@ -505,7 +561,7 @@ WAYS: dict[str, dict[str, object]] = {
     "vectors": {"labels": True, "label_metric": "vectors"},
     "fedbary": {"method": "fedbary"},
     "trianglewad": {"method": "trianglewad"},
-    "map": {"between": True},
+    "map": {"map": "direct"},
 }
 
 
@@ -637,7 +693,8 @@ def test_an_answer_that_does_not_fit_is_a_coded_error(kind: str, reply: Answer) 
         ({"rounds": 0}, "option-rounds"),
         ({"seed": -1}, "option-seed"),
         ({"quorum": 9}, "option-quorum"),
-        ({"between": 1}, "option-between"),
+        ({"map": 1}, "option-map"),
+        ({"map": "sketch"}, "option-map"),
     ],
 )
 def test_options_out_of_range_are_refused(options: dict[str, object], code: str) -> None:

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 
-from silot.results import Contribution, Contributions, Distance, RecordScores, Viewpoint
+from silot.results import (
+    Contribution,
+    Contributions,
+    Distance,
+    DistanceMatrix,
+    RecordScores,
+    Viewpoint,
+)
 
 
 def distance(value: float, width: float = 0.1, **fields: Any) -> Distance:
@@ -22,6 +30,19 @@ def distance(value: float, width: float = 0.1, **fields: Any) -> Distance:
         "p": 2,
     }
     return Distance(**{**given, **fields})
+
+
+def matrix_of(names: Sequence[str], values: Any, **fields: Any) -> DistanceMatrix:
+    """A matrix with these values."""
+    pairs = {
+        (names[i], names[j]): distance(
+            float(values[i][j]), method="direct", disclosure="record", holders=(names[i], names[j])
+        )
+        for i, j in combinations(range(len(names)), 2)
+    }
+    return DistanceMatrix(
+        **{"names": tuple(names), "pairs": pairs, "method": "direct", "p": 2, **fields}
+    )
 
 
 def contributions(
@@ -58,9 +79,13 @@ def contributions(
         )
         for k, name in enumerate(names)
     )
-    told = between is not False
-    matrix = np.linalg.norm(places[:, None] - places[None], axis=2) if told else np.zeros(0)
-    matrix = matrix if isinstance(between, bool) else np.asarray(between)
+    matrix = None
+    if between is not False:
+        points = np.vstack([places, np.zeros(4)])
+        apart = np.linalg.norm(points[:, None] - points[None], axis=2)
+        matrix = matrix_of([*names, "coordinator"], apart)
+    if not isinstance(between, bool):
+        matrix = matrix_of(list(names), between)
     given: dict[str, Any] = {
         "holders": holders,
         "target": "validation",
@@ -70,9 +95,7 @@ def contributions(
         "converged": True,
         "seed": seed,
         "missing": missing or {},
-        "between": matrix if told else None,
-        "between_lower": 0.9 * matrix if told else None,
-        "between_upper": 1.1 * matrix if told else None,
+        "between": matrix,
         "rounds": 3,
         "bytes_sent": 120_000,
         "bytes_received": 340_000,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from silot.report._curves import inspection, quality, thumbnails
-from silot.report._figures import classical_scaling
+from silot.report._map_figure import classical_scaling
 from silot.report._words import decimals, number
 from tests.report.factory import viewpoint
 

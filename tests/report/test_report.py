@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import re
 import stat
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -16,10 +18,18 @@ import pytest
 import silot
 from silot.errors import FileError, InputError
 from silot.report import render_report, write_report
-from tests.report.factory import contributions, distance, many, record_scores, viewpoint
+from silot.report._map_figure import classical_scaling
+from tests.report.factory import (
+    contributions,
+    distance,
+    many,
+    matrix_of,
+    record_scores,
+    viewpoint,
+)
 
 NAMES = ["north", "south", "west", "east", "centre"]
-VOID = {"meta", "link", "img", "br"}
+VOID = {"meta", "link", "img", "br", "source", "input"}
 
 
 class Page(HTMLParser):
@@ -43,7 +53,7 @@ class Page(HTMLParser):
         assert self._open.pop() == tag
 
     def handle_data(self, data: str) -> None:
-        if "style" not in self._open:
+        if "style" not in self._open and "script" not in self._open:
             self.words.append(data)
 
     @property
@@ -180,7 +190,8 @@ def test_names_are_text_and_nothing_else() -> None:
     found = contributions(names, missing={"<img src=x>": "<b>"})
     text = render_report(contributions=found, records=scores, images=images, title="<i>title</i>")
     page = Page(text)
-    assert page.all("script") == [] and page.all("i") == [] and page.all("b") == []
+    # One script, which is the house's own.
+    assert page.all("script") == [{}] and page.all("i") == [] and page.all("b") == []
     assert not any("onload" in attributes for _, attributes in page.tags)
     assert "<script>alert(1)</script>" in page.text and "<i>title</i>" in page.text
     assert "\x00" not in text and "\u202e" not in text
@@ -202,6 +213,11 @@ def test_nothing_is_loaded_from_anywhere() -> None:
         assert href.startswith("#") or (tag == "link" and href == "data:,")
     policy = next(a["content"] for a in page.all("meta") if "http-equiv" in a)
     assert str(policy).startswith("default-src 'none'; img-src data:; style-src 'unsafe-inline'")
+    script = re.findall(r"<script>(.*?)</script>", text, flags=re.DOTALL)
+    assert len(script) == 1
+    digest = base64.b64encode(hashlib.sha256(script[0].encode()).digest()).decode()
+    assert f"script-src 'sha256-{digest}';" in str(policy)
+    assert "unsafe-inline" not in str(policy).split("script-src")[1]
 
 
 def test_a_report_can_be_read_without_seeing_it() -> None:
@@ -312,7 +328,67 @@ def test_bounds_and_distances_that_are_not_known() -> None:
 def test_identical_holders_have_a_map() -> None:
     found = contributions(NAMES)
     same = contributions(NAMES, between=np.zeros((5, 5)), holders=found.holders)
-    assert "map" in Page(render_report(contributions=same)).sections
+    page = Page(render_report(contributions=same))
+    assert "map" in page.sections
+    assert "All distances are drawn as they are" in page.text
+
+
+def test_a_map_says_in_words_how_far_it_is_from_the_truth() -> None:
+    line = np.abs(np.subtract.outer(np.arange(5.0), np.arange(5.0)))
+    text = Page(render_report(contributions=contributions(NAMES, between=line))).text
+    assert "All distances are drawn as they are" in text and "Farthest off" not in text
+    simplex = 1.0 - np.eye(5)
+    text = Page(render_report(contributions=contributions(NAMES, between=simplex))).text
+    assert "this map misleads: read distances in the heat map" in text
+    assert "Farthest off:" in text and "apart and 1.000 in truth." in text
+    points, _ = classical_scaling(simplex)
+    drawn = np.linalg.norm(points[:, None] - points[None], axis=2)
+    first, second = np.triu_indices(5, 1)
+    known = float(np.sqrt(np.mean((drawn - simplex)[first, second] ** 2)))
+    assert f"off by {100 * known:.1f} % (stress" in text
+
+
+@pytest.mark.parametrize(
+    ("method", "level", "words"),
+    [
+        ("direct", "record", "Exact, computed from the records of all holders"),
+        ("sketch", "sketch", "Estimated from one differentially private sketch"),
+        ("secure", "scalar", "Computed on secret shares"),
+    ],
+)
+def test_distances_between_holders_say_how_they_were_found_and_what_that_disclosed(
+    method: str, level: str, words: str
+) -> None:
+    apart = 1.0 - np.eye(4)
+    interval = (0.5, 1.5) if method == "sketch" else None
+    pairs = {
+        pair: replace(found, method=method, disclosure=level, interval=interval)
+        for pair, found in matrix_of([*NAMES[:3], "coordinator"], apart).pairs.items()
+    }
+    matrix = matrix_of([*NAMES[:3], "coordinator"], apart, method=method, pairs=pairs)
+    found = contributions(NAMES[:3], between=False)
+    found = replace(found, between=matrix, labels="classes", disclosure=level)
+    text = Page(render_report(contributions=found)).text
+    assert words in text and f"Disclosed for it: {level}." in text
+    assert "wrong labels show less here" in text
+    assert ("likely intervals, which are not certified" in text) == (method == "sketch")
+    assert ("1.000 [0.5000, 1.500]" in text) == (method == "sketch")
+    without = replace(found, between=matrix_of(NAMES[:3], apart[:3, :3]))
+    assert (
+        "between holders. Without the validation data."
+        in Page(render_report(contributions=without)).text
+    )
+
+
+@pytest.mark.parametrize("rows", [7, 8, 201])
+def test_a_table_has_controls_where_it_is_long_and_is_whole_without_them(rows: int) -> None:
+    page = Page(render_report(contributions=contributions([f"h{k}" for k in range(rows)])))
+    assert len([a for a in page.all("input") if a["type"] == "search"]) == (rows >= 8)
+    controls = [attrs for _, attrs in page.tags if attrs.get("class") == "controls"]
+    assert all("hidden" in attrs for attrs in controls) and len(controls) == (rows >= 8)
+    assert all(page.text.count(f" h{k} ") >= 1 for k in range(rows))
+    assert ("On paper are the first 200 rows of 201" in page.text) == (rows > 200)
+    assert len([a for a in page.all("tr") if "data-flag" in a]) == (rows >= 8)
 
 
 def test_a_result_that_did_not_converge_says_so() -> None:
@@ -335,7 +411,7 @@ def test_a_hundred_holders_of_five_hundred_records_make_a_small_file(large: str)
         f"records-{k}" for k in range(1, 7)
     ]
     assert "4,117 of 50,000 scored records of 100 holders" in page.text
-    assert "The other 80 rows" in page.text
+    assert "The other" not in page.text.split("The bill")[0]
     for k in range(100):
         assert f"hospital {k:03d}" in page.text
 
@@ -361,7 +437,7 @@ def test_a_report_is_written_whole(tmp_path: Path) -> None:
 def test_results_of_real_runs_make_a_report() -> None:
     rng = np.random.default_rng(0)
     data = {name: rng.normal(k, 1.0, size=(40, 2)) for k, name in enumerate(NAMES[:3])}
-    found = silot.value_holders(data, rng.normal(size=(60, 2)), between=True)
+    found = silot.value_holders(data, rng.normal(size=(60, 2)), map="direct")
     data["south"][3] += 30.0
     scores = silot.value_records(data["south"], rng.normal(1.0, 1.0, size=(60, 2)), name="south")
     page = Page(render_report(contributions=found, records=scores))

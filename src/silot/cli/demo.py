@@ -94,7 +94,7 @@ def _value(holders: dict[str, Measure], page: Path, seed: int) -> Contributions:
     from ..report import write_report
 
     validation = demo_validation(seed)
-    worth = value_holders(holders, validation, labels=True, between=True, seed=seed)
+    worth = value_holders(holders, validation, labels=True, map="direct", seed=seed)
     scored = {
         name: value_records(measure, validation, labels=True, seed=seed, name=name)
         for name, measure in holders.items()

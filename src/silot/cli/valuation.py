@@ -29,6 +29,7 @@ from .console import (
     steps,
 )
 from .options import (
+    AccuracyOption,
     BudgetOption,
     ColumnsOption,
     DeltaOption,
@@ -41,6 +42,7 @@ from .options import (
     MassOption,
     PublicOption,
     RoundsOption,
+    SecureScaleOption,
     SeedOption,
     SupportOption,
     TranscriptOption,
@@ -57,6 +59,14 @@ class LabelMetric(StrEnum):
 
     classes = "classes"
     vectors = "vectors"
+
+
+class MapMethod(StrEnum):
+    """How the distances of a map are found."""
+
+    direct = "direct"
+    sketch = "sketch"
+    secure = "secure"
 
 
 class ValueMethod(StrEnum):
@@ -127,15 +137,17 @@ def value_command(
     quorum: Annotated[
         int | None, typer.Option(min=1, help="Fewest holders that must answer. Default: all.")
     ] = None,
-    between: Annotated[
-        bool,
-        typer.Option("--between", help="Distances between holders too: it discloses records."),
-    ] = False,
+    holder_map: Annotated[
+        MapMethod | None,
+        typer.Option(
+            "--map", help="Distances between holders too, by this; direct discloses records."
+        ),
+    ] = None,
+    scale: SecureScaleOption = None,
+    accuracy: AccuracyOption = None,
     records: Annotated[
         bool,
-        typer.Option(
-            "--records", help="Score every holder's records, with --between: it discloses records."
-        ),
+        typer.Option("--records", help="Score every holder's records: it discloses records."),
     ] = False,
     fdr: FdrOption = None,
     report: ReportOption = None,
@@ -156,24 +168,29 @@ def value_command(
             "one of them out.",
             code="option-transcript",
         )
+    if transcript is not None and method is not ValueMethod.sketch and _apart(holder_map):
+        raise InputError(
+            f"--transcript keeps the messages of one run, and --map {holder_map} makes others: "
+            "leave one of them out.",
+            code="option-transcript",
+        )
     paths = [*holders, *([validation] if validation is not None else [])]
     loaded = load_holders(paths, label_column, weight_column, columns, labels)
     files = dict(zip(loaded, paths, strict=True))
     own = loaded.pop(list(loaded)[-1]) if validation is not None else None
     images = _images({name: files[name] for name in loaded}, image_shape) if records else {}
-    options = sketch_options(
+    options = given(support=support, rounds=rounds, quorum=quorum)
+    sketched = sketch_options(
         public, privacy_epsilon, privacy_delta, mass_limit, ledgers, budget, label_column, columns
     )
-    options |= given(support=support, rounds=rounds, quorum=quorum)
-    if method is not ValueMethod.sketch:
-        # Never for a report's sake: what holders are asked does not depend on who shows it.
-        options |= {"class_tolerance": class_tolerance, "between": between or records}
-    elif between:
-        raise InputError(
-            "sketches tell the distances between holders already: silot matrix --method sketch "
-            "shows them. Leave --between out.",
-            code="option-between",
-        )
+    chosen = None if accuracy is None else accuracy.value
+    # Never for a report's sake: what holders are asked does not depend on who shows it.
+    of_map = given(scale=scale, accuracy=chosen)
+    if method is ValueMethod.sketch:
+        options |= sketched
+    else:
+        options["class_tolerance"] = class_tolerance
+        of_map |= sketched
     with steps("value") as progress:
         result = value_holders(
             loaded,
@@ -181,6 +198,8 @@ def value_command(
             labels=labels,
             label_metric=label_metric.value,
             method=method.value,
+            map=None if holder_map is None else holder_map.value,
+            map_options=of_map,
             seed=seed,
             progress=progress,
             **options,
@@ -261,6 +280,11 @@ def records_command(
     _show_records(result)
     if report is not None:
         OUT.print(f"report in {report}", highlight=False, markup=False, soft_wrap=True)
+
+
+def _apart(holder_map: MapMethod | None) -> bool:
+    """Whether a map is made by runs of its own."""
+    return holder_map not in (None, MapMethod.direct)
 
 
 def _images(files: Mapping[str, Path], shape: str | None) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from ..federation.labelled import (
 )
 from ..federation.protocol import COORDINATOR, required
 from ..federation.question import Answerer, DistanceTo, Question
-from ..measure import Embedding
+from ..measure import Embedding, Measure, label_vectors
 from ..transport.classwise import class_distances
 from ._found import Found
 
@@ -94,6 +94,14 @@ class Target:
             variance=centre.objective_at(np.broadcast_to(mean, centre.atoms.shape)),
             metric=_metric(centre.atoms, centre.weights, centre.codes, found.classes),
         )
+
+    def cloud(self, embedding: Embedding) -> tuple[Array, Array]:
+        """Atoms and weights, with label vectors where labels were apart from the features."""
+        if not self.by_class or embedding == "none":
+            return self.atoms, self.weights
+        labels = np.array(self.classes)[self.codes]
+        labelled = Measure(self.atoms, self.weights, labels)
+        return label_vectors(labelled, covariance=embedding), self.weights
 
     @property
     def text(self) -> str:

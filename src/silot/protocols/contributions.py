@@ -11,18 +11,16 @@ import numpy as np
 from ..errors import HolderError, InputError, WireError
 from ..federation.answer import Failure
 from ..federation.disclosure import Disclosure
-from ..federation.labelled import (
-    ClassSizes,
-)
+from ..federation.labelled import ClassSizes
 from ..federation.protocol import COORDINATOR, Protocol, Steps, required
 from ..federation.question import Answerer, Describe
 from ..measure import Covariance, Embedding
 from ..results import Barycenter, Contribution, Contributions, Distance
-from ..transport._check import flag, real
+from ..transport._check import real
 from ..valuation.holders import explained, explained_shares, inverse_shares, ranks
 from ._barycenter import Plan as BarycenterPlan
 from ._found import class_masses, missing_text, told_distance
-from ._map import distances_between
+from ._map import with_exact_map, without_map
 from ._parallel import parallel
 from ._sides import agreed_dimension, check_covariance, check_seed, read_descriptions
 from ._target import LabelMetric, Target
@@ -32,6 +30,7 @@ from .fedwad import fedwad
 from .trianglewad import trianglewad
 
 ValueMethod = Literal["target", "fedbary", "trianglewad", "direct"]
+Map = Literal["direct"]
 
 # The pairwise method behind each way to compare a holder with validation data. FedBary with a
 # fixed Q is FedWaD between every holder and the coordinator, in step.
@@ -57,7 +56,7 @@ def contributions(
     seed: int = 0,
     quorum: int | None = None,
     weights: Mapping[str, float] | None = None,
-    between: bool = False,
+    map: Map | None = None,
 ) -> Protocol[Contributions]:
     r"""Distance of every holder to one target, and the shares that follow.
 
@@ -93,10 +92,11 @@ def contributions(
         Seed of references.
     quorum
         Fewest holders that must answer; ``None`` means all.
-    between
-        Ask every holder once more, for its barycentric projection on one public reference: the
-        distances between holders that a map needs. It discloses every record; holders that
-        refuse only leave the map out.
+    map
+        ``"direct"``: ask every holder for its records too, and compute the exact distances
+        between holders, and to the target, that a map needs. It discloses every record. Labels
+        are then compared as vectors. A holder that refuses leaves the map out, and the status
+        says so.
 
     Returns
     -------
@@ -144,6 +144,12 @@ def contributions(
             f"class_tolerance is {class_tolerance!r}; zero or more is needed.",
             code="option-class-tolerance",
         )
+    if map not in (None, "direct"):
+        raise InputError(
+            f"map is {map!r}; give None or 'direct'. silot.value_holders makes maps from sketches "
+            "and secure distances too.",
+            code="option-map",
+        )
     embedding: Embedding = covariance if labels == "vectors" else "none"
     centre = barycenter_plan(
         holders,
@@ -170,11 +176,11 @@ def contributions(
         tolerance=float(class_tolerance),
         options={"support": support, "rounds": rounds, "tol": tol},
         seed=check_seed(seed),
-        between=flag(between, "between", "option-between"),
+        map_embedding=None if map is None else "none" if labels == "none" else covariance,
         centre=centre,
     )
     finest = Disclosure.SCALAR
-    if own is None or method != "target" or between:
+    if own is None or method != "target" or map is not None:
         finest = Disclosure.RECORD
     elif labels == "classes" or (labels == "vectors" and class_tolerance > 0):
         finest = Disclosure.AGGREGATE
@@ -190,9 +196,9 @@ def contributions(
             "seed": seed,
             "method": plan.method,
             "labels": labels,
-            "between": between,
+            "map": map,
         },
-        expected_rounds=rounds + 4 + between,
+        expected_rounds=rounds + 4 + (map is not None),
     )
 
 
@@ -213,7 +219,7 @@ class _Plan:
     tolerance: float
     options: Mapping[str, float]
     seed: int
-    between: bool
+    map_embedding: Embedding | None
     centre: BarycenterPlan
 
     def start(self) -> Steps[Contributions]:
@@ -236,11 +242,11 @@ class _Plan:
         if found is not None:
             barycenter = self.centre.result(found, distances, missing)
         result = self._result(target, distances, records, barycenter, missing, shared)
-        if self.between and len(distances) > 1:
-            result = yield from distances_between(
-                result, target.atoms, target.weights, self.embedding, self.seed
-            )
-        return result
+        if self.map_embedding is None:
+            return result
+        if len(distances) < 2:
+            return without_map(result, "it takes two")
+        return (yield from with_exact_map(result, target, self.map_embedding))
 
     @property
     def _aim(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..federation.answer import Answer, Array
 from ..federation.disclosure import Disclosure
 from ..federation.protocol import Protocol, Steps, ask, required
 from ..federation.question import Answerer, Records
@@ -10,6 +11,8 @@ from ..results import Distance
 from ..transport import exact_plan
 from ..transport._check import as_order
 from ._sides import agreed_dimension, check_seed, sides_of
+
+Cloud = tuple[Array, Array]
 
 
 def direct(
@@ -59,22 +62,9 @@ def direct(
 
     def start() -> Steps[Distance]:
         answers = yield from ask({side: Records(embedding=embedding) for side in sides}, own)
-        clouds = [required(answers, side) for side in sides]
-        points = [answer.array("points", ndim=2) for answer in clouds]
-        weights = [answer.array("weights", ndim=1) for answer in clouds]
-        agreed_dimension({side: k.shape[1] for side, k in zip(sides, points, strict=True)})
-        plan = exact_plan(*points, *weights, p=order)
-        return Distance(
-            value=plan.distance,
-            lower=min(plan.lower, plan.distance),
-            upper=max(plan.upper, plan.distance),
-            method="direct",
-            status="converged: exact, proven by the dual bound" if plan.optimal else plan.status,
-            converged=plan.optimal,
-            holders=sides,
-            p=order,
-            seed=checked_seed,
-        )
+        clouds = {side: read_cloud(required(answers, side)) for side in sides}
+        agreed_dimension({side: cloud[0].shape[1] for side, cloud in clouds.items()})
+        return exact_distance(clouds[sides[0]], clouds[sides[1]], sides, order, checked_seed)
 
     holders = tuple(side for side in (a, b) if side is not None)
     return Protocol(
@@ -83,4 +73,27 @@ def direct(
         Disclosure.RECORD,
         start,
         {"p": order, "seed": checked_seed, "embedding": embedding},
+    )
+
+
+def read_cloud(answer: Answer) -> Cloud:
+    """Points and weights that a holder sent."""
+    return answer.array("points", ndim=2), answer.array("weights", ndim=1)
+
+
+def exact_distance(
+    first: Cloud, second: Cloud, sides: tuple[str, str], p: int, seed: int
+) -> Distance:
+    """Exact ``W_p`` of two clouds that are known, between the values of its plan and its dual."""
+    plan = exact_plan(first[0], second[0], first[1], second[1], p=p)
+    return Distance(
+        value=plan.distance,
+        lower=min(plan.lower, plan.distance),
+        upper=max(plan.upper, plan.distance),
+        method="direct",
+        status="converged: exact, proven by the dual bound" if plan.optimal else plan.status,
+        converged=plan.optimal,
+        holders=sides,
+        p=p,
+        seed=seed,
     )

@@ -88,6 +88,7 @@ def inspection_figure(name: str, scores: RecordScores, truth: Flags) -> Picture:
         "How many of the records known to be broken are found when records are inspected in the "
         "order of their scores. AUC is the chance that a broken record scores above a sound one. "
         "Records left of the dashed line are about as many as are flagged.",
+        narrow=_SIZE[1],
     )
 
 
@@ -125,6 +126,7 @@ def score_figure(name: str, scores: RecordScores) -> Picture:
         "Scores in falling order. At 0 a record is as likely broken as not."
         if scores.screening
         else "Calibrated gradients in falling order; positive ones are flagged.",
+        narrow=_SIZE[1],
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
+import math
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -13,7 +14,6 @@ from typing import Any
 
 import numpy as np
 from matplotlib import style
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from ..results import Contribution
@@ -22,11 +22,11 @@ from ._words import count, number, printable
 
 BLUE, ORANGE, GREY = "#1f4e79", "#c8501e", "#6b6b6b"
 WIDTH = 8.6
-_LONGEST_LABEL = 28
-_LABELLED_TICKS = 40
-_NUMBERED_CELLS = 10
-_NAMED_POINTS = 30
-_TARGET = "target"
+# Of a telephone held upright.
+NARROW = 3.7
+_LONGEST_LABEL, _NARROW_LABEL = 28, 16
+_NUMBERED_CELLS, _NUMBERED_WIDTH = 10, 0.42
+TARGET = "target"
 _STYLE: dict[str, Any] = {
     "font.size": 9.0,
     # The widest of the usual ones first: what is laid out with it fits with the others.
@@ -49,13 +49,14 @@ _LOCK = threading.Lock()
 
 @dataclass(frozen=True)
 class Picture:
-    """An image with its words; sizes in pixels of a screen."""
+    """An image with its words; sizes in pixels of a screen. ``narrow`` is for small screens."""
 
     source: str
     width: int
     height: int
     alt: str
     caption: str
+    narrow: Picture | None = None
 
 
 @contextmanager
@@ -66,9 +67,16 @@ def _settings() -> Iterator[None]:
 
 
 def picture(
-    draw: Callable[[Figure], None], size: tuple[float, float], alt: str, caption: str
+    draw: Callable[[Figure], None],
+    size: tuple[float, float],
+    alt: str,
+    caption: str,
+    narrow: float | None = None,
 ) -> Picture:
-    """Draw on a new figure of a size in inches; the same drawing gives the same bytes."""
+    """Draw on a new figure of a size in inches; the same drawing gives the same bytes.
+
+    Given the height of a ``narrow`` one, it is drawn twice, so ``draw`` must change nothing.
+    """
     buffer = io.BytesIO()
     with _settings():
         figure = Figure(figsize=size, layout="constrained")
@@ -76,7 +84,13 @@ def picture(
         nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
         figure.savefig(buffer, format="svg", dpi=192, metadata=nothing)
     source = data_uri("image/svg+xml", buffer.getvalue())
-    return Picture(source, round(96 * size[0]), round(96 * size[1]), alt, caption)
+    other = None if narrow is None else picture(draw, (NARROW, narrow), alt, caption)
+    return Picture(source, round(96 * size[0]), round(96 * size[1]), alt, caption, other)
+
+
+def is_narrow(figure: Figure) -> bool:
+    """Whether a figure is for a small screen."""
+    return figure.get_figwidth() <= NARROW
 
 
 def data_uri(kind: str, data: bytes) -> str:
@@ -84,9 +98,9 @@ def data_uri(kind: str, data: bytes) -> str:
     return f"data:{kind};base64,{base64.b64encode(data).decode('ascii')}"
 
 
-def label(name: str) -> str:
+def label(name: str, narrow: bool = False) -> str:
     """A name short enough for a figure."""
-    return printable(name, _LONGEST_LABEL)
+    return printable(name, _NARROW_LABEL if narrow else _LONGEST_LABEL)
 
 
 def ranking_figure(ranked: Sequence[Contribution], target: str) -> Picture:
@@ -110,9 +124,8 @@ def ranking_figure(ranked: Sequence[Contribution], target: str) -> Picture:
         done = np.array([item.distance.converged for item in ranked])
         axes.plot(values[done], places[done], "o", color=BLUE, markersize=size / 2)
         axes.plot(values[~done], places[~done], "o", color=ORANGE, mfc="white", markersize=size / 2)
-        axes.set_yticks(
-            places, [label(item.holder) for item in ranked], fontsize=size, parse_math=False
-        )
+        words = [label(item.holder, is_narrow(figure)) for item in ranked]
+        axes.set_yticks(places, words, fontsize=size, parse_math=False)
         axes.set_ylim(rows - 0.4, -0.6)
         axes.set_xlim(left=min(0.0, float(np.nanmin(lower))))
         axes.grid(axis="x", color="#dddddd", linewidth=0.6)
@@ -133,28 +146,36 @@ def ranking_figure(ranked: Sequence[Contribution], target: str) -> Picture:
         f"Distances of {count(rows, 'holder')} to {target} with bounds, the closest on top: "
         f"{label(first.holder)} at {number(first.distance.value)}.",
         " ".join(notes),
+        narrow=height,
     )
 
 
-def heat_map(names: Sequence[str], between: Array, to_target: Array, note: str = "") -> Picture:
+def heat_map(names: Sequence[str], between: Array, to_target: Array | None) -> Picture:
     """Distances between holders, below a strip of their distances to the target."""
     n = len(names)
-    step = -(-n // _LABELLED_TICKS)
     size = 8.5 if n <= 20 else 7.0
-    shown = [label(name) for name in names]
     steep = n > 12
-    # Cells are about square: the room that names take is known before anything is drawn.
-    word = 0.62 * size / 72 * max(len(name) for name in [*shown, _TARGET])
-    width = min(max(0.8 * n + word + 1.1, 4.6), WIDTH)
-    side = max(width - word - 1.1, 1.5)
     strip = max(1.0, n / 28)
-    height = side * (1 + strip / n) + word * (1.0 if steep else 0.75) + 0.35
+    cells = 1 + (0.0 if to_target is None else strip / n)
+
+    def layout(narrow: bool) -> tuple[float, float, float]:
+        # Cells are about square: the room that names take is known before anything is drawn.
+        longest = max(len(word) for word in (*(label(name, narrow) for name in names), TARGET))
+        word = 0.62 * size / 72 * longest
+        width = NARROW if narrow else min(max(0.8 * n + word + 1.1, 4.6), WIDTH)
+        side = max(width - word - (0.8 if narrow else 1.1), 1.5)
+        return width, side * cells + word * (1.0 if steep else 0.75) + 0.35, side / n
+
+    def step(narrow: bool) -> int:
+        return max(1, math.ceil(1.2 * size / 72 / layout(narrow)[2]))
 
     def draw(figure: Figure) -> None:
-        top, bottom = figure.subplots(
-            2, 1, sharex=True, height_ratios=(strip, n), gridspec_kw={"hspace": 0.02}
-        )
-        known = np.concatenate([to_target[np.isfinite(to_target)], between[np.isfinite(between)]])
+        narrow = is_narrow(figure)
+        cell = layout(narrow)[2]
+        parts = {"bottom": between}
+        if to_target is not None:
+            parts = {"top": to_target[None], **parts}
+        known = np.concatenate([part[np.isfinite(part)] for part in parts.values()])
         most = float(known.max()) if known.size and known.max() > 0 else 1.0
         look: dict[str, Any] = {
             "cmap": "viridis",
@@ -163,10 +184,16 @@ def heat_map(names: Sequence[str], between: Array, to_target: Array, note: str =
             "interpolation": "nearest",
             "aspect": "auto",
         }
-        top.imshow(to_target[None], **look)
-        image = bottom.imshow(between, **look)
-        ticks = list(range(0, n, step))
-        words = [shown[k] for k in ticks]
+        places = figure.subplot_mosaic(
+            [[part] for part in parts],
+            sharex=True,
+            height_ratios=[strip, n][-len(parts) :],
+            gridspec_kw={"hspace": 0.02},
+        )
+        images = {part: places[part].imshow(values, **look) for part, values in parts.items()}
+        bottom = places["bottom"]
+        ticks = list(range(0, n, step(narrow)))
+        words = [label(names[k], narrow) for k in ticks]
         bottom.set_xticks(
             ticks,
             words,
@@ -177,152 +204,36 @@ def heat_map(names: Sequence[str], between: Array, to_target: Array, note: str =
             parse_math=False,
         )
         bottom.set_yticks(ticks, words, fontsize=size, parse_math=False)
-        top.set_yticks([0], [_TARGET], fontsize=size)
-        top.tick_params(axis="x", bottom=False, labelbottom=False)
-        for axes in (top, bottom):
+        if "top" in places:
+            places["top"].set_yticks([0], [TARGET], fontsize=size)
+            places["top"].tick_params(axis="x", bottom=False, labelbottom=False)
+        for axes in places.values():
             axes.tick_params(length=2)
             axes.spines[:].set_visible(False)
-        if n <= _NUMBERED_CELLS:
-            for axes, values in ((top, to_target[None]), (bottom, between)):
-                for (i, j), value in np.ndenumerate(values):
+        if n <= _NUMBERED_CELLS and cell >= _NUMBERED_WIDTH:
+            for part, axes in places.items():
+                for (i, j), value in np.ndenumerate(parts[part]):
                     shade = "white" if value < 0.55 * most else "black"
                     text = f"{value:.3g}" if value else "0"
                     axes.text(j, i, text, ha="center", va="center", color=shade, fontsize=size)
-        figure.colorbar(image, ax=[top, bottom], shrink=0.7, label="distance", pad=0.02)
+        figure.colorbar(
+            images["bottom"], ax=[*places.values()], shrink=0.7, label="distance", pad=0.02
+        )
 
-    caption = f"Dark is close. The strip on top shows distances to the target.{note}"
-    if step > 1:
-        caption += f" Every {_ordinal(step)} holder is named."
+    caption = "Dark is close."
+    if to_target is not None:
+        caption += " The strip on top shows distances to the target."
+    steps = step(False), step(True)
+    if steps[0] > 1:
+        caption += f" Every {_ordinal(steps[0])} holder is named."
+    if steps[1] > steps[0]:
+        caption += f" On small screens every {_ordinal(steps[1])} holder is named."
     return picture(
         draw,
-        (width, height),
+        layout(False)[:2],
         f"Heat map of the distances between {count(n, 'holder')}, in the order of the ranking.",
         f"{caption} Holders are in the order of the ranking.",
-    )
-
-
-def holder_map(
-    names: Sequence[str],
-    ranks: Sequence[int],
-    between: Array,
-    to_target: Array,
-    note: str = "",
-) -> Picture | None:
-    """Holders as points of a plane; ``None`` where distances are not known."""
-    distances = between
-    if np.isfinite(to_target).all():
-        edge = np.append(to_target, 0.0)
-        distances = np.vstack([np.column_stack([between, to_target]), edge])
-    if len(distances) < 3 or not np.isfinite(distances).all():
-        return None
-    points, shown = classical_scaling(distances)
-    n = len(names)
-    named = n <= _NAMED_POINTS
-    words = [label(name) if named else str(rank) for name, rank in zip(names, ranks, strict=True)]
-    left_out = [0]
-    wide, high = np.ptp(points, axis=0)
-    # As high as the points need when both axes have one scale.
-    height = float(np.clip(WIDTH * (high / wide if wide > 0 else 1.0), 3.4, 6.5))
-
-    def draw(figure: Figure) -> None:
-        axes = figure.add_subplot()
-        axes.plot(*points[:n].T, "o", color=BLUE, markersize=6 if named else 4.5, alpha=0.85)
-        if len(points) > n:
-            axes.plot(*points[n], "*", color=ORANGE, markersize=15)
-            words.append(_TARGET)
-        axes.set_aspect("equal", adjustable="datalim")
-        axes.margins(0.12)
-        axes.set_xlabel("first axis")
-        axes.set_ylabel("second axis")
-        figure.draw_without_rendering()
-        left_out[0] = _place_labels(axes, points, words, 8.5 if named else 7.0, n)
-
-    drawn = picture(
-        draw,
-        (WIDTH, height),
-        f"Map of {count(n, 'holder')} in two dimensions: holders with similar data lie close.",
-        "",
-    )
-    caption = (
-        f"Holders whose data are similar lie close together. The two axes show "
-        f"{100 * shown:.0f} % of the variance (classical scaling); what they do not show can make "
-        f"holders look closer than they are.{note}"
-    )
-    if len(points) > n:
-        caption += " The star is the target."
-    if not named:
-        caption += " Numbers are ranks."
-    if left_out[0]:
-        caption += f" {count(left_out[0], 'label')} left out for want of room."
-    return Picture(drawn.source, drawn.width, drawn.height, drawn.alt, caption)
-
-
-def classical_scaling(distances: Array) -> tuple[Array, float]:
-    """Points of a plane for given distances, and the part of the variance they show."""
-    n = len(distances)
-    centre = np.eye(n) - 1.0 / n
-    values, vectors = np.linalg.eigh(-0.5 * centre @ (distances**2) @ centre)
-    first = np.argsort(-values)[:2]
-    axes = vectors[:, first]
-    # An eigenvector has no sign of its own.
-    axes = axes * np.where(axes[np.abs(axes).argmax(axis=0), range(2)] < 0, -1.0, 1.0)
-    kept = np.maximum(values[first], 0.0)
-    total = float(np.abs(values).sum())
-    return axes * np.sqrt(kept), float(kept.sum()) / total if total > 0 else 1.0
-
-
-def _place_labels(
-    axes: Axes, points: Array, words: Sequence[str], size: float, holders: int
-) -> int:
-    """Write each word where it covers nothing, the last first; return how many found no room."""
-    spots = axes.transData.transform(points)
-    room = np.where(np.arange(len(words)) < holders, 0.0, 5.0)
-    reach = (5.0 + room)[:, None]
-    dots = np.hstack([spots - reach, spots + reach])
-    frame = axes.bbox
-    inch = axes.figure.dpi if axes.figure is not None else 100.0
-    letter, line = 0.62 * size * inch / 72, 1.25 * size * inch / 72
-    taken = np.empty((0, 4))
-    left_out = 0
-    for k in range(len(words) - 1, -1, -1):
-        x, y = spots[k]
-        width = letter * len(words[k])
-        for across, up in ((1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (-1, 1), (1, -1), (-1, -1)):
-            gap = (7.0 if across == 0 or up == 0 else 3.0) + room[k]
-            left = x + gap * across - width * (1 - across) / 2
-            low = y + gap * up - line * (1 - up) / 2
-            box = np.array([left, low, left + width, low + line])
-            inside = (
-                frame.x0 <= left
-                and left + width <= frame.x1
-                and frame.y0 <= low
-                and low + line <= frame.y1
-            )
-            others = np.vstack([np.delete(dots, k, axis=0), taken])
-            if inside and not _overlap(box, others).any():
-                taken = np.vstack([taken, box])
-                axes.annotate(
-                    words[k],
-                    points[k],
-                    xytext=(gap * across * 72 / inch, gap * up * 72 / inch),
-                    textcoords="offset points",
-                    ha=("right", "center", "left")[across + 1],
-                    va=("top", "center", "bottom")[up + 1],
-                    fontsize=size,
-                    parse_math=False,
-                )
-                break
-        else:
-            left_out += 1
-    return left_out
-
-
-def _overlap(box: Array, others: Array) -> Any:
-    return (
-        (box[0] < others[:, 2])
-        & (others[:, 0] < box[2])
-        & (box[1] < others[:, 3])
-        & (others[:, 1] < box[3])
+        narrow=layout(True)[1],
     )
 
 

@@ -98,7 +98,12 @@ def _overview(ordered: Sequence[Scored]) -> Table:
             ]
         rows.append(tuple(row))
     return Table(
-        "Scored records by holder, the largest share of flagged ones first.", tuple(columns), rows
+        "Scored records by holder, the largest share of flagged ones first.",
+        tuple(columns),
+        rows,
+        filter=True,
+        flagged=[item.flagged > 0 for item in ordered],
+        only="only holders with flagged records",
     )
 
 

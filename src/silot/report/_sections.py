@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from ..results import Billed, Contribution, Contributions, format_bytes
 from ._checks import Scored
-from ._figures import Picture, heat_map, holder_map, ranking_figure
+from ._figures import Picture, ranking_figure
 from ._words import (
     count,
     interval,
@@ -24,8 +24,8 @@ from ._words import (
     target_in_words,
 )
 
-_TABLED_PAIRS = 12
 _STATUSES = 8
+_FILTERED = 8
 
 
 @dataclass(frozen=True)
@@ -47,13 +47,28 @@ class Cell:
 
 @dataclass(frozen=True)
 class Table:
-    """A table; rows beyond ``fold`` are shown when asked for."""
+    """A table; rows beyond ``fold`` are shown when asked for.
+
+    With ``filter`` a reader can filter and sort it: then all rows are there at once, and those in
+    ``flagged``, one truth value a row, can be shown alone by a box that says ``only``.
+    """
 
     caption: str
     columns: tuple[Column, ...]
     rows: list[tuple[Cell, ...]]
     head: int = 0
     fold: int = 20
+    filter: bool = False
+    flagged: Sequence[bool] | None = None
+    only: str = "only flagged rows"
+
+    # Rows on paper; the style sheet has the same number.
+    printed: ClassVar = 200
+
+    @property
+    def filtered(self) -> bool:
+        """Whether it has controls: short tables need none."""
+        return self.filter and len(self.rows) >= _FILTERED
 
 
 @dataclass(frozen=True)
@@ -72,15 +87,6 @@ class Ranking:
     figure: Picture
     statuses: list[tuple[str, str]]
     facts: list[str]
-
-
-@dataclass(frozen=True)
-class Between:
-    """Distances between holders."""
-
-    heat: Picture
-    table: Table | None
-    map: Picture | None
 
 
 def summary(found: Contributions | None, scored: Sequence[Scored]) -> Summary:
@@ -141,7 +147,8 @@ def _closest(found: Contributions) -> list[str]:
     last = ranked[-1]
     sentences = [f"{closest}, {at}.", proof]
     if last.rank != ranked[0].rank:
-        sentences.append(f"{printable(last.holder)} is farthest, at {number(last.distance.value)}.")
+        far = listed([printable(last.holder)])
+        sentences.append(f"{far} is farthest, at {number(last.distance.value)}.")
     return sentences
 
 
@@ -180,7 +187,15 @@ def ranking(found: Contributions) -> Ranking:
         f"Spread of {target}, its distance to its own mean: {number(found.spread)}.",
     ]
     return Ranking(
-        Table(f"Holders by their distance to {target}.", columns, rows, head=1),
+        Table(
+            f"Holders by their distance to {target}.",
+            columns,
+            rows,
+            head=1,
+            filter=True,
+            flagged=[not item.distance.converged for item in ranked],
+            only="only those that did not converge",
+        ),
         ranking_figure(ranked, target),
         _statuses(ranked),
         facts,
@@ -199,50 +214,6 @@ def _statuses(ranked: Sequence[Contribution]) -> list[tuple[str, str]]:
     if len(holders) > _STATUSES:
         found.append(("…", f"{len(holders) - _STATUSES} more statuses are left out here"))
     return found
-
-
-def between(found: Contributions) -> Between | None:
-    """Heat map and map of the holders, in the order of the ranking."""
-    if found.between is None or len(found.holders) < 2:
-        return None
-    ranked = found.ranking
-    place = {name: k for k, name in enumerate(found.names)}
-    order = [place[item.holder] for item in ranked]
-    values = np.asarray(found.between, dtype=np.float64)[np.ix_(order, order)]
-    target = np.array([item.distance.value for item in ranked])
-    names = [item.holder for item in ranked]
-    table = None
-    low, high = found.between_lower, found.between_upper
-    if low is not None and high is not None and len(names) <= _TABLED_PAIRS:
-        shown = [printable(name, 28) for name in names]
-        rows = [
-            (
-                Cell(shown[i]),
-                *(
-                    Cell(
-                        "0"
-                        if a == b
-                        else f"{number(values[i, j])} {interval(low[a, b], high[a, b])}"
-                    )
-                    for j, b in enumerate(order)
-                ),
-            )
-            for i, a in enumerate(order)
-        ]
-        columns = (Column("holder", numeric=False), *(Column(name) for name in shown))
-        table = Table("Distances between holders with their certified bounds.", columns, rows)
-    ranks = [item.rank for item in ranked]
-    if found.labels != "classes":
-        picture = holder_map(names, ranks, values, target)
-        return Between(heat_map(names, values, target), table, picture)
-    # Distances to the target count labels and those between holders do not: one map of both
-    # would be wrong.
-    apart = np.full_like(target, np.nan)
-    return Between(
-        heat_map(names, values, target, " They count labels; those between holders do not."),
-        table,
-        holder_map(names, ranks, values, apart, " Of features alone, without labels."),
-    )
 
 
 def missing(found: Contributions) -> Table | None:

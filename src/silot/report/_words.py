@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import unicodedata
 from collections.abc import Sequence
 
 MISSING_NUMBER = "–"
@@ -77,9 +78,16 @@ def count(n: int, noun: str) -> str:
 
 def listed(names: Sequence[str], most: int = 3) -> str:
     """Names as part of a sentence."""
+    names = [_isolated(name) for name in names]
     if len(names) > most:
         return f"{', '.join(names[: most - 1])} and {count(len(names) - most + 1, 'other')}"
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
+def _isolated(name: str) -> str:
+    """A name that does not turn the words around it, where it is written from right to left."""
+    turned = any(unicodedata.bidirectional(sign) in ("R", "AL", "AN") for sign in name)
+    return f"\u2068{name}\u2069" if turned else name
 
 
 def printable(name: str, longest: int = 80) -> str:

@@ -12,6 +12,7 @@ from ..files import write_whole
 from ..results import Contributions
 from . import _sections
 from ._checks import Records, collect
+from ._map_sections import between
 from ._record_sections import records as record_section
 from ._templates import template
 from ._words import printable, target_in_words
@@ -86,7 +87,7 @@ def render_report(
         target=target_in_words(found.target) if found is not None else "",
         summary=_sections.summary(found, scored),
         ranking=_sections.ranking(ranked) if ranked else None,
-        between=_sections.between(ranked) if ranked else None,
+        between=between(ranked) if ranked else None,
         records=record_section(scored) if scored else None,
         missing=_sections.missing(found) if found is not None else None,
         bill=bill,

@@ -15,6 +15,7 @@ from .valuation import Barycenter, Contributions
 
 Target = Literal["validation", "barycenter"]
 B = TypeVar("B", bound=Billed)
+_OWN = "coordinator"
 
 
 class SketchBook(Protocol):
@@ -96,17 +97,19 @@ class Sketches(Billed):
         """
         return replace(self.book.distance(a, b), disclosure=self.disclosure or "sketch")
 
-    def matrix(self) -> DistanceMatrix:
-        """Distances between all pairs of holders. The bill is that of the one run."""
+    def matrix(self, *, own: bool = False) -> DistanceMatrix:
+        """Distances between all pairs of holders. The bill is that of the one run.
+
+        With ``own`` the coordinator's own measure, ``"coordinator"``, is one of them.
+        """
         if len(self.names) < 2:
             raise InputError(
                 f"{len(self.names)} holder(s) given; a matrix needs two or more.",
                 code="holder-names",
             )
-        pairs = {pair: self.distance(*pair) for pair in combinations(self.names, 2)}
-        return DistanceMatrix(
-            names=self.names, pairs=pairs, method="sketch", p=2, shared_bill=self.bill
-        )
+        names = (*self.names, _OWN) if own else self.names
+        pairs = {pair: self.distance(*pair) for pair in combinations(names, 2)}
+        return DistanceMatrix(names=names, pairs=pairs, method="sketch", p=2, shared_bill=self.bill)
 
     def barycenter(
         self,
@@ -128,7 +131,7 @@ class Sketches(Billed):
         """
         return self._billed(self.book.barycenter(weights, support, rounds))
 
-    def values(self, target: Target | None = None) -> Contributions:
+    def values(self, target: Target | None = None, *, map: bool = False) -> Contributions:
         """What every holder's data are worth.
 
         Parameters
@@ -136,9 +139,18 @@ class Sketches(Billed):
         target
             ``"validation"``: the coordinator's own measure, which has no noise. ``"barycenter"``:
             that of the holders. Default: the first when there is one.
+        map
+            Tell the distances of a map too, between holders and to the coordinator's own
+            measure where that is the target; nothing more is asked of anybody.
         """
         chosen = target or ("validation" if self.book.owned else "barycenter")
-        return self._billed(self.book.values(chosen))
+        found = self._billed(self.book.values(chosen))
+        if not map:
+            return found
+        if len(self.names) < 2:
+            return replace(found, status=f"{found.status}; no map of holders: it takes two")
+        # Distances to a barycenter are estimated in another way, on a scale of their own.
+        return replace(found, between=self.matrix(own=chosen == "validation"))
 
     def clusters(self, k: int) -> dict[str, int]:
         """Groups of holders that are near each other, 0..k-1, by average linkage.

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import html
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from ._run import Array, Billed, axes_of, finite, finite_rows
+from ..measure import Measure
+from ._run import Array, Billed, Run, axes_of, finite
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from .distances import Distance
+    from .distances import Distance, DistanceMatrix
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -58,6 +59,11 @@ class Barycenter(Billed):
     seed: int
     history: tuple[Mapping[str, float], ...] = ()
     missing: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    @property
+    def measure(self) -> Measure:
+        """The atoms, their masses and labels as a measure."""
+        return Measure(self.points, self.weights, self.labels)
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -153,9 +159,9 @@ class Contributions(Billed):
     missing
         Holders that were dropped, and the code of why.
     between
-        Linearised distances between holders (N, N), in the order of ``holders``, with
-        ``between_lower`` and ``between_upper`` certified; ``None`` when they were not asked for
-        or refused. Of features alone where labels are compared by class.
+        Distances between holders, and from each to the target, which is called
+        ``"coordinator"`` there: all by one method, for a map. ``None`` when none was asked for
+        or a holder refused. Labels are compared as vectors.
     """
 
     holders: tuple[Contribution, ...]
@@ -168,9 +174,13 @@ class Contributions(Billed):
     labels: str = "none"
     barycenter: Barycenter | None = field(default=None, repr=False)
     missing: Mapping[str, str] = field(default_factory=dict[str, str])
-    between: Array | None = field(default=None, repr=False)
-    between_lower: Array | None = field(default=None, repr=False)
-    between_upper: Array | None = field(default=None, repr=False)
+    between: DistanceMatrix | None = field(default=None, repr=False)
+
+    def with_run(self, run: Run) -> Self:
+        result = super().with_run(run)
+        if self.between is None:
+            return result
+        return replace(result, between=replace(self.between, shared_bill=result.bill))
 
     def __getitem__(self, name: str) -> Contribution:
         """The contribution of a holder."""
@@ -201,13 +211,7 @@ class Contributions(Billed):
             "converged": self.converged,
             "missing": dict(self.missing),
             "holders": [item.to_dict() for item in self.holders],
-            "between": None if self.between is None else finite_rows(self.between),
-            "between_lower": None
-            if self.between_lower is None
-            else finite_rows(self.between_lower),
-            "between_upper": None
-            if self.between_upper is None
-            else finite_rows(self.between_upper),
+            "between": None if self.between is None else self.between.to_dict(),
             "barycenter": None if self.barycenter is None else self.barycenter.to_dict(),
             **self._bill_dict(),
             "seed": self.seed,

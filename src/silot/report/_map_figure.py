@@ -1,0 +1,185 @@
+"""Holders as points of a plane, and how far that is from the truth."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from ..results._run import Array
+from ._figures import BLUE, NARROW, ORANGE, TARGET, WIDTH, Picture, is_narrow, label, picture
+from ._words import count, listed, number, percent
+
+_NAMED_POINTS, _NARROW_POINTS = 30, 10
+# Stress that nobody sees, and what more of it means, after Kruskal.
+_EXACT = 1e-3
+_STRESS = {
+    0.05: "that is little",
+    0.1: "that is fair for groups, not for single distances",
+    0.2: "that is much: only groups far apart are to be trusted",
+    math.inf: "this map misleads: read distances in the heat map",
+}
+
+
+def holder_map(
+    names: Sequence[str], ranks: Sequence[int], between: Array, to_target: Array | None
+) -> Picture | None:
+    """Holders as points of a plane; ``None`` where distances are not known."""
+    distances = between
+    if to_target is not None and np.isfinite(to_target).all():
+        edge = np.append(to_target, 0.0)
+        distances = np.vstack([np.column_stack([between, to_target]), edge])
+    if len(distances) < 3 or not np.isfinite(distances).all():
+        return None
+    points, _ = classical_scaling(distances)
+    drawn_apart = np.linalg.norm(points[:, None] - points[None], axis=2)
+    off, worst = stress(drawn_apart, distances)
+    n = len(names)
+    left_out: list[int] = []
+    wide, high = np.ptp(points, axis=0)
+    # As high as the points need when both axes have one scale.
+    heights = [
+        float(np.clip(width * (high / wide if wide > 0 else 1.0), 3.4, 6.5))
+        for width in (WIDTH, NARROW)
+    ]
+
+    def draw(figure: Figure) -> None:
+        narrow = is_narrow(figure)
+        named = n <= (_NARROW_POINTS if narrow else _NAMED_POINTS)
+        words = [
+            label(name, narrow) if named else str(rank)
+            for name, rank in zip(names, ranks, strict=True)
+        ]
+        axes = figure.add_subplot()
+        axes.plot(*points[:n].T, "o", color=BLUE, markersize=6 if named else 4.5, alpha=0.85)
+        if len(points) > n:
+            axes.plot(*points[n], "*", color=ORANGE, markersize=15)
+            words.append(TARGET)
+        axes.set_aspect("equal", adjustable="datalim")
+        axes.margins(0.12)
+        axes.set_xlabel("first axis")
+        axes.set_ylabel("second axis")
+        figure.draw_without_rendering()
+        left_out.append(_place_labels(axes, points, words, 8.5 if named else 7.0, n))
+
+    drawn_map = picture(
+        draw,
+        (WIDTH, heights[0]),
+        f"Map of {count(n, 'holder')} in two dimensions: holders with similar data lie close.",
+        "",
+        narrow=heights[1],
+    )
+    every = [*map(label, names), TARGET]
+    caption = f"Holders whose data are similar lie close together. {_trust(off)}"
+    if off >= _EXACT:
+        a, b = worst
+        seen, true = number(float(drawn_apart[a, b])), number(float(distances[a, b]))
+        pair = listed([every[a], every[b]])
+        caption += f" Farthest off: {pair}, drawn {seen} apart and {true} in truth."
+    if len(points) > n:
+        caption += " The star is the target."
+    if n > _NAMED_POINTS:
+        caption += " Numbers are ranks."
+    elif n > _NARROW_POINTS:
+        caption += " On small screens numbers are ranks."
+    if any(left_out):
+        caption += f" {count(max(left_out), 'label')} at most left out for want of room."
+    return replace(drawn_map, caption=caption)
+
+
+def classical_scaling(distances: Array) -> tuple[Array, float]:
+    """Points of a plane for given distances, and the part of the variance they show."""
+    n = len(distances)
+    centre = np.eye(n) - 1.0 / n
+    values, vectors = np.linalg.eigh(-0.5 * centre @ (distances**2) @ centre)
+    first = np.argsort(-values)[:2]
+    axes = vectors[:, first]
+    # An eigenvector has no sign of its own.
+    axes = axes * np.where(axes[np.abs(axes).argmax(axis=0), range(2)] < 0, -1.0, 1.0)
+    kept = np.maximum(values[first], 0.0)
+    total = float(np.abs(values).sum())
+    return axes * np.sqrt(kept), float(kept.sum()) / total if total > 0 else 1.0
+
+
+def _trust(off: float) -> str:
+    """What a stress means for a reader."""
+    if off < _EXACT:
+        return "All distances are drawn as they are (classical scaling)."
+    words = next(words for most, words in _STRESS.items() if off < most)
+    return (
+        f"Two dimensions cannot show all distances: drawn ones are off by {percent(off)} (stress "
+        f"of classical scaling); {words}."
+    )
+
+
+def stress(drawn: Array, distances: Array) -> tuple[float, tuple[int, int]]:
+    r"""How far drawn distances are off, and the pair that is farthest off.
+
+    Kruskal's stress, the root of :math:`\sum (\hat d - d)^2 / \sum d^2` over pairs.
+    """
+    first, second = np.triu_indices(len(distances), 1)
+    apart = np.abs(drawn - distances)[first, second]
+    whole = float(np.sum(distances[first, second] ** 2))
+    worst = int(np.argmax(apart))
+    off = (float(np.sum(apart**2)) / whole) ** 0.5 if whole > 0 else 0.0
+    return off, (int(first[worst]), int(second[worst]))
+
+
+def _place_labels(
+    axes: Axes, points: Array, words: Sequence[str], size: float, holders: int
+) -> int:
+    """Write each word where it covers nothing, the last first; return how many found no room."""
+    spots = axes.transData.transform(points)
+    room = np.where(np.arange(len(words)) < holders, 0.0, 5.0)
+    reach = (5.0 + room)[:, None]
+    dots = np.hstack([spots - reach, spots + reach])
+    frame = axes.bbox
+    inch = axes.figure.dpi if axes.figure is not None else 100.0
+    letter, line = 0.62 * size * inch / 72, 1.25 * size * inch / 72
+    taken = np.empty((0, 4))
+    left_out = 0
+    for k in range(len(words) - 1, -1, -1):
+        x, y = spots[k]
+        width = letter * len(words[k])
+        for across, up in ((1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (-1, 1), (1, -1), (-1, -1)):
+            gap = (7.0 if across == 0 or up == 0 else 3.0) + room[k]
+            left = x + gap * across - width * (1 - across) / 2
+            low = y + gap * up - line * (1 - up) / 2
+            box = np.array([left, low, left + width, low + line])
+            inside = (
+                frame.x0 <= left
+                and left + width <= frame.x1
+                and frame.y0 <= low
+                and low + line <= frame.y1
+            )
+            others = np.vstack([np.delete(dots, k, axis=0), taken])
+            if inside and not _overlap(box, others).any():
+                taken = np.vstack([taken, box])
+                axes.annotate(
+                    words[k],
+                    points[k],
+                    xytext=(gap * across * 72 / inch, gap * up * 72 / inch),
+                    textcoords="offset points",
+                    ha=("right", "center", "left")[across + 1],
+                    va=("top", "center", "bottom")[up + 1],
+                    fontsize=size,
+                    parse_math=False,
+                )
+                break
+        else:
+            left_out += 1
+    return left_out
+
+
+def _overlap(box: Array, others: Array) -> Any:
+    return (
+        (box[0] < others[:, 2])
+        & (others[:, 0] < box[2])
+        & (box[1] < others[:, 3])
+        & (others[:, 1] < box[3])
+    )

@@ -1,0 +1,83 @@
+"use strict";
+// Filters and sorts tables that are whole without it. It asks nobody for anything, and what it
+// shows is text of the page.
+const NUMBER = /-?(?:\u221e|\d[\d,]*(?:\.\d*)?(?:e[-+]?\d+)?)/;
+
+function folded(text) {
+  return text.normalize("NFKC").toLowerCase();
+}
+
+function numberOf(text) {
+  const found = NUMBER.exec(text.replaceAll("\u2212", "-"));
+  if (!found) return NaN;
+  return Number(found[0].replaceAll(",", "").replace("\u221e", "Infinity"));
+}
+
+function filtered(box) {
+  const body = box.querySelector("tbody");
+  const heads = [...box.querySelectorAll("thead th")];
+  const search = box.querySelector("input[type=search]");
+  const only = box.querySelector("input[type=checkbox]");
+  const told = box.querySelector("output");
+  const rows = [...body.rows];
+  const collator = new Intl.Collator(undefined, { numeric: true, sensitivity: "base" });
+  let texts = null;
+  let order = rows;
+
+  function show() {
+    const words = folded(search.value).split(/\s+/).filter(Boolean);
+    if (words.length && !texts) {
+      const text = (row) => [...row.cells].map((cell) => cell.textContent).join(" ");
+      texts = new Map(rows.map((row) => [row, folded(text(row))]));
+    }
+    const fit = order.filter(
+      (row) =>
+        !(only && only.checked && !("flag" in row.dataset)) &&
+        words.every((word) => texts.get(row).includes(word))
+    );
+    body.replaceChildren(...fit);
+    const of = rows.length.toLocaleString("en");
+    told.textContent = `${fit.length.toLocaleString("en")} of ${of} rows`;
+  }
+
+  function sorted(column, direction) {
+    if (!direction) return rows;
+    const numeric = heads[column].classList.contains("number");
+    const keys = new Map(
+      rows.map((row) => {
+        const text = row.cells[column].textContent.trim();
+        return [row, numeric ? numberOf(text) : text];
+      })
+    );
+    return [...rows].sort((a, b) => {
+      const [first, second] = [keys.get(a), keys.get(b)];
+      if (!numeric) return direction * collator.compare(first, second);
+      // What is not known comes last either way.
+      if (isNaN(first) || isNaN(second)) return isNaN(first) - isNaN(second);
+      return first === second ? 0 : direction * (first < second ? -1 : 1);
+    });
+  }
+
+  heads.forEach((head, column) => {
+    const button = document.createElement("button");
+    button.type = "button";
+    // Names of columns stay outside: browsers print buttons on the first sheet only.
+    button.setAttribute("aria-label", `Sort by ${head.textContent.trim()}`);
+    head.append(button);
+    button.addEventListener("click", () => {
+      const next = { ascending: ["descending", -1], descending: [null, 0] };
+      const [word, direction] = next[head.getAttribute("aria-sort")] ?? ["ascending", 1];
+      heads.forEach((each) => each.removeAttribute("aria-sort"));
+      if (word) head.setAttribute("aria-sort", word);
+      order = sorted(column, direction);
+      show();
+    });
+  });
+  search.addEventListener("input", show);
+  only?.addEventListener("change", show);
+  box.querySelector(".controls").hidden = false;
+  // A browser that goes back to the page brings back what was typed.
+  show();
+}
+
+document.querySelectorAll(".filtered").forEach(filtered);
