@@ -92,11 +92,12 @@ def with_classes(result: Distance, first: Measure, second: Measure) -> Distance:
     return replace(result, status=f"{result.status}; {told}") if told else result
 
 
-def with_columns(result: RecordScores, trusted: Measure) -> RecordScores:
-    """The result, with columns by their names where there are names."""
-    if result.screening is None or trusted.columns is None:
+def with_columns(result: RecordScores, *measures: Measure) -> RecordScores:
+    """The result, with columns by the names that one of the measures has; one order is theirs."""
+    names = next((each.columns for each in measures if each.columns is not None), None)
+    if result.screening is None or names is None:
         return result
-    columns = np.array(trusted.columns)[result.screening.columns]
+    columns = np.array(names)[result.screening.columns]
     return replace(result, screening=replace(result.screening, columns=columns))
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from silot.valuation.records import flag, tail_probability
 from sklearn.datasets import load_digits
 from sklearn.metrics import roc_auc_score
 
@@ -19,7 +20,6 @@ from silot.federation.question import Question
 from silot.protocols.records import records
 from silot.results import Viewpoint
 from silot.transport import calibrated_gradient
-from silot.valuation.records import flag, tail_probability
 from tests.problems import Array, assert_refused, seeds
 from tests.saying import Saying
 

@@ -72,7 +72,7 @@ NAMES = ["north", "<script>alert(1)</script>", "$x_1$", "東京", "a\x00b"]
 
 def test_a_report_of_everything_opens_without_a_word(browser: Any, tmp_path: Path) -> None:
     scores, truth = record_scores("north", 100)
-    other, _ = record_scores("$x_1$", 80, seed=1, sides=1)
+    other, _ = record_scores("$x_1$", 80, seed=1, published=True)
     path = tmp_path / "report.html"
     write_report(
         path,

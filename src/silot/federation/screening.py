@@ -120,7 +120,15 @@ class ScreenRecords(Question):
                 "the validation records have another number of features than the records.",
                 code="dimension-mismatch",
             )
-        codes = codes_of(labels, self.classes, len(points))[0] if self.classes else None
+        codes = None
+        if self.classes:
+            codes, classes, _ = codes_of(labels, self.classes, len(points))
+            if not (codes[weights > 0] < classes).any():
+                raise MismatchError(
+                    "no record has a label of the validation data. Write labels alike on all "
+                    "sides.",
+                    code="labels-disjoint",
+                )
         return screen(points, weights, codes, fdr=self.fdr)
 
     def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:

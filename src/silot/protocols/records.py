@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -16,18 +17,26 @@ from ..federation.protocol import COORDINATOR, Protocol, Steps, required
 from ..federation.question import Answerer, Describe, Question
 from ..federation.screening import ScreenRecords
 from ..results import Estimate, RecordScores, Screening
+from ..results._words import count
 from ..screening import KINDS, NAMED, Screen, needed
 from ..transport._check import flag, real
 from ._sides import check_seed, received_weights
 
 Flags = npt.NDArray[np.bool_]
 
+
+class Fitted(NamedTuple):
+    """Models of validation records, their classes as they travel, and where each record was."""
+
+    screen: Screen
+    classes: str
+    places: Codes
+
+
 # Ratios and odds that a sound answer does not exceed by far.
 _LARGEST = 1e3
 # Models of the validation data of a party, by seed and labels: holders are asked one by one.
-_FITTED: WeakKeyDictionary[Answerer, dict[tuple[bool, int], tuple[Screen, str]]] = (
-    WeakKeyDictionary()
-)
+_FITTED: WeakKeyDictionary[Answerer, dict[tuple[bool, int], Fitted]] = WeakKeyDictionary()
 
 
 def records(
@@ -89,7 +98,6 @@ def records(
     Examples
     --------
     >>> import numpy as np
-    import numpy.typing as npt
     >>> from silot import LocalFederation, Measure, Own
     >>> x = np.random.default_rng(0).normal(size=(200, 5))
     >>> x[0] += 9.0
@@ -125,7 +133,7 @@ class _Plan:
     seed: int
 
     def start(self) -> Steps[RecordScores]:
-        screen, classes = fitted(self.own, labels=self.labels, seed=self.seed)
+        screen, classes, places = fitted(self.own, labels=self.labels, seed=self.seed)
         check_enough(screen, self.fdr)
         described = required((yield {self.holder: Describe()}), self.holder)
         expected = screen.points.shape[1]
@@ -137,9 +145,9 @@ class _Plan:
             )
         question = ScreenRecords.of(screen, classes, self.fdr)
         answer = required((yield {self.holder: question}), self.holder)
-        return self._result(screen, classes, _Received.of(answer, screen))
+        return self._result(screen, classes, places, _Received.of(answer, screen))
 
-    def _result(self, screen: Screen, classes: str, told: _Received) -> RecordScores:
+    def _result(self, screen: Screen, classes: str, places: Codes, told: _Received) -> RecordScores:
         names = np.array(decode_classes(classes)) if screen.classes else None
         kinds = np.array(KINDS)[told.kinds]
         counted = int((told.weights > 0).sum())
@@ -162,7 +170,7 @@ class _Plan:
                 suggested=None if names is None else names[told.suggested],
                 known=told.judged > 0,
                 copy_of=told.origin,
-                nearest=told.nearest,
+                nearest=places[told.nearest],
                 columns=told.columns,
                 residuals=told.residuals,
                 broken=broken,
@@ -189,12 +197,12 @@ class _Plan:
         strange = int((told.judged == 0).sum()) if screen.classes else 0
         if strange:
             text += (
-                f"; {strange} records have classes that the validation data lack: their labels "
-                "were not judged, see the suggested ones"
+                f"; {count(strange, 'label')} unknown to the validation data, and not judged: see "
+                "the suggested ones"
             )
         same = int((told.apart == 0).sum())
         if same:
-            text += f"; {same} records equal validation records"
+            text += f"; equal to validation records: {same:,}"
         if flagged.mean() > 0.5:
             text += (
                 "; more than half of the records are flagged: the holder's data as a whole differ "
@@ -203,8 +211,8 @@ class _Plan:
         return text
 
 
-def fitted(own: Answerer, *, labels: bool, seed: int) -> tuple[Screen, str]:
-    """Models of the coordinator's validation records, and its classes as they travel."""
+def fitted(own: Answerer, *, labels: bool, seed: int) -> Fitted:
+    """Models of the coordinator's validation records; they are made once for a party."""
     kept = _FITTED.setdefault(own, {})
     if (labels, seed) not in kept:
 
@@ -218,8 +226,22 @@ def fitted(own: Answerer, *, labels: bool, seed: int) -> tuple[Screen, str]:
         count = len(decode_classes(classes)) if labels else 0
         points = answer.array("points", ndim=2)
         screen = Screen.fit(points, weights / weights.sum(), codes, count, seed)
-        kept[labels, seed] = screen, classes
+        kept[labels, seed] = Fitted(screen, classes, _places(points, codes, screen))
     return kept[labels, seed]
+
+
+def _places(points: Array, codes: Codes | None, screen: Screen) -> Codes:
+    """Where the records of the models stood: equal ones are one there, and many are thinned."""
+    known = codes is not None and screen.classes > 0
+
+    def keys(rows: Array, classes: Codes | None) -> list[tuple[bytes, int]]:
+        kinds = classes.tolist() if known and classes is not None else [0] * len(rows)
+        return list(zip([row.tobytes() for row in rows], kinds, strict=True))
+
+    first: dict[tuple[bytes, int], int] = {}
+    for place, key in enumerate(keys(points, codes)):
+        first.setdefault(key, place)
+    return np.array([first[key] for key in keys(screen.points, screen.codes)], dtype=np.int64)
 
 
 def check_enough(screen: Screen, fdr: float) -> None:
@@ -228,9 +250,9 @@ def check_enough(screen: Screen, fdr: float) -> None:
     if screen.size < least - 0.5:
         raise InputError(
             f"{screen.size:.0f} validation records are too few to flag at a level of {fdr:g}: "
-            f"{least} are needed. Give more, a higher fdr"
-            + (", " if fdr < 0.1 else " does not help below 50, ")
-            + "or fdr=0 for scores without flags.",
+            f"{least} are needed. Give more"
+            + (", a higher fdr" if least > needed(0.5) else "")
+            + ", or fdr=0 for scores without flags.",
             code="validation-few",
         )
 

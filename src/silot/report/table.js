@@ -18,6 +18,7 @@ function filtered(box) {
   const heads = [...box.querySelectorAll("thead th")];
   const search = box.querySelector("input[type=search]");
   const only = box.querySelector("input[type=checkbox]");
+  const kind = box.querySelector("select");
   const told = box.querySelector("output");
   const rows = [...body.rows];
   const collator = new Intl.Collator(undefined, { numeric: true, sensitivity: "base" });
@@ -33,6 +34,7 @@ function filtered(box) {
     const fit = order.filter(
       (row) =>
         !(only && only.checked && !("flag" in row.dataset)) &&
+        !(kind && kind.value && !row.dataset.kinds.split("|").includes(kind.value)) &&
         words.every((word) => texts.get(row).includes(word))
     );
     body.replaceChildren(...fit);
@@ -75,6 +77,7 @@ function filtered(box) {
   });
   search.addEventListener("input", show);
   only?.addEventListener("change", show);
+  kind?.addEventListener("change", show);
   box.querySelector(".controls").hidden = false;
   // A browser that goes back to the page brings back what was typed.
   show();

@@ -10,6 +10,7 @@ from .links import LinkPlan, LinkTerms
 from .policies import PolicyAudit, Strategy
 from .records import Estimate, RecordScores, Screening
 from .sketches import Sketches
+from .suspects import Contents, OddColumn, Suspect, records_csv
 from .valuation import Barycenter, Contribution, Contributions
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "Barycenter",
     "Bill",
     "Billed",
+    "Contents",
     "Contribution",
     "Contributions",
     "Distance",
@@ -28,6 +30,7 @@ __all__ = [
     "Estimate",
     "LinkPlan",
     "LinkTerms",
+    "OddColumn",
     "PolicyAudit",
     "Predictions",
     "RecordScores",
@@ -35,5 +38,7 @@ __all__ = [
     "Screening",
     "Sketches",
     "Strategy",
+    "Suspect",
     "format_bytes",
+    "records_csv",
 ]

@@ -1,0 +1,293 @@
+"""``silot records``, and what ``silot value --records`` shares with it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any, Self
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from ..api_records import value_records
+from ..errors import InputError
+from ..federation.holder import Own
+from ..files import write_whole
+from ..loading import load_identifiers, load_images
+from ..measure import Measure
+from ..protocols.records import check_enough, fitted, records
+from ..results import Contents, Contributions, RecordScores, Suspect, records_csv
+from ..results._words import printable
+from .console import OUT, bill_rows, progress_bar, save_transcript, show_rows, steps
+from .options import (
+    ColumnsOption,
+    IdColumnOption,
+    JsonOption,
+    LabelColumnOption,
+    LabelsOption,
+    SeedOption,
+    SupportOption,
+    TranscriptOption,
+    WeightColumnOption,
+    check_outputs,
+    given,
+    load_holders,
+)
+
+_SHOWN = 10
+_LONGEST = 16
+
+
+class RecordMethod(StrEnum):
+    """How records are scored."""
+
+    screening = "screening"
+    published = "published"
+
+
+FdrOption = Annotated[
+    float | None,
+    typer.Option(
+        "--fdr", help="Share of the flagged records that may be sound. Default: 0.1; 0: no flags."
+    ),
+]
+CsvOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--csv", help="List flagged records and copies in this file, with values that stand there."
+    ),
+]
+ReportOption = Annotated[
+    Path | None, typer.Option(help="Write an HTML report of what was told to this file.")
+]
+ShapeOption = Annotated[
+    str | None,
+    typer.Option(help="Shape of one record as an image, such as 28x28 or 32x32x3, for the report."),
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command of this file."""
+    app.command("records")(records_command)
+
+
+def records_command(
+    holder: Annotated[Path, typer.Argument(help="The holder whose records are scored.")],
+    validation: Annotated[Path, typer.Option(help="Data that are trusted.")],
+    labels: LabelsOption = False,
+    fdr: FdrOption = None,
+    method: Annotated[
+        RecordMethod, typer.Option("--method", "-m", help="How records are scored.")
+    ] = RecordMethod.screening,
+    label_column: LabelColumnOption = None,
+    weight_column: WeightColumnOption = None,
+    id_column: IdColumnOption = None,
+    columns: ColumnsOption = None,
+    support: SupportOption = None,
+    t: Annotated[
+        float | None,
+        typer.Option("--t", help="For published: interpolation parameter, between 0 and 1."),
+    ] = None,
+    csv: CsvOption = None,
+    report: ReportOption = None,
+    image_shape: ShapeOption = None,
+    seed: SeedOption = 0,
+    transcript: TranscriptOption = None,
+    json: JsonOption = False,
+) -> None:
+    """How suspect each record of a holder is, compared with validation data."""
+    check_outputs(report, transcript, csv, inputs=[holder, validation])
+    check_list(csv)
+    _check_options(method, fdr=fdr, support=support, t=t)
+    loaded = load_holders(
+        [holder, validation], label_column, weight_column, columns, labels, id_column=id_column
+    )
+    name, other = loaded
+    contents = Contents(
+        records=loaded[name], validation=loaded[other], identifiers=_identifiers(holder, id_column)
+    )
+    images = load_pictures({name: holder}, image_shape) if report is not None else {}
+    with steps("records") as progress:
+        result = value_records(
+            loaded[name],
+            loaded[other],
+            labels=labels,
+            method=method.value,
+            seed=seed,
+            name=name,
+            progress=progress,
+            **given(fdr=fdr, support=support, t=t),
+        )
+    save_transcript(result, transcript)
+    write_outputs(csv, report, None, {name: result}, {name: contents}, images)
+    if json:
+        typer.echo(result.to_json())
+        return
+    _show(result, contents)
+    tell_outputs(csv, report)
+
+
+def _check_options(method: RecordMethod, **options: object) -> None:
+    other = ("support", "t") if method is RecordMethod.screening else ("fdr",)
+    odd = [name for name in other if options[name] is not None]
+    if odd:
+        raise InputError(f"--method {method} has no option --{odd[0]}.", code="option-unknown")
+
+
+def _identifiers(path: Path, column: str | None) -> list[str] | None:
+    return None if column is None else load_identifiers(path, column)
+
+
+def check_list(csv: Path | None) -> None:
+    """Raise where a list of records has an ending that promises something else."""
+    if csv is not None and csv.suffix.lower() != ".csv":
+        raise InputError(
+            f"{csv.name} is no name for a list of records. Give one that ends in .csv.",
+            code="file-kind",
+        )
+
+
+@dataclass(frozen=True)
+class Trial:
+    """How the records of several holders are scored, one after the other."""
+
+    trusted: Own
+    validation: Measure
+    identifiers: Mapping[str, list[str] | None] = field(repr=False)
+    options: Mapping[str, Any]
+
+    @classmethod
+    def of(
+        cls,
+        validation: Measure,
+        files: Mapping[str, Path],
+        id_column: str | None,
+        **options: Any,
+    ) -> Self:
+        """Check options and fit models, before any holder is asked anything."""
+        options = given(**options)
+        identifiers = {name: _identifiers(file, id_column) for name, file in files.items()}
+        trusted = Own(validation)
+        checked = records("holder", own=trusted, **options).parameters
+        screen = fitted(trusted, labels=checked["labels"], seed=checked["seed"]).screen
+        check_enough(screen, checked["fdr"])
+        return cls(trusted, validation, identifiers, options)
+
+    def scores(self, holders: Mapping[str, Measure]) -> dict[str, RecordScores]:
+        """Scores of the records of each holder."""
+        made: dict[str, RecordScores] = {}
+        with progress_bar("records") as bar:
+            task = bar.add_task("holders", total=len(holders))
+            for name, measure in holders.items():
+                made[name] = value_records(measure, self.trusted, name=name, **self.options)
+                bar.advance(task)
+        return made
+
+    def contents(self, name: str, measure: Measure) -> Contents:
+        """What stands in the records of a holder."""
+        return Contents(
+            records=measure, validation=self.validation, identifiers=self.identifiers[name]
+        )
+
+
+def load_pictures(files: Mapping[str, Path], shape: str | None) -> dict[str, Any]:
+    """Records as pictures, of the holders that have them."""
+    size = None
+    if shape is not None:
+        parts = shape.lower().split("x")
+        if not all(part.isdecimal() for part in parts):
+            raise InputError(
+                f"--image-shape is {shape!r}; give it as 28x28 or 32x32x3.", code="report-images"
+            )
+        size = tuple(int(part) for part in parts)
+    found = {name: load_images(file, size) for name, file in files.items()}
+    return {name: images for name, images in found.items() if images is not None}
+
+
+def write_outputs(
+    csv: Path | None,
+    report: Path | None,
+    worth: Contributions | None,
+    scored: Mapping[str, RecordScores],
+    contents: Mapping[str, Contents],
+    images: Mapping[str, Any],
+) -> None:
+    """Write the list of records and the report, where they were asked for."""
+    if csv is not None:
+        text = records_csv(scored, contents, holders=worth is not None)
+        # A name that is no text can be a file's.
+        write_whole(csv, text.encode(errors="replace"), private=True)
+    if report is not None:
+        # Slow to import: it draws.
+        from ..report import write_report
+
+        write_report(
+            report,
+            contributions=worth,
+            records=scored or None,
+            images={name: pixels for name, pixels in images.items() if name in scored} or None,
+            contents=contents or None,
+        )
+
+
+def tell_outputs(csv: Path | None, report: Path | None) -> None:
+    """Say where files are."""
+    for what, path in (("list", csv), ("report", report)):
+        if path is not None:
+            OUT.print(f"{what} in {path}", highlight=False, markup=False, soft_wrap=True)
+
+
+def show_summaries(scored: Mapping[str, RecordScores]) -> None:
+    """Print one line about the records of each holder."""
+    if not scored:
+        return
+    table = Table.grid(padding=(0, 2))
+    table.add_column(max_width=24, no_wrap=True)
+    table.add_column()
+    for name, item in scored.items():
+        table.add_row(printable(name), item.summary)
+    OUT.print(table, highlight=False, markup=False)
+
+
+def _show(result: RecordScores, contents: Contents) -> None:
+    suspects = result.suspects(contents)
+    if suspects:
+        named, parts = contents.identifiers is not None, result.screening is not None
+        OUT.print(_table(suspects[:_SHOWN], named=named, parts=parts), highlight=False)
+    if len(suspects) > _SHOWN:
+        OUT.print(
+            f"{len(suspects) - _SHOWN:,} more: --csv FILE and --report FILE list all",
+            highlight=False,
+        )
+    show_rows(
+        {
+            "records": result.summary,
+            "rule": result.rule,
+            "status": result.status,
+            **bill_rows(result),
+        }
+    )
+
+
+def _table(suspects: Sequence[Suspect], *, named: bool, parts: bool) -> Table:
+    """The most suspect records, one a line of whatever width there is."""
+    table = Table(box=None, padding=(0, 1, 0, 0), header_style="bold", pad_edge=False)
+    table.add_column("record", justify="right", no_wrap=True)
+    if named:
+        table.add_column("identifier", no_wrap=True)
+    table.add_column("score", justify="right", no_wrap=True)
+    if parts:
+        table.add_column("kind", no_wrap=True)
+        table.add_column("why", no_wrap=True, overflow="ellipsis", ratio=1)
+    for each in suspects:
+        row = [str(each.record)]
+        if named:
+            row.append(escape(printable(each.identifier, _LONGEST)))
+        row.append(f"{each.score:.4g}")
+        if parts:
+            row += [each.kind, escape(printable(each.why, 400))]
+        table.add_row(*row)
+    return table
