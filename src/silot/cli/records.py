@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Annotated, Any, Self
 
 import typer
+from rich.cells import cell_len
 from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from ..api_records import value_records
 from ..errors import InputError
@@ -157,7 +159,7 @@ class Trial:
     trusted: Own
     validation: Measure
     identifiers: Mapping[str, list[str] | None] = field(repr=False)
-    options: Mapping[str, Any]
+    options: dict[str, Any]
 
     @classmethod
     def of(
@@ -165,15 +167,18 @@ class Trial:
         validation: Measure,
         files: Mapping[str, Path],
         id_column: str | None,
-        **options: Any,
+        *,
+        labels: bool,
+        fdr: float | None,
+        seed: int,
     ) -> Self:
         """Check options and fit models, before any holder is asked anything."""
-        options = given(**options)
+        options = {"labels": labels, "seed": seed, **given(fdr=fdr)}
         identifiers = {name: _identifiers(file, id_column) for name, file in files.items()}
         trusted = Own(validation)
-        checked = records("holder", own=trusted, **options).parameters
-        screen = fitted(trusted, labels=checked["labels"], seed=checked["seed"]).screen
-        check_enough(screen, checked["fdr"])
+        level = records("holder", own=trusted, **options).parameters["fdr"]
+        assert isinstance(level, float)
+        check_enough(fitted(trusted, labels=labels, seed=seed).screen, level)
         return cls(trusted, validation, identifiers, options)
 
     def scores(self, holders: Mapping[str, Measure]) -> dict[str, RecordScores]:
@@ -224,12 +229,14 @@ def write_outputs(
         # Slow to import: it draws.
         from ..report import write_report
 
+        titled = {} if worth is not None else {"title": "Suspect records"}
         write_report(
             report,
             contributions=worth,
             records=scored or None,
             images={name: pixels for name, pixels in images.items() if name in scored} or None,
             contents=contents or None,
+            **titled,
         )
 
 
@@ -262,32 +269,36 @@ def _show(result: RecordScores, contents: Contents) -> None:
             f"{len(suspects) - _SHOWN:,} more: --csv FILE and --report FILE list all",
             highlight=False,
         )
-    show_rows(
-        {
-            "records": result.summary,
-            "rule": result.rule,
-            "status": result.status,
-            **bill_rows(result),
-        }
-    )
+    rows = {"records": result.summary, "rule": result.rule, "status": result.status}
+    rows |= bill_rows(result)
+    if result.screening is not None:
+        rows["disclosed"] = (
+            "record: some 16 numbers about every record; to the holder, the validation records"
+        )
+    show_rows(rows)
 
 
 def _table(suspects: Sequence[Suspect], *, named: bool, parts: bool) -> Table:
     """The most suspect records, one a line of whatever width there is."""
-    table = Table(box=None, padding=(0, 1, 0, 0), header_style="bold", pad_edge=False)
-    table.add_column("record", justify="right", no_wrap=True)
-    if named:
-        table.add_column("identifier", no_wrap=True)
-    table.add_column("score", justify="right", no_wrap=True)
-    if parts:
-        table.add_column("kind", no_wrap=True)
-        table.add_column("why", no_wrap=True, overflow="ellipsis", ratio=1)
+    heads = ["record", *["identifier"] * named, "score", *["kind"] * parts]
+    rows: list[list[str]] = []
     for each in suspects:
-        row = [str(each.record)]
-        if named:
-            row.append(escape(printable(each.identifier, _LONGEST)))
-        row.append(f"{each.score:.4g}")
-        if parts:
-            row += [each.kind, escape(printable(each.why, 400))]
-        table.add_row(*row)
+        name = [printable(each.identifier, _LONGEST)] if named else []
+        kind = [each.kind] if parts else []
+        rows.append([str(each.record), *name, f"{each.score:.4g}", *kind])
+    table = Table(box=None, padding=(0, 1, 0, 0), header_style="bold", pad_edge=False)
+    for head in heads:
+        right = head in ("record", "score")
+        table.add_column(head, justify="right" if right else "left", no_wrap=True)
+    if not parts:
+        for row in rows:
+            table.add_row(*map(escape, row))
+        return table
+    wide = sum(max(map(cell_len, texts)) + 1 for texts in zip(heads, *rows, strict=True))
+    table.add_column("why", no_wrap=True)
+    for each, row in zip(suspects, rows, strict=True):
+        why = Text(printable(each.why, 400))
+        # Left to itself the table would cut all columns alike.
+        why.truncate(max(OUT.width - wide, 16), overflow="ellipsis")
+        table.add_row(*map(escape, row), why)
     return table

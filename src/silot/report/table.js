@@ -75,7 +75,14 @@ function filtered(box) {
       show();
     });
   });
-  search.addEventListener("input", show);
+  // Thousands of rows take a moment: not at every letter.
+  const few = 500;
+  let waiting = 0;
+  search.addEventListener("input", () => {
+    clearTimeout(waiting);
+    if (rows.length <= few) show();
+    else waiting = setTimeout(show, 250);
+  });
   only?.addEventListener("change", show);
   kind?.addEventListener("change", show);
   box.querySelector(".controls").hidden = false;
