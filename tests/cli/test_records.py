@@ -283,3 +283,30 @@ def test_names_of_files_are_text_and_nothing_else(folder: Path, tmp_path: Path, 
     holder = rows_of(path)[0]["holder"]
     assert holder.removeprefix("'") == name and holder[0] not in "=-"
     assert max(map(len, shown.splitlines()[:-1])) <= 80 and str(path) in shown
+
+
+def test_a_list_and_a_report_change_nothing_that_is_told(folder: Path, tmp_path: Path) -> None:
+    arguments = ("records", "ward.csv", "--validation", "good.csv", *OPTIONS, "--json")
+    outputs = ("--csv", str(tmp_path / "f.csv"), "--report", str(tmp_path / "r.html"))
+    told, messages = [], []
+    for k, more in enumerate(((), outputs)):
+        run = tmp_path / f"{k}.transcript"
+        found = json.loads(invoke(folder, *arguments, *more, "--transcript", str(run)))
+        told.append({name: found[name] for name in ("scores", "flagged", "disclosure", "rounds")})
+        messages.append([repr(entry.open()) for entry in Transcript.load(run).entries])
+    assert told[0] == told[1] and messages[0] == messages[1]
+    assert "NaN" not in json.dumps(told) and "Infinity" not in json.dumps(told)
+
+
+def test_the_report_of_records_calls_them_as_their_holder_does(
+    folder: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "r.html"
+    arguments = ("records", "ward.csv", "--validation", "good.csv", *OPTIONS)
+    invoke(folder, *arguments, "--report", str(path), "--csv", str(tmp_path / "f.csv"))
+    text = path.read_text()
+    rows = rows_of(tmp_path / "f.csv")
+    assert text.count("<tr data-kinds=") == len(rows)
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text and "<script>alert" not in text
+    assert "\x1b" not in text and "This report contains raw records." in text
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600

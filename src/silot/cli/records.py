@@ -229,14 +229,13 @@ def write_outputs(
         # Slow to import: it draws.
         from ..report import write_report
 
-        titled = {} if worth is not None else {"title": "Suspect records"}
         write_report(
             report,
             contributions=worth,
             records=scored or None,
             images={name: pixels for name, pixels in images.items() if name in scored} or None,
             contents=contents or None,
-            **titled,
+            title="Suspect records" if worth is None else "What the data of the holders are worth",
         )
 
 
