@@ -68,6 +68,17 @@ def checked_measures(
     return measures
 
 
+def column_names(measures: Mapping[str, Measure]) -> tuple[str, ...] | None:
+    """Names of the features of measures that fit together, where any of them has names."""
+    return next((each.columns for each in measures.values() if each.columns), None)
+
+
+def in_words(result: Distance, measures: Mapping[str, Measure], labels: bool | str) -> Distance:
+    """The result as its sides' owner can read it: classes compared, and columns by their names."""
+    named = result.named(column_names(measures))
+    return with_classes(named, *measures.values()) if labels else named
+
+
 def with_classes(result: Distance, first: Measure, second: Measure) -> Distance:
     """The result, whose status names the classes that one of two labelled measures has alone.
 
@@ -92,13 +103,19 @@ def with_classes(result: Distance, first: Measure, second: Measure) -> Distance:
     return replace(result, status=f"{result.status}; {told}") if told else result
 
 
-def with_columns(result: RecordScores, *measures: Measure) -> RecordScores:
-    """The result, with columns by the names that one of the measures has; one order is theirs."""
-    names = next((each.columns for each in measures if each.columns is not None), None)
-    if result.screening is None or names is None:
+def with_columns(result: RecordScores, trusted: Measure, *others: Measure) -> RecordScores:
+    """The result, with columns by name, and validation records by their place in the data.
+
+    Names are those that one of the measures has: all are in one order.
+    """
+    part = result.screening
+    if part is None:
         return result
-    columns = np.array(names)[result.screening.columns]
-    return replace(result, screening=replace(result.screening, columns=columns))
+    places = np.flatnonzero(trusted.weights > 0)[part.nearest]
+    measures = (trusted, *others)
+    names = next((each.columns for each in measures if each.columns is not None), None)
+    columns = part.columns if names is None else np.array(names)[part.columns]
+    return replace(result, screening=replace(part, columns=columns, nearest=places))
 
 
 def measure_named(name: str, data: Data, labels: str | None) -> Measure:

@@ -7,14 +7,15 @@ from typing import Any, Literal
 
 from ._holders import (
     checked_measures,
+    column_names,
+    in_words,
     label_option,
     named_holders,
     shares_of,
     unreserved,
-    with_classes,
 )
 from .api_matrix import HolderMap, MapMethod, run_matrix
-from .api_sketch import run_sketch_distance, run_sketches
+from .api_sketch import run_sketch_distance, run_sketch_values, run_sketches
 from .errors import InputError
 from .federation.holder import Own
 from .federation.local import LocalFederation, Progress
@@ -61,7 +62,7 @@ def distance(
     progress
         Called after every exchange.
     **options
-        Options of the method, such as ``support``, ``rounds``, ``p`` and ``seed``.
+        Options of the method, such as ``support``, ``p``, ``seed`` and ``why`` (``results.Parts``).
 
     Returns
     -------
@@ -98,7 +99,7 @@ def distance(
     else:
         protocol = method_named(method).protocol("x", "y", **options, embedding=embedding)
         result = LocalFederation(measures).run(protocol, progress=progress)
-    return with_classes(result, *measures.values()) if labels else result
+    return in_words(result, measures, labels)
 
 
 def distance_matrix(
@@ -303,7 +304,7 @@ def value_holders(
         Called after every exchange.
     **options
         Options of ``silot.protocols.contributions``, such as ``method``, ``support``,
-        ``class_tolerance`` and ``seed``. With ``method="sketch"`` those of
+        ``class_tolerance``, ``why`` and ``seed``. With ``method="sketch"`` those of
         ``silot.sketches``; labels are then compared as vectors.
 
     Returns
@@ -331,9 +332,11 @@ def value_holders(
     mapped.check(options.get("method"), label_metric)
     if options.get("method") == "sketch":
         del options["method"]
-        sketched = run_sketches(checked, own=own, labels=labels, progress=progress, **options)
-        return sketched.values(map=map is not None)
+        return run_sketch_values(
+            checked, own=own, labels=labels, map=map is not None, progress=progress, **options
+        )
     direct = "direct" if map == "direct" else None
     metric = label_option(labels, label_metric)
     protocol = contributions(list(checked), own=own, labels=metric, map=direct, **options)
-    return mapped.added(LocalFederation(checked).run(protocol, progress=progress), progress)
+    found = LocalFederation(checked).run(protocol, progress=progress).named(column_names(checked))
+    return mapped.added(found, progress)

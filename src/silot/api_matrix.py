@@ -8,8 +8,8 @@ from importlib.util import find_spec
 from itertools import combinations
 from typing import Any, Literal
 
-from ._holders import with_classes
-from .api_sketch import check_sketches, run_sketches
+from ._holders import in_words
+from .api_sketch import check_sketches, run_sketch_matrix
 from .errors import InputError, SilotError
 from .federation.disclosure import Disclosure
 from .federation.holder import Own
@@ -38,8 +38,7 @@ def run_matrix(
     """Distances of all pairs; those to ``target``, which is no holder's, as ``COORDINATOR``."""
     if method == "sketch":
         own = None if target is None else Own(target)
-        found = run_sketches(measures, own=own, labels=labels, covariance=covariance, **options)
-        return found.matrix(own=own is not None)
+        return run_sketch_matrix(measures, own=own, labels=labels, covariance=covariance, **options)
     chosen = method_named("direct" if method == "secure" else method)
     if target is not None:
         measures = {**measures, COORDINATOR: target}
@@ -53,7 +52,7 @@ def run_matrix(
             result = run_secure(*sides, embedding=embedding, **options)
         else:
             result = federation.run(chosen.protocol(a, b, **options, embedding=embedding))
-        pairs[(a, b)] = with_classes(result, measures[a], measures[b]) if labels else result
+        pairs[(a, b)] = in_words(result, {name: measures[name] for name in (a, b)}, labels)
         if progress is not None:
             progress(len(pairs), len(couples))
     return DistanceMatrix(

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from ._columns import matched
-from ._holders import checked_measures, measure_named, named_holders, unreserved
+from ._holders import checked_measures, column_names, measure_named, named_holders, unreserved
 from .errors import FileError, InputError, MismatchError, RefusedError
 from .federation.charging import key_of
 from .federation.holder import Holder, Own
@@ -20,8 +21,8 @@ from .privacy.accounting import ROUNDING, compose, epsilon_of, mu_of
 from .privacy.ledger import Ledger
 from .protocols.registry import method_named
 from .protocols.sketch import sketches as sketches_of
-from .results import Distance, Run, Sketches
-from .transport._check import real
+from .results import Contributions, Distance, DistanceMatrix, Run, Sketches
+from .transport._check import flag, real
 
 _EPSILON, _DELTA = 1.0, 1e-5
 
@@ -107,7 +108,8 @@ def run_sketches(
     protocol = _protocol(measures, own, labels, covariance, options)
     delta = options.get("privacy_delta", _DELTA)
     if ledgers is None:
-        return LocalFederation(measures).run(protocol, progress=progress)
+        found = LocalFederation(measures).run(protocol, progress=progress)
+        return replace(found, columns=column_names(measures))
     policy = _policy(budget_epsilon, delta)
     kept = _ledgers(measures, ledgers)
     mu = mu_of(options.get("privacy_epsilon", _EPSILON), delta)
@@ -116,7 +118,8 @@ def run_sketches(
         if kept[name].find(key_of(question)) is None:
             _check_budget(name, kept[name].spent, mu, policy.budget_mu or 0.0, delta)
     holders = {name: Holder(each, policy, kept[name]) for name, each in measures.items()}
-    return LocalFederation(holders).run(protocol, progress=progress)
+    found = LocalFederation(holders).run(protocol, progress=progress)
+    return replace(found, columns=column_names(measures))
 
 
 def check_sketches(
@@ -168,11 +171,14 @@ def _public(public: Data, labels: str | None, measures: Mapping[str, Measure]) -
     return found if order is None else found.ordered(order)
 
 
-def run_sketch_distance(measures: dict[str, Measure], **options: Any) -> Distance:
+def run_sketch_distance(
+    measures: dict[str, Measure], *, why: bool = False, **options: Any
+) -> Distance:
     """Distance of two measures that were checked, with the bill of the run."""
+    flag(why, "why", "option-why")
     found = run_sketches(measures, **options)
     assert found.transcript is not None
-    return found.distance(*found.names).with_run(
+    return found.distance(*found.names, why=why).with_run(
         Run(
             found.rounds,
             found.bytes_sent,
@@ -183,6 +189,22 @@ def run_sketch_distance(measures: dict[str, Measure], **options: Any) -> Distanc
             found.privacy_mu,
         )
     )
+
+
+def run_sketch_matrix(
+    measures: dict[str, Measure], *, own: Own | None = None, why: bool = False, **options: Any
+) -> DistanceMatrix:
+    """Distances between all pairs of measures that were checked, from one release of each."""
+    flag(why, "why", "option-why")
+    return run_sketches(measures, own=own, **options).matrix(own=own is not None, why=why)
+
+
+def run_sketch_values(
+    measures: dict[str, Measure], *, why: bool = False, map: bool = False, **options: Any
+) -> Contributions:
+    """Worth of measures that were checked, from one release of each."""
+    flag(why, "why", "option-why")
+    return run_sketches(measures, **options).values(why=why, map=map)
 
 
 def _check_budget(name: str, spent: float, asked: float, budget: float, delta: float) -> None:

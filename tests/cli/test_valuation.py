@@ -97,6 +97,19 @@ def test_the_report_of_value_has_ranking_map_and_records(folder: Path) -> None:
     }
 
 
+def test_value_shows_the_distances_of_a_map_and_says_what_they_disclosed(folder: Path) -> None:
+    done = silot(folder, "value", *HOLDERS, "--validation", "mine.npz", "--map", "direct")
+    assert done.returncode == 0, done.stderr
+    rows = [line.split() for line in done.stdout.splitlines()]
+    assert max(map(len, done.stdout.splitlines())) <= 80
+    pairs = {tuple(row[:2]): row for row in rows if row[-1:] == ["converged"]}
+    assert {("north", "south"), ("north", "wrong"), ("south", "wrong")} <= set(pairs)
+    assert sum(row[1:3] == ["the", "target"] for row in rows) == 3
+    words = " ".join(done.stdout.split())
+    assert "for the map of holders all sent their records" in words
+    assert "disclosed record: every record can be computed back" in words
+
+
 def test_barycenter_saves_its_labelled_atoms(folder: Path) -> None:
     done = silot(
         folder, "barycenter", *HOLDERS, "--labels", "--support", "20", "--weights", "2,1,1",
@@ -162,3 +175,54 @@ def test_wrong_use_is_one_line_with_a_code(
     assert len(done.stderr.strip().splitlines()) == 1
     assert done.stdout == ""
     assert not (folder / "q.csv").exists()
+
+
+def test_why_prints_a_short_table_and_json_has_all_of_it(folder: Path) -> None:
+    command = ("value", *HOLDERS, "--validation", "mine.npz", "--labels", "--why")
+    done = silot(folder, *command)
+    assert done.returncode == 0, done.stderr
+    rows = done.stdout.splitlines()
+    assert max(map(len, rows)) <= 80
+    start = rows.index("why: shares of the squared distance")
+    assert rows[start + 1].split() == ["holder", "column", "share", "class", "share", "records"]
+    assert [row.split()[0] for row in rows[start + 2 :] if row[0] != " "] == [
+        item.split(".")[0] for item in HOLDERS
+    ]
+    assert sum("more" in row for row in rows[start:]) == 3
+    assert len(rows) - start <= 2 + 3 * 10
+    plain, told = (json.loads(silot(folder, *command[:-1], *more, "--json").stdout)
+                   for more in ((), ("--why",)))  # fmt: skip
+    for before, after in zip(plain["holders"], told["holders"], strict=True):
+        assert before["distance"]["parts"] is None
+        parts = after["distance"].pop("parts")
+        assert before["distance"]["value"] == after["distance"]["value"]
+        assert len(parts["columns"]) == 64 and len(parts["classes"]) == 10
+        assert sum(parts["columns"].values()) + parts["labels"] == pytest.approx(1.0)
+
+
+def test_neither_report_nor_json_changes_what_why_asks(folder: Path, tmp_path: Path) -> None:
+    command = ("value", *HOLDERS, "--validation", "mine.npz", "--why", "--json")
+    told = [json.loads(silot(folder, *command, *more).stdout)
+            for more in ((), ("--report", str(tmp_path / "r.html")))]  # fmt: skip
+    for each in told:
+        each.pop("seconds")
+    assert told[0] == told[1]
+    assert 'id="why"' in (tmp_path / "r.html").read_text()
+
+
+def test_a_column_in_other_units_is_the_first_row_of_why(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    for name, unit in (("north", 1.0), ("south", 18.0)):
+        rows = rng.normal(5.0, 1.0, (80, 3)) * [1.0, unit, 1.0]
+        text = "age,glucose of a very long name that no table has room for,bmi\n"
+        text += "\n".join(",".join(f"{value:.6f}" for value in row) for row in rows)
+        (tmp_path / f"{name}.csv").write_text(text)
+    done = silot(tmp_path, "distance", "north.csv", "south.csv", "--why")
+    rows = done.stdout.splitlines()
+    assert max(map(len, rows)) <= 80
+    first = rows[rows.index("why: shares of the squared distance") + 2]
+    assert first.startswith("glucose of") and float(first.split()[-2]) > 90
+    refused = silot(tmp_path, "distance", "north.csv", "south.csv", "--why", "--p", "1")
+    assert refused.returncode == 3 and "[option-why]" in refused.stderr
+    refused = silot(tmp_path, "distance", "north.csv", "south.csv", "--why", "-m", "fedwad")
+    assert refused.returncode == 3 and "direct, sketch" in refused.stderr

@@ -27,6 +27,7 @@ from silot.federation.labelled import (
     ScoreRecords,
 )
 from silot.federation.message import Message, decode, encode
+from silot.federation.parting import CostParts
 from silot.federation.predictions import (
     DescribeTeacher,
     Predict,
@@ -92,6 +93,7 @@ ALL: list[Question] = [
     LabelledRecords(classes=CLASSES, embedding="diagonal"),
     InterpolateByClass(**LABELLED, t=0.75),
     LabelledDistanceTo(**LABELLED, **METRIC),
+    CostParts(**LABELLED, **METRIC),
     ScoreRecords(**LABELLED, **METRIC, **FRAME, epsilon=0.1, fixed_marginal=True),
     InterpolateRecords(
         **LABELLED, **METRIC, **FRAME, t=0.1, reference=CLOUD + 1.0, reference_weights=MASS

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import pairwise
+from dataclasses import replace
+from itertools import combinations, pairwise
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,7 +21,7 @@ from silot.federation.protocol import COORDINATOR
 from silot.federation.question import QUESTIONS, Question
 from silot.privacy import Ledger
 from silot.protocols.contributions import contributions
-from silot.results import Contributions
+from silot.results import Contributions, Distance
 from tests.problems import (
     assert_refused,
     cost_of_matrix,
@@ -387,6 +389,42 @@ def test_a_map_from_sketches_counts_both_runs_and_stands_apart_from_the_worth() 
     for item in alone.holders:
         assert alone.between[item.holder, COORDINATOR].value == item.distance.value
     assert alone.between.bill == alone.bill
+
+
+@pytest.mark.parametrize("validation", [VALIDATION, None])
+@pytest.mark.parametrize("labels", [False, True])
+def test_a_map_by_secure_distances_asks_for_every_pair_and_the_target(
+    validation: Measure | None, labels: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked_for: list[tuple[str, str, str]] = []
+
+    def told(first: Any, second: Any, *, embedding: str, seed: int, **options: float) -> Distance:
+        assert options == {"scale": 4.0}
+        (a, x), (b, y) = *first.items(), *second.items()
+        asked_for.append((a, b, embedding))
+        found = silot.distance(x, y, labels=embedding != "none", seed=seed)
+        return replace(found, method="secure", holders=(a, b), disclosure="scalar")
+
+    # The engine is heavy and not everywhere; what it is asked is the same.
+    monkeypatch.setattr("silot.api_matrix.run_secure", told)
+    monkeypatch.setattr("silot.api_matrix.find_spec", lambda name: name)
+    options: dict[str, Any] = {"labels": labels, "support": 12, "rounds": 4}
+    plain = silot.value_holders(MARKET, validation, **options)
+    found = silot.value_holders(
+        MARKET, validation, map="secure", map_options={"scale": 4.0}, **options
+    )
+    names = (*MARKET, COORDINATOR)
+    kind = "diagonal" if labels else "none"
+    assert asked_for == [(a, b, kind) for a, b in combinations(names, 2)]
+    assert found.between is not None and found.between.names == names
+    assert found.between.method == "secure" and found.disclosure == plain.disclosure
+    assert found.rounds == plain.rounds + found.between.bill.rounds
+    target = validation
+    if target is None:
+        assert found.barycenter is not None
+        target = found.barycenter.measure
+    known = silot.distance_matrix({**MARKET, "target": target}, labels=labels)
+    np.testing.assert_allclose(found.between.values, known.values, rtol=1e-9)
 
 
 def test_a_map_whose_runs_fail_is_left_out_and_nothing_else_is_lost() -> None:

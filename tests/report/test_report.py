@@ -199,6 +199,14 @@ def test_names_are_text_and_nothing_else() -> None:
     assert "$x_1$" in drawn and "東京" in drawn and "<script" not in drawn
 
 
+def test_names_written_from_right_to_left_do_not_turn_a_sentence() -> None:
+    names = ["north", "\u05d0\u05d1 7", "\u0645\u0633"]
+    page = Page(render_report(contributions=contributions(names)))
+    for name in names[1:]:
+        assert f"\u2068{name}\u2069" in page.text
+    assert "\u2068north" not in page.text
+
+
 def test_nothing_is_loaded_from_anywhere() -> None:
     scores, _ = record_scores("north", 50)
     text = render_report(

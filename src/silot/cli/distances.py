@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,7 +11,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from .._holders import with_classes
+from .._holders import in_words
 from ..api import distance_matrix, pooled_distance
 from ..api_sketch import run_sketch_distance
 from ..errors import MismatchError
@@ -19,6 +20,7 @@ from ..measure import Measure
 from ..protocols.registry import method_named
 from ..results import Distance, DistanceMatrix
 from ..secure import run_secure
+from ._parts import show_parts
 from .console import (
     OUT,
     bill_rows,
@@ -57,6 +59,7 @@ from .options import (
     TranscriptOption,
     TwoPartyOption,
     WeightColumnOption,
+    WhyOption,
     given,
     load_holders,
     sketch_options,
@@ -135,6 +138,7 @@ def distance_command(
     diameter: DiameterOption = None,
     accuracy: AccuracyOption = None,
     seed: SeedOption = 0,
+    why: WhyOption = False,
     transcript: TranscriptOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -148,6 +152,7 @@ def distance_command(
     )
     chosen = None if accuracy is None else accuracy.value
     options |= given(scale=scale, two_party=two_party, diameter=diameter, accuracy=chosen)
+    options |= given(why=why or None)
     first, second = holders
     if method is MethodName.secure:
         _check_dimensions(holders)
@@ -162,8 +167,7 @@ def distance_command(
                 tell=None if json else tell_forecast,
                 **options,
             )
-        if labels:
-            result = with_classes(result, *holders.values())
+        result = in_words(result, holders, labels)
         save_transcript(result, transcript)
         _show(result, json)
         return
@@ -185,9 +189,7 @@ def distance_command(
     protocol = method_named(method).protocol(
         first, second, p=p, seed=seed, embedding=str(covariance) if labels else "none", **options
     )
-    result = _run(holders, protocol)
-    if labels:
-        result = with_classes(result, *holders.values())
+    result = in_words(_run(holders, protocol), holders, labels)
     save_transcript(result, transcript)
     _show(result, json)
 
@@ -355,6 +357,8 @@ def _show(result: Distance, json: bool) -> None:
             **bill_rows(result),
         }
     )
+    if result.parts is not None:
+        show_parts({result.holders[0]: result.parts})
 
 
 def _likely(result: Distance) -> dict[str, str]:
@@ -364,7 +368,8 @@ def _likely(result: Distance) -> dict[str, str]:
     return {"likely": f"{low:.4g} to {high:.4g} (95 %, by public records; not certified)"}
 
 
-def _show_matrix(result: DistanceMatrix) -> None:
+def pairs_table(result: DistanceMatrix, words: Mapping[str, str] | None = None) -> Table:
+    """Pairs of holders with their distances; ``words`` stand for the names they are given for."""
     table = Table(title=f"W{result.p} by {result.method}", title_justify="left", box=None)
     table.add_column("pair")
     # Of one run for all pairs, no pair has a bill of its own.
@@ -375,11 +380,15 @@ def _show_matrix(result: DistanceMatrix) -> None:
     for (a, b), pair in result.pairs.items():
         bill = (str(pair.rounds), traffic(pair), f"{pair.seconds:.2f}") if apart else ()
         table.add_row(
-            escape(f"{a} {b}"),
+            escape(" ".join((words or {}).get(name, name) for name in (a, b))),
             number(pair.value),
             interval(pair),
             *bill,
             short_status(pair.status),
         )
-    OUT.print(table, highlight=False)
+    return table
+
+
+def _show_matrix(result: DistanceMatrix) -> None:
+    OUT.print(pairs_table(result), highlight=False)
     show_rows(bill_rows(result))

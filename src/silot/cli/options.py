@@ -50,6 +50,10 @@ SupportOption = Annotated[int | None, typer.Option(min=1, help="Atoms of the ref
 RoundsOption = Annotated[int | None, typer.Option(min=1, help="Most rounds.")]
 SeedOption = Annotated[int, typer.Option(min=0, help="Seed of everything random.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else.")]
+WhyOption = Annotated[
+    bool,
+    typer.Option("--why", help="What distances are made of, by column and class (direct, sketch)."),
+]
 TranscriptOption = Annotated[
     Path | None, typer.Option(help="Save all messages of the run to this file.")
 ]

@@ -178,7 +178,7 @@ class Trial:
         trusted = Own(validation)
         level = records("holder", own=trusted, **options).parameters["fdr"]
         assert isinstance(level, float)
-        check_enough(fitted(trusted, labels=labels, seed=seed).screen, level)
+        check_enough(fitted(trusted, labels=labels, seed=seed)[0], level)
         return cls(trusted, validation, identifiers, options)
 
     def scores(self, holders: Mapping[str, Measure]) -> dict[str, RecordScores]:

@@ -13,7 +13,9 @@ from rich.table import Table
 
 from ..api import value_holders
 from ..errors import InputError
-from ..results import Contents, Contributions, RecordScores, format_bytes
+from ..federation.protocol import COORDINATOR
+from ..results import Contents, Contributions, DistanceMatrix, RecordScores, format_bytes
+from ._parts import show_parts
 from .console import (
     OUT,
     bill_rows,
@@ -23,6 +25,7 @@ from .console import (
     show_rows,
     steps,
 )
+from .distances import pairs_table
 from .options import (
     AccuracyOption,
     BudgetOption,
@@ -60,6 +63,9 @@ from .records import (
     tell_outputs,
     write_outputs,
 )
+
+# On a terminal; all are in JSON and in the report.
+_MOST_PAIRS = 36
 
 
 class LabelMetric(StrEnum):
@@ -138,6 +144,12 @@ def value_command(
     ] = False,
     fdr: FdrOption = None,
     csv: CsvOption = None,
+    why: Annotated[
+        bool,
+        typer.Option(
+            "--why", help="What distances are made of, by column and class: it discloses that."
+        ),
+    ] = False,
     report: ReportOption = None,
     image_shape: ShapeOption = None,
     seed: SeedOption = 0,
@@ -175,7 +187,7 @@ def value_command(
     trial = None
     if records and own is not None:
         trial = Trial.of(own, of_holders, id_column, labels=labels, fdr=fdr, seed=seed)
-    options = given(support=support, rounds=rounds, quorum=quorum)
+    options = given(support=support, rounds=rounds, quorum=quorum, why=why or None)
     sketched = sketch_options(
         public, privacy_epsilon, privacy_delta, mass_limit, ledgers, budget, label_column, columns
     )
@@ -214,6 +226,8 @@ def value_command(
         typer.echo(jsonlib.dumps(found, allow_nan=False))
         return
     _show_contributions(result)
+    if result.between is not None:
+        _show_between(result.between)
     show_summaries(scored)
     if scored:
         traffic = sum(item.bytes_sent + item.bytes_received for item in scored.values())
@@ -252,3 +266,15 @@ def ranking_table(result: Contributions) -> Table:
 def _show_contributions(result: Contributions) -> None:
     OUT.print(ranking_table(result), highlight=False)
     show_rows({"target": result.target, "status": result.status, **bill_rows(result)})
+    told = {item.holder: item.distance.parts for item in result.ranking}
+    show_parts({name: parts for name, parts in told.items() if parts is not None})
+
+
+def _show_between(between: DistanceMatrix) -> None:
+    if len(between.pairs) <= _MOST_PAIRS:
+        OUT.print(pairs_table(between, {COORDINATOR: "the target"}), highlight=False)
+    else:
+        OUT.print(
+            f"distances of {len(between.pairs)} pairs: --json or --report shows them",
+            highlight=False,
+        )

@@ -20,6 +20,7 @@ from .labelled import (
     LabelledRecords,
 )
 from .local import LocalFederation, Progress
+from .parting import CostParts
 from .policy import Policy
 from .predictions import DescribeTeacher, Predict, PredictNoise, ReleasePredictions
 from .protocol import Protocol
@@ -42,6 +43,7 @@ __all__ = [
     "Answer",
     "ClassFeatures",
     "ClassSizes",
+    "CostParts",
     "CountLabelled",
     "CountRecords",
     "Describe",

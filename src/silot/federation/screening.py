@@ -52,6 +52,7 @@ class ScreenRecords(Question):
     sound: Array
     nearness: Array
     dimension: float
+    least: float
     fdr: float
 
     @classmethod
@@ -86,6 +87,7 @@ class ScreenRecords(Question):
             sound=screen.sound,
             nearness=screen.nearness.logs,
             dimension=screen.nearness.dimension,
+            least=screen.nearness.least,
             fdr=fdr,
         )
 
@@ -105,7 +107,7 @@ class ScreenRecords(Question):
             self.shares,
             Broken(self.broken, self.broken_height),
             self.sound,
-            Nearness(self.nearness, self.dimension),
+            Nearness(self.nearness, self.dimension, self.least),
         )
         found.check()
         if not 0.0 <= self.fdr < 1.0:

@@ -20,10 +20,11 @@ from ..privacy.cells import MOST_CELLS, Cells
 from ..privacy.compare import Drawn, Rate, Sampler, squared_distance
 from ..privacy.sketch import Decoded, Reading
 from ..privacy.tilts import FEWEST_RECORDS
-from ..results import Barycenter, Contribution, Contributions, Distance
+from ..results import Barycenter, Contribution, Contributions, Distance, Parts
 from ..results.sketches import Target
 from ..transport._check import whole
 from ..valuation.holders import explained, explained_shares, inverse_shares, ranks
+from ._parts import column_beyond, sketch_parts
 from ._sketch_centre import centre_of
 from .fedbary import shares_of
 
@@ -84,7 +85,7 @@ class Book:
             other += " classes"
         return np.array([*self.classes, other])
 
-    def distance(self, a: str, b: str) -> Distance:
+    def distance(self, a: str, b: str, *, why: bool = False) -> Distance:
         """Estimated distance with its interval."""
         for name in (a, b):
             if name not in self.pages:
@@ -100,6 +101,9 @@ class Book:
             )
         # One order of the two, or rounding would make the other differ.
         first, second = sorted((a, b))
+        if why:
+            parts = self._parts(a, self.pages[b].decoded, b)
+            return replace(self.distance(a, b), parts=parts)
         if self.calibration is None:
             value = squared_distance(self._draw(first), self._draw(second), self.rate) ** 0.5
             return self._result((a, b), value, None)
@@ -123,6 +127,13 @@ class Book:
             seed=self.seed,
             interval=interval,
         )
+
+    def _parts(self, name: str, other: Decoded, known: str = "") -> Parts:
+        """What the distance from a sketch to another measure of cells is made of."""
+        names = self._names.tolist() if self.classes else ()
+        found = sketch_parts(self.pages[name].decoded, other, self.embedding, names)
+        atoms = [self.pages[each].decoded.atoms for each in (name, known) if each]
+        return replace(found, beyond=column_beyond(atoms, self.cells))
 
     @property
     def status(self) -> str:
@@ -170,7 +181,12 @@ class Book:
         return found
 
     def barycenter(
-        self, weights: Mapping[str, float] | None, support: int | None, rounds: int
+        self,
+        weights: Mapping[str, float] | None,
+        support: int | None,
+        rounds: int,
+        *,
+        why: bool = False,
     ) -> Barycenter:
         """Barycenter of the holders' atoms, and of their scatters."""
         shares = shares_of(weights, self.names)
@@ -192,6 +208,11 @@ class Book:
             )
             for name in self.names
         }
+        if why:
+            distances = {
+                name: replace(each, parts=self._parts(name, centre.law))
+                for name, each in distances.items()
+            }
         labels = self._names[centre.codes] if self.classes else None
         return Barycenter(
             points=centre.atoms,
@@ -209,7 +230,7 @@ class Book:
             history=centre.history,
         )
 
-    def values(self, target: Target) -> Contributions:
+    def values(self, target: Target, *, why: bool = False) -> Contributions:
         """Distances to a target, and the shares that follow."""
         if target not in get_args(Target):
             raise InputError(
@@ -224,12 +245,17 @@ class Book:
                 )
             spread = self._draw(COORDINATOR).variance ** 0.5
             distances = {
-                name: replace(self.distance(name, COORDINATOR), holders=(name, "validation"))
+                name: replace(
+                    self.distance(name, COORDINATOR, why=why), holders=(name, "validation")
+                )
                 for name in self.names
             }
         else:
-            barycenter = self.barycenter(None, None, 20)
+            barycenter = self.barycenter(None, None, 20, why=why)
             distances = dict(barycenter.distances)
+            # Told once, with the holders.
+            plain = {name: replace(each, parts=None) for name, each in distances.items()}
+            barycenter = replace(barycenter, distances=plain)
             middle = float(np.mean([self._draw(name).variance for name in self.names]))
             spread = middle**0.5
         return self._contributions(distances, spread, target, barycenter)

@@ -15,13 +15,14 @@ from ..federation.labelled import ClassSizes
 from ..federation.protocol import COORDINATOR, Protocol, Steps, required
 from ..federation.question import Answerer, Describe
 from ..measure import Covariance, Embedding
-from ..results import Barycenter, Contribution, Contributions, Distance
+from ..results import Barycenter, Contribution, Contributions, Distance, Parts
 from ..transport._check import real
 from ..valuation.holders import explained, explained_shares, inverse_shares, ranks
 from ._barycenter import Plan as BarycenterPlan
 from ._found import class_masses, missing_text, told_distance
 from ._map import with_exact_map, without_map
 from ._parallel import parallel
+from ._parts import check_why, told_parts, with_parts
 from ._sides import agreed_dimension, check_covariance, check_seed, read_descriptions
 from ._target import LabelMetric, Target
 from .direct import direct
@@ -56,6 +57,7 @@ def contributions(
     seed: int = 0,
     quorum: int | None = None,
     weights: Mapping[str, float] | None = None,
+    why: bool = False,
     map: Map | None = None,
 ) -> Protocol[Contributions]:
     r"""Distance of every holder to one target, and the shares that follow.
@@ -92,6 +94,11 @@ def contributions(
         Seed of references.
     quorum
         Fewest holders that must answer; ``None`` means all.
+    why
+        Ask every holder once more, for what its squared distance is made of, by column and by
+        class: one number a column and two a class about data the asker chose. Holders that
+        refuse, as every policy below level record does, only leave it out. For ``"target"`` and
+        ``"direct"``, and for the barycenter.
     map
         ``"direct"``: ask every holder for its records too, and compute the exact distances
         between holders, and to the target, that a map needs. It discloses every record. Labels
@@ -144,6 +151,7 @@ def contributions(
             f"class_tolerance is {class_tolerance!r}; zero or more is needed.",
             code="option-class-tolerance",
         )
+    check_why(why, "target" if own is None else method)
     if map not in (None, "direct"):
         raise InputError(
             f"map is {map!r}; give None or 'direct'. silot.value_holders makes maps from sketches "
@@ -176,13 +184,14 @@ def contributions(
         tolerance=float(class_tolerance),
         options={"support": support, "rounds": rounds, "tol": tol},
         seed=check_seed(seed),
+        why=why,
         map_embedding=None if map is None else "none" if labels == "none" else covariance,
         centre=centre,
     )
     finest = Disclosure.SCALAR
     if own is None or method != "target" or map is not None:
         finest = Disclosure.RECORD
-    elif labels == "classes" or (labels == "vectors" and class_tolerance > 0):
+    elif why or labels == "classes" or (labels == "vectors" and class_tolerance > 0):
         finest = Disclosure.AGGREGATE
     return Protocol(
         "contributions",
@@ -196,9 +205,10 @@ def contributions(
             "seed": seed,
             "method": plan.method,
             "labels": labels,
+            "why": why,
             "map": map,
         },
-        expected_rounds=rounds + 4 + (map is not None),
+        expected_rounds=rounds + 4 + why + (map is not None),
     )
 
 
@@ -219,6 +229,7 @@ class _Plan:
     tolerance: float
     options: Mapping[str, float]
     seed: int
+    why: bool
     map_embedding: Embedding | None
     centre: BarycenterPlan
 
@@ -234,14 +245,16 @@ class _Plan:
             target = Target.of_validation(self.own, self.labels, self.embedding)
             records = yield from self._describe(target, missing)
         shared: dict[str, float] = {}
+        told: dict[str, Parts | Failure] = {}
         if self.method in _PAIRWISE and self.own is not None:
             distances = yield from self._in_step(tuple(records), missing)
         else:
-            distances = yield from self._to_target(target, records, missing, shared)
+            distances = yield from self._to_target(target, records, missing, shared, told)
         barycenter = None
         if found is not None:
             barycenter = self.centre.result(found, distances, missing)
         result = self._result(target, distances, records, barycenter, missing, shared)
+        result = with_parts(result, told)
         if self.map_embedding is None:
             return result
         if len(distances) < 2:
@@ -265,6 +278,7 @@ class _Plan:
         records: Mapping[str, int],
         missing: dict[str, Failure],
         shared: dict[str, float],
+        told: dict[str, Parts | Failure],
     ) -> Steps[dict[str, Distance]]:
         """Distances to the target; notes the mass of each holder that has classes of the target."""
         weights = dict.fromkeys(records, target.weights)
@@ -282,17 +296,23 @@ class _Plan:
         }
         answers = yield questions
         present = self.centre.present(answers, tuple(questions), missing)
-        return {
+        distances = {
             name: told_distance(required(answers, name), name, self._aim, self.seed)
             for name in present
         }
+        if self.why:
+            targets = {name: replace(target, weights=weights[name]) for name in present}
+            told |= yield from told_parts(targets, distances, self.label_weight, self.embedding)
+        return distances
 
     def _in_step(
         self, names: tuple[str, ...], missing: dict[str, Failure]
     ) -> Steps[dict[str, Distance]]:
         build = _PAIRWISE[self.method]
         options: dict[str, object] = {"embedding": self.embedding, "seed": self.seed}
-        if self.method != "direct":
+        if self.method == "direct":
+            options["why"] = self.why
+        else:
             options["support"] = self.options["support"]
         if self.method == "fedbary":
             options |= {"rounds": self.options["rounds"], "tol": self.options["tol"]}

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from ..errors import InputError
 from ..federation.answer import Answer, Array
 from ..federation.disclosure import Disclosure
 from ..federation.protocol import Protocol, Steps, ask, required
 from ..federation.question import Answerer, Records
 from ..measure import Embedding
 from ..results import Distance
-from ..transport import exact_plan
-from ..transport._check import as_order
+from ..transport import ExactPlan, exact_plan
+from ..transport._check import as_order, flag
+from ._parts import asked_clouds
 from ._sides import agreed_dimension, check_seed, sides_of
 
 Cloud = tuple[Array, Array]
@@ -22,6 +26,7 @@ def direct(
     own: Answerer | None = None,
     p: int = 2,
     seed: int = 0,
+    why: bool = False,
     embedding: Embedding = "none",
 ) -> Protocol[Distance]:
     """Exact ``W_p`` by sending all records to the coordinator.
@@ -36,6 +41,10 @@ def direct(
         1 or 2.
     seed
         Taken for the record, as by every method; nothing here is random.
+    why
+        Tell what the squared distance is made of, as ``parts`` of the result. Of records that
+        are sent anyway; with labels the first holder tells the classes of its records as well.
+        Needs ``p`` 2: the distance itself is no sum over columns.
     embedding
         Label coordinates added to the records: ``"none"``, ``"diagonal"``,
         ``"diagonal-of-root"`` or ``"full"``.
@@ -59,8 +68,20 @@ def direct(
     """
     sides = sides_of(a, b, own)
     order, checked_seed = as_order(p), check_seed(seed)
+    if flag(why, "why", "option-why") and order != 2:
+        raise InputError(
+            "why is for p = 2: a distance of order 1 is no sum over columns. Give p=2, or leave "
+            "why out.",
+            code="option-why",
+        )
 
     def start() -> Steps[Distance]:
+        if why:
+            x, y = yield from asked_clouds(sides, embedding, own)
+            agreed_dimension(dict(zip(sides, (x.atoms.shape[1], y.atoms.shape[1]), strict=True)))
+            plan = x.plan_to(y)
+            parts = x.parts_to(y, plan, embedding)
+            return replace(distance_of(plan, sides, order, checked_seed), parts=parts)
         answers = yield from ask({side: Records(embedding=embedding) for side in sides}, own)
         clouds = {side: read_cloud(required(answers, side)) for side in sides}
         agreed_dimension({side: cloud[0].shape[1] for side, cloud in clouds.items()})
@@ -72,7 +93,8 @@ def direct(
         holders,
         Disclosure.RECORD,
         start,
-        {"p": order, "seed": checked_seed, "embedding": embedding},
+        {"p": order, "seed": checked_seed, "embedding": embedding, "why": why},
+        expected_rounds=1 + (why and embedding != "none"),
     )
 
 
@@ -85,7 +107,11 @@ def exact_distance(
     first: Cloud, second: Cloud, sides: tuple[str, str], p: int, seed: int
 ) -> Distance:
     """Exact ``W_p`` of two clouds that are known, between the values of its plan and its dual."""
-    plan = exact_plan(first[0], second[0], first[1], second[1], p=p)
+    return distance_of(exact_plan(first[0], second[0], first[1], second[1], p=p), sides, p, seed)
+
+
+def distance_of(plan: ExactPlan, sides: tuple[str, str], p: int, seed: int) -> Distance:
+    """``W_p`` of a plan, between its value and its dual's."""
     return Distance(
         value=plan.distance,
         lower=min(plan.lower, plan.distance),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -24,19 +23,12 @@ from ._sides import check_seed, received_weights
 
 Flags = npt.NDArray[np.bool_]
 
-
-class Fitted(NamedTuple):
-    """Models of validation records, their classes as they travel, and where each record was."""
-
-    screen: Screen
-    classes: str
-    places: Codes
-
-
 # Ratios and odds that a sound answer does not exceed by far.
 _LARGEST = 1e3
 # Models of the validation data of a party, by seed and labels: holders are asked one by one.
-_FITTED: WeakKeyDictionary[Answerer, dict[tuple[bool, int], Fitted]] = WeakKeyDictionary()
+_FITTED: WeakKeyDictionary[Answerer, dict[tuple[bool, int], tuple[Screen, Codes, str]]] = (
+    WeakKeyDictionary()
+)
 
 
 def records(
@@ -133,7 +125,7 @@ class _Plan:
     seed: int
 
     def start(self) -> Steps[RecordScores]:
-        screen, classes, places = fitted(self.own, labels=self.labels, seed=self.seed)
+        screen, kept, classes = fitted(self.own, labels=self.labels, seed=self.seed)
         check_enough(screen, self.fdr)
         described = required((yield {self.holder: Describe()}), self.holder)
         expected = screen.points.shape[1]
@@ -145,9 +137,9 @@ class _Plan:
             )
         question = ScreenRecords.of(screen, classes, self.fdr)
         answer = required((yield {self.holder: question}), self.holder)
-        return self._result(screen, classes, places, _Received.of(answer, screen))
+        return self._result(screen, kept, classes, _Received.of(answer, screen))
 
-    def _result(self, screen: Screen, classes: str, places: Codes, told: _Received) -> RecordScores:
+    def _result(self, screen: Screen, kept: Codes, classes: str, told: _Received) -> RecordScores:
         names = np.array(decode_classes(classes)) if screen.classes else None
         kinds = np.array(KINDS)[told.kinds]
         counted = int((told.weights > 0).sum())
@@ -170,7 +162,7 @@ class _Plan:
                 suggested=None if names is None else names[told.suggested],
                 known=told.judged > 0,
                 copy_of=told.origin,
-                nearest=places[told.nearest],
+                nearest=kept[told.nearest],
                 columns=told.columns,
                 residuals=told.residuals,
                 broken=broken,
@@ -211,10 +203,10 @@ class _Plan:
         return text
 
 
-def fitted(own: Answerer, *, labels: bool, seed: int) -> Fitted:
-    """Models of the coordinator's validation records; they are made once for a party."""
-    kept = _FITTED.setdefault(own, {})
-    if (labels, seed) not in kept:
+def fitted(own: Answerer, *, labels: bool, seed: int) -> tuple[Screen, Codes, str]:
+    """Models of the coordinator's validation records, which of them, and classes as they travel."""
+    models = _FITTED.setdefault(own, {})
+    if (labels, seed) not in models:
 
         def mine(question: Question) -> Answer:
             return required({COORDINATOR: own.answer(question)}, COORDINATOR)
@@ -225,23 +217,9 @@ def fitted(own: Answerer, *, labels: bool, seed: int) -> Fitted:
         codes = answer.arrays["codes"] if labels else None
         count = len(decode_classes(classes)) if labels else 0
         points = answer.array("points", ndim=2)
-        screen = Screen.fit(points, weights / weights.sum(), codes, count, seed)
-        kept[labels, seed] = Fitted(screen, classes, _places(points, codes, screen))
-    return kept[labels, seed]
-
-
-def _places(points: Array, codes: Codes | None, screen: Screen) -> Codes:
-    """Where the records of the models stood: equal ones are one there, and many are thinned."""
-    known = codes is not None and screen.classes > 0
-
-    def keys(rows: Array, classes: Codes | None) -> list[tuple[bytes, int]]:
-        kinds = classes.tolist() if known and classes is not None else [0] * len(rows)
-        return list(zip([row.tobytes() for row in rows], kinds, strict=True))
-
-    first: dict[tuple[bytes, int], int] = {}
-    for place, key in enumerate(keys(points, codes)):
-        first.setdefault(key, place)
-    return np.array([first[key] for key in keys(screen.points, screen.codes)], dtype=np.int64)
+        screen, places = Screen.fit(points, weights / weights.sum(), codes, count, seed)
+        models[labels, seed] = screen, places, classes
+    return models[labels, seed]
 
 
 def check_enough(screen: Screen, fdr: float) -> None:

@@ -60,8 +60,10 @@ class Method:
         if unknown:
             # Callers say "labels" and "covariance" for the embedding.
             known = ", ".join(name for name in self.options if name != "embedding")
+            others = [each.name for each in METHODS.values() if unknown[0] in each.options]
             raise InputError(
-                f"method {self.name!r} has no option {unknown[0]!r}; it takes {known}.",
+                f"method {self.name!r} has no option {unknown[0]!r}; it takes {known}."
+                + (f" Methods that have it: {', '.join(others)}." if others else ""),
                 code="option-unknown",
             )
 

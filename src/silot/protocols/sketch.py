@@ -14,7 +14,7 @@ from ..measure import Embedding
 from ..privacy.accounting import mu_of
 from ..privacy.cells import Public
 from ..results import Distance, Sketches
-from ..transport._check import real, whole
+from ..transport._check import flag, real, whole
 from ._sides import check_covariance, check_seed, sides_of
 from ._sketch_plan import SketchPlan, class_names, public_box, public_classes, public_sample
 
@@ -159,6 +159,7 @@ def sketch(
     cells: int | None = None,
     mass_limit: float | None = None,
     p: int = 2,
+    why: bool = False,
     seed: int = 0,
     embedding: Embedding = "none",
 ) -> Protocol[Distance]:
@@ -172,6 +173,9 @@ def sketch(
         Holders. With ``own`` the second side is the coordinator's own measure, without noise.
     p
         2: sketches tell no other order.
+    why
+        Tell what the distance between the cells' points is made of, as ``parts`` of the result:
+        from the sketches, so nothing more is asked.
     own, public, public_mean, public_scale, classes, privacy_epsilon, privacy_delta, size, cells, \
 mass_limit, seed, embedding
         As ``sketches``.
@@ -199,7 +203,7 @@ mass_limit, seed, embedding
     >>> found.disclosure, 2.0 < found.value < 4.0
     ('sketch', True)
     """
-    sides = sides_of(a, b, own)
+    sides, explained = sides_of(a, b, own), flag(why, "why", "option-why")
     if p != 2:
         raise InputError(f"p is {p!r}; sketches tell W2 only. Give p=2.", code="option-p")
     inner = sketches(
@@ -220,7 +224,7 @@ mass_limit, seed, embedding
 
     def start() -> Steps[Distance]:
         found = yield from inner.start()
-        return found.distance(*sides)
+        return found.distance(*sides, why=explained)
 
     return Protocol(
         "sketch",

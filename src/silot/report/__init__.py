@@ -1,4 +1,4 @@
-"""Reports for people: one HTML file that needs nothing else, no network and no scripts."""
+"""Reports for people: one HTML file that needs nothing else, and no network."""
 
 from .adaptation import render_adaptation, write_adaptation
 from .audit import render_audit, write_audit

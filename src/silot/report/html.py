@@ -13,6 +13,7 @@ from ..results import Contents, Contributions
 from . import _sections
 from ._checks import Records, collect
 from ._map_sections import between
+from ._parts_sections import why as why_section
 from ._record_sections import records as record_section
 from ._templates import template
 from ._words import printable, target_in_words
@@ -29,11 +30,13 @@ def render_report(
 ) -> str:
     """Make a report as the text of one HTML file.
 
-    The file needs nothing beside itself: no network, no scripts, no fonts. The same results give
-    the same text. Sections appear when their data are there: ranking of the holders, distances
-    between them, a map of them, scored records, holders that are missing, the bill and what was
-    disclosed. Of more than six scored holders, those with the largest share of flagged records
-    are shown in full and the others in a table.
+    The file needs nothing beside itself: no network, no fonts, and of scripts one alone, which
+    filters and sorts tables that are whole without it; the file's policy lets no other run. The
+    same results give the same text. Sections appear when their data are there: ranking of the
+    holders, what their distances are made of, distances between them, a map of them, scored
+    records, holders that are missing, the bill and what was disclosed. Of more than six scored
+    holders, those with the largest share of flagged records are shown in full and the others in a
+    table.
 
     Parameters
     ----------
@@ -93,6 +96,7 @@ def render_report(
         target=target_in_words(found.target) if found is not None else "",
         summary=_sections.summary(found, scored),
         ranking=_sections.ranking(ranked) if ranked else None,
+        why=why_section(ranked) if ranked else None,
         between=between(ranked) if ranked else None,
         records=record_section(scored) if scored else None,
         missing=_sections.missing(found) if found is not None else None,

@@ -7,6 +7,7 @@ from .distances import Distance, DistanceMatrix
 from .distillation import Distillation, Predictions
 from .divergences import Divergences
 from .links import LinkPlan, LinkTerms
+from .parts import ClassPart, Parts
 from .policies import PolicyAudit, Strategy
 from .records import Estimate, RecordScores, Screening
 from .sketches import Sketches
@@ -20,6 +21,7 @@ __all__ = [
     "Barycenter",
     "Bill",
     "Billed",
+    "ClassPart",
     "Contents",
     "Contribution",
     "Contributions",
@@ -31,6 +33,7 @@ __all__ = [
     "LinkPlan",
     "LinkTerms",
     "OddColumn",
+    "Parts",
     "PolicyAudit",
     "Predictions",
     "RecordScores",

@@ -5,14 +5,15 @@ from __future__ import annotations
 import html
 import json
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from ._run import Bill, Billed, axes_of, finite, finite_rows, format_bytes
+from .parts import Parts
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -52,6 +53,9 @@ class Distance(Billed):
         Where ``W_p`` likely lies by a statistical argument (95 %), for methods that add noise:
         bias, noise and sampling together, as estimated on public records; not certified.
         ``None`` for others, and where nothing public tells how far estimates are off.
+    parts
+        What the squared distance is made of, by column and by class, where that was asked for
+        (``why=True``) and told; ``None`` elsewhere.
     transcript
         The messages of the run.
     """
@@ -67,11 +71,16 @@ class Distance(Billed):
     seed: int | None = None
     history: tuple[Mapping[str, float], ...] = ()
     interval: tuple[float, float] | None = None
+    parts: Parts | None = None
 
     @property
     def bounds(self) -> tuple[float, float]:
         """``(lower, upper)``."""
         return self.lower, self.upper
+
+    def named(self, columns: Sequence[str] | None) -> Self:
+        """The same, with the columns of its parts called by their names."""
+        return self if self.parts is None else replace(self, parts=self.parts.named(columns))
 
     def to_dict(self) -> dict[str, Any]:
         """Fields by name, ready for JSON: an infinite bound is ``None``; no transcript."""
@@ -90,6 +99,7 @@ class Distance(Billed):
                 {key: finite(value) for key, value in entry.items()} for entry in self.history
             ],
             "interval": None if self.interval is None else list(self.interval),
+            "parts": None if self.parts is None else self.parts.to_dict(),
         }
 
     def __repr__(self) -> str:

@@ -26,7 +26,7 @@ class SketchBook(Protocol):
         """Whether the coordinator has a measure of its own."""
         ...
 
-    def distance(self, a: str, b: str) -> Distance:
+    def distance(self, a: str, b: str, *, why: bool = False) -> Distance:
         """Distance of two of them."""
         ...
 
@@ -36,7 +36,7 @@ class SketchBook(Protocol):
         """Measure between them."""
         ...
 
-    def values(self, target: Target) -> Contributions:
+    def values(self, target: Target, *, why: bool = False) -> Contributions:
         """What each is worth for a target."""
         ...
 
@@ -72,6 +72,8 @@ class Sketches(Billed):
         The guarantee of each holder's release.
     spent_mu
         The same as one number: releases add in its square.
+    columns
+        Names of the features, where who asked knows them.
     """
 
     names: tuple[str, ...]
@@ -86,21 +88,27 @@ class Sketches(Billed):
     status: str
     seed: int
     book: SketchBook = field(repr=False)
+    columns: tuple[str, ...] | None = field(default=None, repr=False)
 
-    def distance(self, a: str, b: str) -> Distance:
+    def distance(self, a: str, b: str, *, why: bool = False) -> Distance:
         """Distance of two holders; ``"coordinator"`` names its own measure, if it has one.
+
+        With ``why`` its ``parts`` say what it is made of, as far as the cells tell: computed from
+        the sketches, so that nothing more is disclosed or spent.
 
         Raises
         ------
         InputError
             A name that is no holder's, or one twice.
         """
-        return replace(self.book.distance(a, b), disclosure=self.disclosure or "sketch")
+        found = self.book.distance(a, b, why=why).named(self.columns)
+        return replace(found, disclosure=self.disclosure or "sketch")
 
-    def matrix(self, *, own: bool = False) -> DistanceMatrix:
+    def matrix(self, *, own: bool = False, why: bool = False) -> DistanceMatrix:
         """Distances between all pairs of holders. The bill is that of the one run.
 
-        With ``own`` the coordinator's own measure, ``"coordinator"``, is one of them.
+        With ``own`` the coordinator's own measure, ``"coordinator"``, is one of them; ``why`` as
+        for ``distance``.
         """
         if len(self.names) < 2:
             raise InputError(
@@ -108,7 +116,7 @@ class Sketches(Billed):
                 code="holder-names",
             )
         names = (*self.names, _OWN) if own else self.names
-        pairs = {pair: self.distance(*pair) for pair in combinations(names, 2)}
+        pairs = {pair: self.distance(*pair, why=why) for pair in combinations(names, 2)}
         return DistanceMatrix(names=names, pairs=pairs, method="sketch", p=2, shared_bill=self.bill)
 
     def barycenter(
@@ -131,7 +139,9 @@ class Sketches(Billed):
         """
         return self._billed(self.book.barycenter(weights, support, rounds))
 
-    def values(self, target: Target | None = None, *, map: bool = False) -> Contributions:
+    def values(
+        self, target: Target | None = None, *, why: bool = False, map: bool = False
+    ) -> Contributions:
         """What every holder's data are worth.
 
         Parameters
@@ -139,12 +149,14 @@ class Sketches(Billed):
         target
             ``"validation"``: the coordinator's own measure, which has no noise. ``"barycenter"``:
             that of the holders. Default: the first when there is one.
+        why
+            As for ``distance``.
         map
             Tell the distances of a map too, between holders and to the coordinator's own
             measure where that is the target; nothing more is asked of anybody.
         """
         chosen = target or ("validation" if self.book.owned else "barycenter")
-        found = self._billed(self.book.values(chosen))
+        found = self._billed(self.book.values(chosen, why=why).named(self.columns))
         if not map:
             return found
         if len(self.names) < 2:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self
 
@@ -185,6 +185,11 @@ class Contributions(Billed):
     def __getitem__(self, name: str) -> Contribution:
         """The contribution of a holder."""
         return next(item for item in self.holders if item.holder == name)
+
+    def named(self, columns: Sequence[str] | None) -> Self:
+        """The same, with the columns that distances are made of called by their names."""
+        items = (replace(item, distance=item.distance.named(columns)) for item in self.holders)
+        return replace(self, holders=tuple(items))
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -15,18 +15,23 @@ from ..transport._check import Array
 from ._arrays import Codes
 from .frames import Frames
 
+# Neighbours that a near copy is linked with.
+_LINKED = 8
+# Columns whose pairs are crossed.
+_CROSSED = 8
 # Beyond this quantile of the validation records the tail is taken to be exponential.
 _TAIL = 0.8
-# Chance of being that near below which a record is looked at more closely.
-_LOOKED_AT = 0.01
+# Records next to one another, by the column that differs most, of which the nearest is sought:
+# copies lie side by side in every column.
+_BAND, _TILE = 1 << 14, 1 << 11
 
 
 @dataclass(frozen=True)
 class Nearness:
     """How near sound records are to one another.
 
-    Of every validation record, the log of the mean distance to its nearest few divided by that to
-    its nearest one.
+    Of every distinct validation record, the log of the mean distance to its nearest few divided
+    by that to its nearest one.
 
     Attributes
     ----------
@@ -35,24 +40,30 @@ class Nearness:
     dimension
         Of the set that records lie on or near (Levina and Bickel, 2004): so many times denser
         records are nearer by that root.
+    least
+        Distance of the two nearest of them: where columns have steps, none is nearer.
     """
 
     logs: Array = field(repr=False)
     dimension: float
+    least: float
 
     @classmethod
     def of(cls, frames: Frames) -> Self:
         """Read it off validation records."""
+        if len(frames.places) < 3:
+            return cls(np.zeros(1), 1.0, 0.0)
         first, several, logs = frames.spacing()
-        seen = (first > 0) & np.isfinite(logs)
-        if int(seen.sum()) < 2:
-            return cls(np.zeros(1), 1.0)
-        mean = float(logs[seen].mean())
-        return cls(np.sort(np.log(several[seen] / first[seen])), 1.0 / max(mean, 1e-3))
+        return cls(
+            np.sort(np.log(several / first)),
+            1.0 / max(float(logs.mean()), 1e-3),
+            float(first.min()),
+        )
 
     def check(self) -> None:
         """Raise where fields are no such numbers."""
         sound = self.logs.ndim == 1 and len(self.logs) > 0 and bool(np.isfinite(self.logs).all())
+        sound = sound and 0.0 <= self.least < np.inf
         if not sound or not 0.0 < self.dimension < np.inf:
             raise WireError("distances of validation records are none.", code="question-fields")
 
@@ -76,21 +87,15 @@ class Nearness:
         beyond = logs - np.log(denser) / self.dimension - start
         return np.where(beyond > 0, (1 - _TAIL) * np.exp(-np.maximum(beyond, 0) / rate), 1.0)
 
-    def reach(self, denser: float) -> float:
-        """Nearest distance, as a share of that to validation records, which is worth a look."""
-        start, rate = self._tail
-        log = start + rate * np.log((1 - _TAIL) / _LOOKED_AT) + np.log(denser) / self.dimension
-        return float(np.exp(-log))
-
 
 def originals(points: Array, frames: Frames, nearness: Nearness, fdr: float) -> Codes:
     r"""For each record the first one that it is a copy of, or -1.
 
-    Equal records are copies if chance makes fewer than ``fdr`` of them. Chance is judged by the
-    pairs that are equal in all columns but one: two records then agree in that one too with the
-    odds :math:`q_j / (1 - q_j)`, :math:`q_j` being how often two records do; the column for which
-    that is least counts. Nearly equal ones are copies if validation records, as dense as these,
-    are hardly ever so near (Benjamini and Hochberg).
+    Equal records are copies if chance makes fewer than ``fdr`` of them. Chance is judged by pairs
+    :math:`a_j` that differ in column ``j`` alone, and :math:`a_{jl}` that differ in two: as far as
+    two columns are independent given the others, :math:`a_j a_l / a_{jl}` pairs are equal by
+    accident; the largest of these counts. Nearly equal ones are copies if validation records, as
+    dense as these, are hardly ever so near (Benjamini and Hochberg).
 
     Parameters
     ----------
@@ -134,54 +139,93 @@ def _pairs(counts: Codes) -> float:
 
 def _accidents(points: Array, whose: Codes) -> float:
     """How many pairs chance has made equal."""
-    size, columns = points.shape
+    equal = _pairs(np.bincount(whose))
+    if points.shape[1] == 1:
+        return equal
     values = np.stack(
         [np.unique(column, return_inverse=True)[1].ravel() for column in points.T], axis=1
     ).astype(np.uint64)
-    # Sums of products with odd numbers tell rows apart, but for one in 2^40 pairs or so.
-    keys = np.random.default_rng(0).integers(0, 1 << 63, size=columns, dtype=np.uint64) * 2 + 1
-    mixed = (values + np.uint64(1)) * keys
+    # Sums of mixed products with odd numbers tell rows apart, but for one in 2^40 pairs or so.
+    keys = np.random.default_rng(0).integers(0, 1 << 63, size=values.shape[1], dtype=np.uint64)
+    mixed = (values + np.uint64(1)) * (keys * np.uint64(2) + np.uint64(1))
     mixed ^= mixed >> np.uint64(29)
     mixed *= np.uint64(0xBF58476D1CE4E5B9)
     total = mixed.sum(axis=1, dtype=np.uint64)
-    equal = _pairs(np.bincount(whose))
-    least = np.inf
-    for column in range(columns):
-        _, counts = np.unique(total - mixed[:, column], return_counts=True)
-        but_one = _pairs(counts) - equal
-        alike = _pairs(np.bincount(values[:, column].astype(np.int64)))
-        share = alike / (size * (size - 1.0) / 2.0)
-        if share < 1.0:
-            least = min(least, max(but_one, 0.0) * share / (1.0 - share))
-    # Columns that are all constant tell nothing.
-    return least if np.isfinite(least) else equal
+
+    def alike(*but: int) -> float:
+        rest = total - mixed[:, list(but)].sum(axis=1, dtype=np.uint64)
+        return _pairs(np.unique(rest, return_counts=True)[1])
+
+    one = [alike(column) - equal for column in range(values.shape[1])]
+    most = sorted(range(len(one)), key=lambda column: -one[column])[:_CROSSED]
+    expected = 0.0
+    for k, first in enumerate(most):
+        for second in most[k + 1 :]:
+            both = alike(first, second) - equal - one[first] - one[second]
+            expected = max(expected, one[first] * one[second] / (both + 1.0))
+    return expected
 
 
 def _near(rows: Array, first: Codes, frames: Frames, nearness: Nearness, fdr: float) -> Codes:
     """For distinct rows the first record of those they are near copies of, or -1."""
-    denser = len(rows) / len(frames.points)
+    denser = len(rows) / len(frames.places)
     z = frames.standard(rows)
     around = frames.around(rows)
-    reach = nearness.reach(denser) * float(around.max())
-    # The first of two is the record itself.
-    nearest = cKDTree(z).query(z, k=2, distance_upper_bound=reach)
-    apart, other = (np.asarray(part)[:, 1] for part in nearest)
-    found = np.flatnonzero(np.isfinite(apart) & (apart > 0))
+    other = _nearest(z)
+    apart = np.sqrt(((z - z[other]) ** 2).sum(axis=1))
+    found = np.flatnonzero((apart > 0) & (around > 0) & (apart < 0.5 * nearness.least))
     chances = np.ones(len(rows))
     logs = np.log(around[found]) - np.log(apart[found])
     chances[found] = nearness.chance(logs, denser)
     order = np.argsort(chances, kind="stable")
-    passing = np.flatnonzero(chances[order] <= fdr * np.arange(1, len(rows) + 1) / len(rows))
+    # Each copy makes two records that near, itself and what it is of.
+    level = 0.5 * fdr
+    passing = np.flatnonzero(chances[order] <= level * np.arange(1, len(rows) + 1) / len(rows))
     origin = np.full(len(rows), -1, dtype=np.int64)
     if not len(passing):
         return origin
-    copies = np.flatnonzero(chances <= chances[order[passing[-1]]])
-    linked = coo_array(
-        (np.ones(len(copies)), (copies, other[copies])), shape=(len(rows), len(rows))
-    )
-    _, group = connected_components(linked, directed=False)
-    earliest = np.full(int(group.max()) + 1, np.iinfo(np.int64).max)
-    np.minimum.at(earliest, group, first)
-    touched = np.bincount(group) > 1
-    origin[touched[group]] = earliest[group[touched[group]]]
+    near = np.flatnonzero(chances <= chances[order[passing[-1]]])
+    others = other[near]
+    group = _groups(z, np.union1d(near, others), apart[near].max(), (near, others))
+    first_of = np.full(int(group.max()) + 1, np.iinfo(np.int64).max)
+    np.minimum.at(first_of, group, first)
+    several = (np.bincount(group) > 1)[group]
+    origin[several] = first_of[group[several]]
     return origin
+
+
+def _groups(z: Array, near: Codes, reach: float, pairs: tuple[Codes, Codes]) -> Codes:
+    """Groups (n,) of records that are linked by pairs, or near and next to one another."""
+    count = min(_LINKED + 1, len(near))
+    apart, place = cKDTree(z[near]).query(z[near], k=count, distance_upper_bound=2.0 * reach)
+    linked = np.isfinite(apart)
+    ends = near[np.nonzero(linked)[0]], near[np.asarray(place)[linked]]
+    rows, columns = (np.concatenate([one, two]) for one, two in zip(pairs, ends, strict=True))
+    graph = coo_array((np.ones(len(rows)), (rows, columns)), shape=(len(z), len(z)))
+    return np.asarray(connected_components(graph, directed=False)[1], dtype=np.int64)
+
+
+def _nearest(z: Array) -> Codes:
+    """The nearest other of each record (n,), to single precision."""
+    order = np.argsort(z[:, int(z.var(axis=0).argmax())], kind="stable")
+    rows = (z[order] - z.mean(axis=0)).astype(np.float32)
+    # One product gives squared distances, but for what is the same all along a row.
+    columns = np.column_stack([-2.0 * rows, np.einsum("ij,ij->i", rows, rows)]).T
+    rows = np.column_stack([rows, np.ones(len(rows), dtype=np.float32)])
+    nearest = np.zeros(len(rows), dtype=np.int64)
+    for top in range(0, len(rows), _TILE):
+        mine = slice(top, min(top + _TILE, len(rows)))
+        here = np.arange(mine.stop - top)
+        least = np.full(len(here), np.inf, dtype=np.float32)
+        for left in range(max(top - _BAND, 0), min(top + _BAND, len(rows)), _TILE):
+            costs = rows[mine] @ np.ascontiguousarray(columns[:, left : left + _TILE])
+            if left == top:
+                np.fill_diagonal(costs, np.inf)
+            places = costs.argmin(axis=1)
+            values = costs[here, places]
+            better = values < least
+            least[better] = values[better]
+            nearest[top + here[better]] = left + places[better]
+    found = np.empty(len(rows), dtype=np.int64)
+    found[order] = order[nearest]
+    return found

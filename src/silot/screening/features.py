@@ -41,7 +41,8 @@ class Broken:
         """Fit it; and the ratios of the validation records themselves (m,)."""
         rng = np.random.default_rng([seed, 12])
         points, size = frames.points, len(frames.points)
-        own = frames.odd_among_others(points).parts
+        every = np.arange(size)
+        own = frames.odd(points, every).parts
         rows, masses = [own], [frames.weights]
         for share in _SHARES:
             mask = rng.random(points.shape) < share
@@ -49,7 +50,7 @@ class Broken:
             noisy = points + mask * spread * rng.standard_normal(points.shape)
             other = np.column_stack([rng.choice(column, size) for column in points.T])
             for worse in (noisy, np.where(mask, other, points)):
-                rows.append(frames.odd_among_others(worse).parts)
+                rows.append(frames.odd(worse, every).parts)
                 masses.append(frames.weights / (2.0 * len(_SHARES)))
         parts = np.vstack(rows)
         centre, unit = parts.mean(axis=0), parts.std(axis=0) + 1e-9

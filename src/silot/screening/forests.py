@@ -17,7 +17,7 @@ TREES = 120
 # Records drawn for a tree: more make it larger and hardly better.
 _DRAWN = 2000
 # Records and trees that are looked at together.
-_TOGETHER = 1 << 18
+_TOGETHER = 1 << 17
 
 
 @dataclass(frozen=True)
@@ -110,18 +110,19 @@ class Forest:
         return found
 
     def _leaves(self, values: Any) -> Array:
-        trees = len(self.roots)
-        nodes = np.tile(self.roots, len(values))
-        rows = np.repeat(np.arange(len(values)), trees)
-        under = np.flatnonzero(self.feature[nodes] >= 0)
+        rows = len(values)
+        nodes = np.tile(self.roots.astype(np.int32), rows)
+        # Features are looked up in one long row.
+        starts = np.repeat(np.arange(rows, dtype=np.int32) * values.shape[1], len(self.roots))
+        flat, right = values.ravel(), self.right.astype(np.int32)
+        feature, threshold = self.feature.astype(np.int32), self.threshold
+        under = np.flatnonzero(feature[nodes] >= 0).astype(np.int32)
+        at, start = nodes[under], starts[under]
         while len(under):
-            at = nodes[under]
-            left = values[rows[under], self.feature[at]] <= self.threshold[at]
-            to = np.where(left, at + 1, self.right[at])
-            nodes[under] = to
-            under = under[self.feature[to] >= 0]
-        leaves = nodes.reshape(len(values), trees)
-        total = np.zeros((len(values), self.shares.shape[1]))
-        for tree in range(trees):
-            total += self.shares[leaves[:, tree]]
-        return total / trees
+            left = flat[start + feature[at]] <= threshold[at]
+            at = np.where(left, at + 1, right[at])
+            nodes[under] = at
+            on = feature[at] >= 0
+            under, at, start = under[on], at[on], start[on]
+        leaves = nodes.reshape(rows, len(self.roots))
+        return np.add.reduce(self.shares[leaves], axis=1) / len(self.roots)

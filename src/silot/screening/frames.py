@@ -106,48 +106,47 @@ class Frames:
             apart[here] = costs.min(axis=1)
         return places, apart
 
+    @cached_property
+    def places(self) -> Array:
+        """Distinct validation records, in standard coordinates."""
+        return np.unique(self._z / self._deviation, axis=0)
+
     def spacing(self) -> tuple[Array, Array, Array]:
-        """Of each validation record, three numbers about its nearest few.
+        """Of each distinct validation record, three numbers about its nearest few.
 
         The distance to the nearest, the mean distance, and the mean log of the largest divided by
         each of the others.
         """
-        kept = min(_NEAREST, len(self._z) - 1)
-        z = self._z / self._deviation
+        z = self.places
+        kept = min(_NEAREST, len(z) - 1)
         first, several, logs = np.empty(len(z)), np.empty(len(z)), np.empty(len(z))
         for here in blocks(len(z), len(z)):
             costs = cost_matrix(z[here], z)
             costs[np.arange(len(costs)), np.arange(here.start, here.stop)] = np.inf
             near = np.sqrt(np.sort(np.partition(costs, kept - 1, axis=1)[:, :kept], axis=1))
             first[here], several[here] = near[:, 0], near.mean(axis=1)
-            with np.errstate(divide="ignore", invalid="ignore"):
-                logs[here] = np.log(near[:, -1:] / near[:, :-1]).mean(axis=1) if kept > 1 else 0.0
+            logs[here] = np.log(near[:, -1:] / near[:, :-1]).mean(axis=1) if kept > 1 else 0.0
         return first, several, logs
 
     def around(self, points: Array) -> Array:
-        """Mean distance (n,) to the nearest few validation records, in standard coordinates."""
-        kept, z = min(_NEAREST, len(self._z)), self._z / self._deviation
-        found = np.empty(len(points))
+        """Mean distance (n,) to the nearest few distinct validation records."""
+        z = self.places
+        kept, found = min(_NEAREST, len(z)), np.empty(len(points))
         for here in blocks(len(points), len(z)):
             costs = cost_matrix(self._arsinh(points[here]) / self._deviation, z)
             found[here] = np.sqrt(np.partition(costs, kept - 1, axis=1)[:, :kept]).mean(axis=1)
         return found
 
-    def odd(self, points: Array) -> Odd:
-        """How odd records are, compared with all validation records."""
-        parts = np.empty((len(points), len(_FLOORS)))
-        columns = np.empty(points.shape)
-        for here in blocks(len(points), 2 * len(self._z)):
-            parts[here], columns[here] = self._odd(points[here], None)
-        return Odd(parts, columns)
+    def odd(self, points: Array, left: Codes | None = None) -> Odd:
+        """How odd records are, compared with all validation records.
 
-    def odd_among_others(self, points: Array) -> Odd:
-        """How odd record i of (m, d) is, compared with all validation records but the i-th."""
+        With ``left`` each record is compared with all of them but one, at that place (n,).
+        """
         parts = np.empty((len(points), len(_FLOORS)))
         columns = np.empty(points.shape)
         for here in blocks(len(points), 2 * len(self._z)):
-            left = np.arange(here.start, here.stop)
-            parts[here], columns[here] = self._odd(points[here], left)
+            without = None if left is None else left[here]
+            parts[here], columns[here] = self._odd(points[here], without)
         return Odd(parts, columns)
 
     def _odd(self, points: Array, left: Codes | None) -> tuple[Array, Array]:

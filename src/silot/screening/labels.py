@@ -79,7 +79,8 @@ class Experts:
         they were not in.
         """
         rng = np.random.default_rng([seed, 11])
-        forest, voted = Forest.fit(points, codes, weights, classes, seed)
+        # Trees hardly mind a monotone turn of columns, and single precision holds these.
+        forest, voted = Forest.fit(frames.standard(points), codes, weights, classes, seed)
         voted, codes, weights = voted[chosen], codes[chosen], frames.weights
         near = frames.potentials(codes, classes)
         z = frames.standard(frames.points)
@@ -131,7 +132,7 @@ class Experts:
             seen = np.exp(-self.width * cost_matrix(z, self.centres)) @ self.pull + self.base
             scores = np.stack(
                 [
-                    _votes(self.forest(rows)),
+                    _votes(self.forest(z)),
                     frames.potentials(self.codes, self.classes, rows),
                     _STEEP * seen,
                     _normed(np.clip(z, -5.0, 5.0) @ self.slopes + self.heights),

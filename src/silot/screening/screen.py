@@ -108,8 +108,8 @@ class Screen:
     @classmethod
     def fit(
         cls, points: Array, weights: Array, codes: Codes | None, classes: int, seed: int
-    ) -> Self:
-        """Read off validation records what is normal.
+    ) -> tuple[Self, Codes]:
+        """Read off validation records what is normal; and which of them are kept, in what order.
 
         Parameters
         ----------
@@ -127,12 +127,16 @@ class Screen:
         InputError
             Fewer than ten records (``validation-few``).
         """
-        used = weights > 0
-        points, weights = points[used], weights[used] / weights[used].sum()
-        codes = None if codes is None else codes[used]
-        if not accidental(points):
+        kinds = np.zeros(len(points), dtype=np.int64) if codes is None else codes
+        # In an order of their own: whatever is drawn does not depend on how they were given.
+        kept = np.lexsort((weights, kinds, *points.T[::-1]))
+        kept = kept[weights[kept] > 0]
+        masses = weights[kept] / weights[kept].sum()
+        if not accidental(points[kept]):
             # Copied records would vouch for one another.
-            points, weights, codes = _merged(points, weights, codes)
+            kept, masses = _merged(points, kinds, kept, masses)
+        points, weights = points[kept], masses
+        codes = None if codes is None else codes[kept]
         if len(points) < FEWEST:
             raise InputError(
                 f"there are {len(points)} validation records of their own; {FEWEST} or more are "
@@ -148,9 +152,10 @@ class Screen:
         if codes is not None and classes > 1:
             experts, shares = Experts.fit(points, codes, weights, classes, frames, chosen, seed)
         broken, sound = Broken.fit(frames, seed)
-        return cls(
+        made = cls(
             frames.points, frames.weights, experts, shares, broken, sound, Nearness.of(frames)
         )
+        return made, kept[chosen]
 
     def check(self) -> None:
         """Raise where fields do not fit together: they may come from anybody."""
@@ -204,13 +209,20 @@ class Screen:
         """
         frames = Frames(self.points, self.weights)
         used = weights > 0
+        nearest, apart = frames.nearest(points)
+        # A copy of a validation record is judged by the others: it cannot vouch for itself.
+        same = np.flatnonzero((points == self.points[nearest]).all(axis=1))
         odd = frames.odd(points)
+        if len(same):
+            left = frames.odd(points[same], nearest[same])
+            odd.parts[same], odd.columns[same] = left.parts, left.columns
         features = np.clip(self.broken(odd.parts), -_LARGEST, _LARGEST)
         labels, suggested = np.zeros(len(points)), np.full(len(points), -1, dtype=np.int64)
         judged, null = np.zeros(len(points), dtype=np.bool_), np.zeros(0)
         if self.experts is not None and codes is not None:
             judged = codes < self.classes
             shares = self.experts(points, frames)
+            shares[same] = self.shares[nearest[same]]
             labels, null, suggested = self._labels(shares, codes, judged & used)
         sound = even(np.clip(self.sound, -_LARGEST, _LARGEST), self.weights)
         by_label, by_features = np.zeros(len(points), np.bool_), np.zeros(len(points), np.bool_)
@@ -226,7 +238,6 @@ class Screen:
         places = np.flatnonzero(used)
         first = originals(points[used], frames, self.nearness, fdr)
         origin[used] = np.where(first >= 0, places[first], -1)
-        nearest, apart = frames.nearest(points)
         named = np.argsort(-odd.columns, axis=1, kind="stable")[:, :NAMED]
         each = np.stack(
             [
@@ -258,14 +269,11 @@ class Screen:
         return ratios, null, others.argmax(axis=1).astype(np.int64)
 
 
-def _merged(
-    points: Array, weights: Array, codes: Codes | None
-) -> tuple[Array, Array, Codes | None]:
-    """Equal records as one; records of two classes remain two."""
-    rows = points if codes is None else np.column_stack([points, codes.astype(np.float64)])
+def _merged(points: Array, kinds: Codes, kept: Codes, masses: Array) -> tuple[Codes, Array]:
+    """The first of equal records, and their mass together; of two classes, both."""
+    rows = np.column_stack([points[kept], kinds[kept].astype(np.float64)])
     _, first, whose = np.unique(rows, axis=0, return_index=True, return_inverse=True)
-    masses = np.bincount(whose.ravel(), weights).astype(np.float64)
-    return points[first], masses, None if codes is None else codes[first]
+    return kept[first], np.bincount(whose.ravel(), masses).astype(np.float64)
 
 
 def _ratio(shares: Array, codes: Codes, swaps: Array) -> Array:

@@ -1,0 +1,204 @@
+"""What a distance is made of: shares of its square, by column and by class."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassPart:
+    """What the records of one class have of a distance.
+
+    Attributes
+    ----------
+    share
+        Their share (0..1) of the squared distance.
+    mass
+        Their share (0..1) of the records.
+    """
+
+    share: float
+    mass: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parts:
+    r"""Why a distance is as large as it is: shares of the squared cost of an optimal plan.
+
+    .. math:: W_2^2 = \sum_j \sum_{ik} \pi_{ik} (x_{ij} - y_{kj})^2 + \text{labels}
+
+    Attributes
+    ----------
+    cost
+        The squared cost that is shared out.
+    columns
+        Share of each feature, by its name, or by its place (``"0"``, ``"1"``) where it has none.
+    labels
+        Share of what labels add to the cost; ``None`` where they were not compared. With
+        ``columns`` the shares sum to 1, or all are 0 where the cost is.
+    classes
+        By class of the first side: the share of its records' cost and their mass, both summing
+        to 1. Empty where labels were not compared. Records of classes that the other side did
+        not ask about count together, as ``"other"``.
+    of
+        ``"records"``, or ``"cells"`` where the plan is that between the points of sketches'
+        cells: what is finer than a cell is then in no share.
+    beyond
+        Of sketches: the column towards which many records of a side lie beyond the public range,
+        on average; ``None`` where they do not. A sketch cannot tell how far they lie, nor where
+        they are in other columns, so that the shares of all columns say little then.
+
+    Notes
+    -----
+    An optimal plan need not be the only one, and the shares are those of one of them: the one
+    that the solver finds for the records in an order of their values, so that neither the order
+    of records nor that of the two sides changes them (where several plans are optimal, as far as
+    weights and label coordinates have the same last digits in any order). Only their sum is the
+    same for all.
+
+    Examples
+    --------
+    >>> import silot
+    >>> parts = silot.distance([[0.0, 0.0]], [[3.0, 4.0]], why=True).parts
+    >>> parts.cost, {name: round(share, 6) for name, share in parts.columns.items()}
+    (25.0, {'0': 0.36, '1': 0.64})
+    """
+
+    cost: float
+    columns: Mapping[str, float]
+    labels: float | None = None
+    classes: Mapping[str, ClassPart] = field(default_factory=dict[str, ClassPart])
+    of: str = "records"
+    beyond: str | None = None
+
+    @classmethod
+    def of_costs(
+        cls,
+        columns: Array,
+        labels: float | None,
+        *,
+        classes: Sequence[str] = (),
+        class_costs: Array | None = None,
+        masses: Array | None = None,
+        of: str = "records",
+    ) -> Self:
+        """Shares of parts of a cost; classes without mass are left out."""
+        cost = float(columns.sum()) + (labels or 0.0)
+        unit = cost if cost > 0 else 1.0
+        found: dict[str, ClassPart] = {}
+        if class_costs is not None and masses is not None:
+            # Their own sum: rounding may have made it another.
+            whole = float(class_costs.sum()) or 1.0
+            found = {
+                name: ClassPart(share=float(part) / whole, mass=float(mass))
+                for name, part, mass in zip(classes, class_costs, masses, strict=True)
+                if mass > 0
+            }
+        return cls(
+            cost=cost,
+            columns={str(k): float(part) / unit for k, part in enumerate(columns)},
+            labels=None if labels is None else labels / unit,
+            classes=found,
+            of=of,
+        )
+
+    def named(self, columns: Sequence[str] | None) -> Self:
+        """The same with features called by their names."""
+        if columns is None or len(columns) != len(self.columns):
+            return self
+        names = dict(zip(self.columns, columns, strict=True))
+        return replace(
+            self,
+            columns={names[key]: share for key, share in self.columns.items()},
+            beyond=None if self.beyond is None else names[self.beyond],
+        )
+
+    @property
+    def largest(self) -> list[tuple[str, float]]:
+        """Columns and their shares, the largest first."""
+        return sorted(self.columns.items(), key=lambda item: -item[1])
+
+    @property
+    def costliest(self) -> list[tuple[str, ClassPart]]:
+        """Classes and what they have, the largest share first."""
+        return sorted(self.classes.items(), key=lambda item: -item[1].share)
+
+    @property
+    def note(self) -> str:
+        """What a reader of the shares must know, in words; empty where there is nothing."""
+        if self.beyond is None:
+            return ""
+        return (
+            f"many records lie beyond the public range, mostly in {self.beyond}: look there first, "
+            "for a sketch cannot tell how far, nor what these records are in other columns"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Fields by name, ready for JSON."""
+        return {
+            "cost": self.cost,
+            "columns": dict(self.columns),
+            "labels": self.labels,
+            "classes": {
+                name: {"share": part.share, "mass": part.mass}
+                for name, part in self.classes.items()
+            },
+            "of": self.of,
+            "beyond": self.beyond,
+        }
+
+
+def other_name(classes: Sequence[str]) -> str:
+    """What to call all other classes: a name that none of these has."""
+    name = "other"
+    while name in classes:
+        name += " classes"
+    return name
+
+
+# A share that shows as 0.0 %.
+_NOTHING = 0.0005
+
+
+def shortened(
+    parts: Parts, most: int
+) -> tuple[list[tuple[str, float]], list[tuple[str, ClassPart]]]:
+    """Columns with their shares and classes with theirs, as a short table shows them.
+
+    The ``most`` largest of each that have a share to show, then one for all others together;
+    labels come last.
+
+    Examples
+    --------
+    >>> parts = Parts(cost=1.0, columns={"a": 0.1, "b": 0.9, "c": 0.0, "d": 0.0})
+    >>> shortened(parts, 8)[0]
+    [('b', 0.9), ('a', 0.1), ('2 more', 0.0)]
+    """
+    columns, kinds = parts.largest, parts.costliest
+    cut = _cut([share for _, share in columns], most)
+    shown = columns[:cut]
+    if columns[cut:]:
+        shown.append((f"{len(columns) - cut} more", sum(share for _, share in columns[cut:])))
+    if parts.labels is not None:
+        shown.append(("labels", parts.labels))
+    cut = _cut([part.share for _, part in kinds], most)
+    classes = kinds[:cut]
+    if kinds[cut:]:
+        rest = [part for _, part in kinds[cut:]]
+        share, mass = sum(part.share for part in rest), sum(part.mass for part in rest)
+        classes.append((f"{len(rest)} more", ClassPart(share=share, mass=mass)))
+    return shown, classes
+
+
+def _cut(shares: Sequence[float], most: int) -> int:
+    """How many of falling shares are shown one by one."""
+    large = min(sum(share >= _NOTHING for share in shares), most)
+    # One more is no longer than a row that stands for it.
+    return len(shares) if len(shares) <= large + 1 else large
