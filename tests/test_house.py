@@ -26,7 +26,7 @@ def test_raw_records_of_a_measure_are_reached_from_the_holder_only() -> None:
     }
     public |= {"federation/screening.py", "protocols/records.py"}
     # An owner's own tools, which it runs on its own machine.
-    owners = {"audit/coordinator.py", "audit/strategies.py", "results/suspects.py"}
+    owners = {"audit/coordinator.py", "audit/strategies.py", "results/contents.py"}
     owners |= {"audit/attacks.py"}  # what travelled
     assert lines_with(r"\.points\b") <= {"measure.py"} | public | owners
     assert lines_with(r"\.arrays\(") == {"federation/holder.py"}

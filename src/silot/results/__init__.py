@@ -3,6 +3,7 @@
 from ._run import Bill, Billed, Run, format_bytes
 from .adaptation import Adaptation
 from .audit import Attack, Audit
+from .contents import Contents, OddColumn, Suspect, records_csv
 from .distances import Distance, DistanceMatrix
 from .distillation import Distillation, Predictions
 from .divergences import Divergences
@@ -11,7 +12,6 @@ from .parts import ClassPart, Parts
 from .policies import PolicyAudit, Strategy
 from .records import Estimate, RecordScores, Screening
 from .sketches import Sketches
-from .suspects import Contents, OddColumn, Suspect, records_csv
 from .valuation import Barycenter, Contribution, Contributions
 
 __all__ = [

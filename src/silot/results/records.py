@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from ._run import Array, Billed, finite
 from ._words import count
-from .suspects import Contents, Suspect, records_csv, row, suspects
+from .contents import Contents, Suspect, records_csv, row, suspects
 
 Flags = npt.NDArray[np.bool_]
 Places = npt.NDArray[np.int64]
