@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from .api_distill import distill
     from .api_records import value_records
     from .api_sketch import sketches
+    from .api_suspects import count_broken
     from .audit import audit, audit_policy
     from .distillation import LabelSpace
     from .errors import SilotError
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
         Adaptation,
         Audit,
         Barycenter,
+        BrokenCounts,
         Contributions,
         Distance,
         DistanceMatrix,
@@ -56,6 +58,7 @@ __all__ = [
     "Adaptation",
     "Audit",
     "Barycenter",
+    "BrokenCounts",
     "Contributions",
     "Distance",
     "DistanceMatrix",
@@ -81,6 +84,7 @@ __all__ = [
     "audit",
     "audit_policy",
     "barycenter",
+    "count_broken",
     "distance",
     "distance_matrix",
     "distill",
@@ -100,6 +104,7 @@ lazily(
         "Adaptation": ".results",
         "Audit": ".results",
         "Barycenter": ".results",
+        "BrokenCounts": ".results",
         "Contributions": ".results",
         "Distance": ".results",
         "DistanceMatrix": ".results",
@@ -126,6 +131,7 @@ lazily(
         "audit": ".audit",
         "audit_policy": ".audit",
         "barycenter": ".api",
+        "count_broken": ".api_suspects",
         "distance": ".api",
         "distance_matrix": ".api",
         "distill": ".api_distill",

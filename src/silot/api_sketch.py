@@ -24,7 +24,7 @@ from .protocols.sketch import sketches as sketches_of
 from .results import Contributions, Distance, DistanceMatrix, Run, Sketches
 from .transport._check import flag, real
 
-_EPSILON, _DELTA = 1.0, 1e-5
+EPSILON, DELTA = 1.0, 1e-5
 
 
 def sketches(
@@ -106,17 +106,17 @@ def run_sketches(
 ) -> Sketches:
     """Sketch measures that were checked."""
     protocol = _protocol(measures, own, labels, covariance, options)
-    delta = options.get("privacy_delta", _DELTA)
+    delta = options.get("privacy_delta", DELTA)
     if ledgers is None:
         found = LocalFederation(measures).run(protocol, progress=progress)
         return replace(found, columns=column_names(measures))
-    policy = _policy(budget_epsilon, delta)
-    kept = _ledgers(measures, ledgers)
-    mu = mu_of(options.get("privacy_epsilon", _EPSILON), delta)
+    policy = budget_policy(budget_epsilon, delta)
+    kept = ledgers_of(measures, ledgers)
+    mu = mu_of(options.get("privacy_epsilon", EPSILON), delta)
     for name, question in next(protocol.start()).items():
         # All of the run or none of it: a count alone would be charged, and serve nothing.
         if kept[name].find(key_of(question)) is None:
-            _check_budget(name, kept[name].spent, mu, policy.budget_mu or 0.0, delta)
+            check_budget(name, kept[name].spent, mu, policy.budget_mu or 0.0, delta)
     holders = {name: Holder(each, policy, kept[name]) for name, each in measures.items()}
     found = LocalFederation(holders).run(protocol, progress=progress)
     return replace(found, columns=column_names(measures))
@@ -133,8 +133,8 @@ def check_sketches(
     """Raise where ``run_sketches`` would for its options, and ask nobody anything."""
     _protocol(measures, None, labels, "diagonal", options)
     if ledgers is not None:
-        _policy(budget_epsilon, options.get("privacy_delta", _DELTA))
-        _ledgers(measures, ledgers)
+        budget_policy(budget_epsilon, options.get("privacy_delta", DELTA))
+        ledgers_of(measures, ledgers)
 
 
 def _protocol(
@@ -150,12 +150,12 @@ def _protocol(
         raise InputError("sketches tell W2 only. Give p=2.", code="option-p")
     if options.get("public") is not None:
         column = labels if isinstance(labels, str) and options.get("classes") is None else None
-        options["public"] = _public(options["public"], column, measures)
+        options["public"] = public_of(options["public"], column, measures)
     embedding: Embedding = covariance if labels else "none"
     return sketches_of(list(measures), own=own, embedding=embedding, **options)
 
 
-def _public(public: Data, labels: str | None, measures: Mapping[str, Measure]) -> Measure:
+def public_of(public: Data, labels: str | None, measures: Mapping[str, Measure]) -> Measure:
     """Public records with their features in the order of the holders'."""
     name = "public records"
     found = measure_named(name, public, labels)
@@ -207,7 +207,8 @@ def run_sketch_values(
     return run_sketches(measures, **options).values(why=why, map=map)
 
 
-def _check_budget(name: str, spent: float, asked: float, budget: float, delta: float) -> None:
+def check_budget(name: str, spent: float, asked: float, budget: float, delta: float) -> None:
+    """Raise where a ledger does not allow what is asked."""
     if compose([spent, asked]) <= budget * (1 + ROUNDING):
         return
     left = max(budget**2 - spent**2, 0.0) ** 0.5
@@ -222,7 +223,8 @@ def _check_budget(name: str, spent: float, asked: float, budget: float, delta: f
     )
 
 
-def _policy(epsilon: float, delta: float) -> Policy:
+def budget_policy(epsilon: float, delta: float) -> Policy:
+    """Rules under which releases alone are told, up to a budget."""
     if not real(epsilon, "budget_epsilon", "option-budget") > 0:
         raise InputError(
             f"budget_epsilon is {epsilon!r}; a number above 0 is needed.", code="option-budget"
@@ -230,7 +232,7 @@ def _policy(epsilon: float, delta: float) -> Policy:
     return Policy(level="sketch", privacy_epsilon=epsilon, privacy_delta=delta)
 
 
-def _ledgers(measures: Mapping[str, Measure], folder: str | Path) -> dict[str, Ledger]:
+def ledgers_of(measures: Mapping[str, Measure], folder: str | Path) -> dict[str, Ledger]:
     """Ledgers on the disk that releases are charged to, one file for each holder."""
     if set(measures) == {str(k) for k in range(len(measures))} or "/" in "".join(measures):
         # A name that depends on who else is in the run would find another holder's ledger.

@@ -61,9 +61,15 @@ def test_validation_records_are_shown_to_every_holder() -> None:
     assert found.exact_rates["coordinator"] == 1.0
 
 
-@pytest.mark.parametrize("viewpoint", ["coordinator", "holder"])
-def test_record_scores_give_both_sides_away(viewpoint: str) -> None:
+def test_screening_shows_the_validation_records() -> None:
     run = silot.value_records(WINE[:60], WINE[60:120])
+    found = silot.audit(run.transcript, "holder", {"coordinator": WINE[60:120]})
+    assert found.exact_rates == {"coordinator": 1.0}
+
+
+@pytest.mark.parametrize("viewpoint", ["coordinator", "holder"])
+def test_published_record_scores_give_both_sides_away(viewpoint: str) -> None:
+    run = silot.value_records(WINE[:60], WINE[60:120], method="published", t=0.1)
     truth = {"holder": WINE[:60], "coordinator": WINE[60:120]}
     found = silot.audit(run.transcript, viewpoint, truth)
     assert set(found.exact_rates.values()) == {1.0}

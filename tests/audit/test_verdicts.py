@@ -17,7 +17,7 @@ from silot.federation.labelled import encode_classes
 from silot.federation.question import Records, encode_question
 from silot.federation.transcript import Entry, Transcript
 from silot.learning import ModelSpec
-from silot.protocols import contributions, divergences, fedbary, pooled, records
+from silot.protocols import contributions, divergences, fedbary, gradients, pooled, records
 from silot.protocols.distill import distill
 from silot.report import render_audit
 from silot.results.audit import NEVER_TRIED, SILENCE
@@ -47,7 +47,11 @@ def transcripts() -> dict[str, Transcript]:
         "pooled": fed.run(pooled(["x", "y"], own=own, hidden=True)).transcript,
         "fedbary": fed.run(fedbary(["x", "y"], support=12)).transcript,
         "contributions": fed.run(contributions(["x", "y"], own=own)).transcript,
-        "records": LocalFederation({"x": X}).run(records("x", own=own)).transcript,
+        "records": LocalFederation({"x": X}).run(records("x", own=own, fdr=0.0)).transcript,
+        "gradients": LocalFederation({"x": X}).run(gradients("x", own=own)).transcript,
+        "suspects": silot.count_broken(
+            {"x": Measure(RNG.normal(size=(60, 3)))}, public=RNG.normal(size=(60, 3))
+        ).transcript,
         "mmd": fed.run(divergences(["x", "y"], method="mmd")).transcript,
         "sliced": fed.run(divergences(["x", "y"], method="sliced")).transcript,
         "distill": teacher.run(distill(["x"], Y, labels=2)).transcript,

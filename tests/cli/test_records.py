@@ -310,3 +310,23 @@ def test_the_report_of_records_calls_them_as_their_holder_does(
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text and "<script>alert" not in text
     assert "\x1b" not in text and "This report contains raw records." in text
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_a_private_count_has_a_list_for_the_holder_alone(folder: Path, tmp_path: Path) -> None:
+    pytest.importorskip("dp_accounting")
+    path = tmp_path / "flagged.csv"
+    shown = invoke(
+        folder, "records", "ward.csv", "--validation", "good.csv", *OPTIONS, "-m", "private",
+        "--public", "clean-named.csv", "--privacy-epsilon", "8", "--csv", str(path),
+        "--report", str(tmp_path / "r.html"),
+    )  # fmt: skip
+    rows = {int(row["record"]): row for row in rows_of(path)}
+    assert {row["identifier"] for k, row in rows.items() if k > 8} <= {f"p-{k}" for k in range(300)}
+    public, kinds = drawn(2, 300)
+    broken = [k for k in range(20, 60) if k in rows]
+    assert len(broken) >= 30
+    for k in broken:
+        nearest = int(rows[k]["nearest_good"])
+        assert f"(nearest good {public[nearest, 3]:.6g})" in rows[k]["columns"]
+        assert rows[k]["nearest_good_label"] == CLASSES[kinds[nearest]]
+    assert f"list for ward alone in {path}" in shown and "p-3" not in shown

@@ -21,10 +21,8 @@ from silot.federation.divergences import (
 from silot.federation.labelled import (
     ClassSizes,
     InterpolateByClass,
-    InterpolateRecords,
     LabelledDistanceTo,
     LabelledRecords,
-    ScoreRecords,
 )
 from silot.federation.message import Message, decode, encode
 from silot.federation.parting import CostParts
@@ -48,7 +46,10 @@ from silot.federation.question import (
     decode_question,
     encode_question,
 )
+from silot.federation.screening import ScoreRecords, ScreenRecords
 from silot.federation.sketching import CountRecords, SketchRecords, SketchTree
+from silot.federation.suspects import CountSuspects
+from silot.screening import Screen
 from tests.learning.test_hypotheses import QUESTIONS as ABOUT_MODELS
 
 CLOUD = np.array([[0.0, 1.0], [2.0, 3.0], [4.0, 5.5]])
@@ -67,13 +68,14 @@ METRIC = {
     "class_slack": np.array([0.0, 0.5]),
     "label_weight": 0.5,
 }
-FRAME = {
-    "mean": np.array([2.0, 3.0]),
-    "scale": np.array([1.5, 2.0]),
-    "low": np.array([0.0, 1.0]),
-    "high": np.array([4.0, 5.5]),
-    "bounded": True,
-}
+SCREEN = ScreenRecords(
+    points=CLOUD, point_weights=MASS, classes=CLASSES, codes=np.array([0, 1, 1]),
+    shares=np.zeros((3, 2)), feature=np.array([0, -1, -1]), right=np.array([2, 0, 0]),
+    threshold=np.zeros(3), leaves=np.full((3, 2), 0.5), roots=np.zeros(1, np.int64),
+    centres=CLOUD, pull=np.zeros((3, 2)), base=np.full(2, 0.5), width=1.0,
+    slopes=np.zeros((2, 2)), heights=np.zeros(2), pool=np.full(4, 0.25), broken=np.zeros(4),
+    broken_height=0.0, sound=np.zeros(3), nearness=np.zeros(3), dimension=2.0, least=0.1, fdr=0.1,
+)  # fmt: skip
 DOMAINS: dict[str, Any] = {
     "model": "{}",
     "parameters": np.zeros((2, 3)),
@@ -81,6 +83,9 @@ DOMAINS: dict[str, Any] = {
     "centre": np.zeros(2),
     "scale": np.ones(2),
 }
+MODELS, _ = Screen.fit(
+    np.random.default_rng(3).normal(size=(40, 2)), np.full(40, 0.025), None, 0, 0
+)
 ALL: list[Question] = [
     Describe(),
     Records(embedding="full"),
@@ -94,12 +99,13 @@ ALL: list[Question] = [
     InterpolateByClass(**LABELLED, t=0.75),
     LabelledDistanceTo(**LABELLED, **METRIC),
     CostParts(**LABELLED, **METRIC),
-    ScoreRecords(**LABELLED, **METRIC, **FRAME, epsilon=0.1, fixed_marginal=True),
-    InterpolateRecords(
-        **LABELLED, **METRIC, **FRAME, t=0.1, reference=CLOUD + 1.0, reference_weights=MASS
-    ),
+    ScoreRecords(target=CLOUD, target_weights=MASS, epsilon=0.1),
+    SCREEN,
     CountRecords(privacy_mu=0.1, mass_limit=2.0),
     SketchRecords(privacy_mu=0.5, centres=CLOUD, radius=1.0, radius2=2.0, classes=CLASSES),
+    CountSuspects.of(
+        MODELS, "", feature_edges=np.arange(3.0), label_edges=np.zeros(0), privacy_mu=0.5
+    ),
     SketchTree(privacy_mu=0.5, low=CLOUD[0], high=CLOUD[1], depth=3),
     Spread(),
     MeanFeatures(features=8, bandwidth=1.0, seed=0),

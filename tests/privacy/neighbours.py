@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +30,11 @@ from silot.federation.labelled import encode_classes
 from silot.federation.question import encode_question
 from silot.federation.release import Release
 from silot.federation.sketching import CountRecords, SketchRecords, SketchTree
+from silot.federation.suspects import CountSuspects
 from silot.measure import label_name
 from silot.privacy import Ledger, mechanism
+from silot.screening import Screen
+from silot.screening.counted import Bins
 
 POLICY = Policy(level="sketch", privacy_epsilon=50.0)
 MU = 0.01
@@ -227,9 +231,32 @@ def questions(rng: np.random.Generator, pair: Drawn) -> Iterator[Release]:
     yield SketchRecords(**common, **cells)
     if pair.labelled:
         yield SketchRecords(**common, **cells, classes=encode_classes(list(pair.classes)))
+    yield suspects_of(pair.dimension, (), **common)
+    if pair.labelled:
+        yield suspects_of(pair.dimension, pair.classes, **common)
     if pair.dimension == 2:
         corner = np.full(2, scale)
         yield SketchTree(**common, low=-corner, high=corner, depth=2)
+
+
+@cache
+def _screen(dimension: int, classes: int) -> Screen:
+    rng = np.random.default_rng([dimension, classes])
+    codes = np.arange(60) % max(classes, 1)
+    points = rng.normal(size=(60, dimension)) + codes[:, None]
+    return Screen.fit(points, np.full(60, 1 / 60), codes if classes else None, classes, 0)[0]
+
+
+def suspects_of(dimension: int, classes: Sequence[str], **common: Any) -> CountSuspects:
+    """How many records are suspect, by models of public records; of one class labels are not."""
+    screen = _screen(dimension, len(classes) if len(classes) > 1 else 0)
+    return CountSuspects.of(
+        screen,
+        encode_classes(list(classes)) if screen.classes else "",
+        feature_edges=Bins.of_features(screen).edges,
+        label_edges=Bins.of_labels(screen).edges if screen.classes else np.zeros(0),
+        **common,
+    )
 
 
 class _NoNoise:

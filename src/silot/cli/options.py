@@ -59,17 +59,23 @@ TranscriptOption = Annotated[
 ]
 PublicOption = Annotated[
     Path | None,
-    typer.Option(help="For sketch: public records, of the holders' law and of no holder."),
+    typer.Option(
+        help="For sketch and private: public records, of the holders' law and of no holder."
+    ),
 ]
 EpsilonOption = Annotated[
     float | None,
-    typer.Option(help="For sketch: budget of each holder, 1 by default. For secure: of noise."),
+    typer.Option(
+        help="For sketch and private: budget of each holder, 1 by default. For secure: of noise."
+    ),
 ]
 DeltaOption = Annotated[
-    float | None, typer.Option(help="For sketch: chance that it is exceeded. Default: 1e-5.")
+    float | None,
+    typer.Option(help="For sketch and private: chance that it is exceeded. Default: 1e-5."),
 ]
 MassOption = Annotated[
-    float | None, typer.Option(help="For sketch of weighted records: the largest weight, public.")
+    float | None,
+    typer.Option(help="For sketch and private, of weighted records: the largest weight, public."),
 ]
 LedgersOption = Annotated[
     Path | None,
@@ -201,6 +207,7 @@ def sketch_options(
     budget: float | None,
     label_column: str | None = None,
     columns: str | None = None,
+    id_column: str | None = None,
 ) -> dict[str, Any]:
     """Options of the sketch that were given, the public records loaded."""
     sample = None
@@ -210,6 +217,7 @@ def sketch_options(
         sample = load_measure(
             public,
             label_column=label_column if table else None,
+            id_column=id_column if id_column and id_column in column_names(public) else None,
             columns=chosen if table else None,
         )
     return given(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Self
@@ -25,11 +25,17 @@ from ..results import Contents, Contributions, RecordScores, Suspect, records_cs
 from ..results._words import printable
 from .console import OUT, bill_rows, progress_bar, save_transcript, show_rows, steps
 from .options import (
+    BudgetOption,
     ColumnsOption,
+    DeltaOption,
+    EpsilonOption,
     IdColumnOption,
     JsonOption,
     LabelColumnOption,
     LabelsOption,
+    LedgersOption,
+    MassOption,
+    PublicOption,
     SeedOption,
     SupportOption,
     TranscriptOption,
@@ -37,7 +43,9 @@ from .options import (
     check_outputs,
     given,
     load_holders,
+    sketch_options,
 )
+from .suspects import count_suspects, holders_own, show_suspects
 
 _SHOWN = 10
 _LONGEST = 16
@@ -48,6 +56,7 @@ class RecordMethod(StrEnum):
 
     screening = "screening"
     published = "published"
+    private = "private"
 
 
 FdrOption = Annotated[
@@ -93,6 +102,12 @@ def records_command(
         float | None,
         typer.Option("--t", help="For published: interpolation parameter, between 0 and 1."),
     ] = None,
+    public: PublicOption = None,
+    privacy_epsilon: EpsilonOption = None,
+    privacy_delta: DeltaOption = None,
+    mass_limit: MassOption = None,
+    ledgers: LedgersOption = None,
+    budget: BudgetOption = None,
     csv: CsvOption = None,
     report: ReportOption = None,
     image_shape: ShapeOption = None,
@@ -101,7 +116,7 @@ def records_command(
     json: JsonOption = False,
 ) -> None:
     """How suspect each record of a holder is, compared with validation data."""
-    check_outputs(report, transcript, csv, inputs=[holder, validation])
+    check_outputs(report, transcript, csv, inputs=[holder, validation, public])
     check_list(csv)
     _check_options(method, fdr=fdr, support=support, t=t)
     loaded = load_holders(
@@ -112,6 +127,32 @@ def records_command(
         records=loaded[name], validation=loaded[other], identifiers=_identifiers(holder, id_column)
     )
     images = load_pictures({name: holder}, image_shape) if report is not None else {}
+    private = sketch_options(
+        public, privacy_epsilon, privacy_delta, mass_limit, ledgers, budget, label_column, columns,
+        id_column,
+    )  # fmt: skip
+    if method is RecordMethod.private:
+        counted = count_suspects(
+            loaded, name, other, labels=labels, fdr=fdr, seed=seed, options=private,
+            unused={"support": support, "t": t},
+        )  # fmt: skip
+        save_transcript(counted, transcript)
+        if csv is not None or report is not None:
+            own = holders_own(counted, name, loaded[name])
+            # The coordinator's records stay with it: the nearest good ones are public.
+            theirs = replace(contents, validation=private["public"])
+            write_outputs(csv, report, None, {name: own}, {name: theirs}, images)
+        if json:
+            typer.echo(counted.to_json())
+            return
+        show_suspects(counted)
+        tell_outputs(csv, report, f" for {name} alone")
+        return
+    if private:
+        raise InputError(
+            f"{', '.join(sorted(private))}: options of method 'private'. Give --method private.",
+            code="option-unknown",
+        )
     with steps("records") as progress:
         result = value_records(
             loaded[name],
@@ -133,7 +174,7 @@ def records_command(
 
 
 def _check_options(method: RecordMethod, **options: object) -> None:
-    other = ("support", "t") if method is RecordMethod.screening else ("fdr",)
+    other = ("fdr",) if method is RecordMethod.published else ("support", "t")
     odd = [name for name in other if options[name] is not None]
     if odd:
         raise InputError(f"--method {method} has no option --{odd[0]}.", code="option-unknown")
@@ -239,11 +280,11 @@ def write_outputs(
         )
 
 
-def tell_outputs(csv: Path | None, report: Path | None) -> None:
+def tell_outputs(csv: Path | None, report: Path | None, whose: str = "") -> None:
     """Say where files are."""
     for what, path in (("list", csv), ("report", report)):
         if path is not None:
-            OUT.print(f"{what} in {path}", highlight=False, markup=False, soft_wrap=True)
+            OUT.print(f"{what}{whose} in {path}", highlight=False, markup=False, soft_wrap=True)
 
 
 def show_summaries(scored: Mapping[str, RecordScores]) -> None:

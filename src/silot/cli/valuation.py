@@ -189,8 +189,9 @@ def value_command(
         trial = Trial.of(own, of_holders, id_column, labels=labels, fdr=fdr, seed=seed)
     options = given(support=support, rounds=rounds, quorum=quorum, why=why or None)
     sketched = sketch_options(
-        public, privacy_epsilon, privacy_delta, mass_limit, ledgers, budget, label_column, columns
-    )
+        public, privacy_epsilon, privacy_delta, mass_limit, ledgers, budget, label_column, columns,
+        id_column,
+    )  # fmt: skip
     chosen = None if accuracy is None else accuracy.value
     # Never for a report's sake: what holders are asked does not depend on who shows it.
     of_map = given(scale=scale, accuracy=chosen)

@@ -36,6 +36,7 @@ from .question import (
 )
 from .screening import ScoreRecords, ScreenRecords
 from .sketching import CountRecords, SketchRecords, SketchTree
+from .suspects import CountSuspects
 from .teacher import Teacher
 from .transcript import Entry, Transcript
 
@@ -46,6 +47,7 @@ __all__ = [
     "CostParts",
     "CountLabelled",
     "CountRecords",
+    "CountSuspects",
     "Describe",
     "DescribeTeacher",
     "Disagreement",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -21,14 +21,11 @@ from .question import Array, Codes, Names, Question, register
 
 
 @dataclass(frozen=True, kw_only=True)
-class ScreenRecords(Question):
-    """How suspect every record is, by models of the coordinator's validation records.
+class ScreenModels(Question):
+    """A question that brings models of sound records along, and the records they compare with.
 
-    It brings these records and the models along; ``silot.screening`` says what they are.
+    ``silot.screening`` says what they are.
     """
-
-    kind: ClassVar[str] = "screen-records"
-    level: ClassVar[Disclosure] = Disclosure.RECORD
 
     points: Array
     point_weights: Array
@@ -53,11 +50,10 @@ class ScreenRecords(Question):
     nearness: Array
     dimension: float
     least: float
-    fdr: float
 
     @classmethod
-    def of(cls, screen: Screen, classes: str, fdr: float) -> Self:
-        """Pack models into a question."""
+    def of(cls, screen: Screen, classes: str, **options: Any) -> Self:
+        """Pack models, and the other fields of a question, into one."""
         experts = screen.experts
         none, table = np.zeros(0), np.zeros((0, 0))
         codes = np.zeros(0, dtype=np.int64)
@@ -88,8 +84,13 @@ class ScreenRecords(Question):
             nearness=screen.nearness.logs,
             dimension=screen.nearness.dimension,
             least=screen.nearness.least,
-            fdr=fdr,
+            **options,
         )
+
+    @property
+    def compared(self) -> int:
+        """How many records it brings."""
+        return len(self.points)
 
     def screen(self) -> Screen:
         """Unpack the models; what is no model is a ``WireError``."""
@@ -110,13 +111,26 @@ class ScreenRecords(Question):
             Nearness(self.nearness, self.dimension, self.least),
         )
         found.check()
-        if not 0.0 <= self.fdr < 1.0:
-            raise WireError("fdr is no share.", code="question-fields")
         return found
 
+
+@dataclass(frozen=True, kw_only=True)
+class ScreenRecords(ScreenModels):
+    """How suspect every record is, by models of the coordinator's validation records.
+
+    It brings these records and the models along.
+    """
+
+    kind: ClassVar[str] = "screen-records"
+    level: ClassVar[Disclosure] = Disclosure.RECORD
+
+    fdr: float
+
     def screened(self, points: Array, weights: Array, labels: Names | None) -> Screened:
-        """What is found of records; holders of a private question keep it to themselves."""
+        """What is found of records."""
         screen = self.screen()
+        if not 0.0 <= self.fdr < 1.0:
+            raise WireError("fdr is no share.", code="question-fields")
         if screen.points.shape[1] != points.shape[1]:
             raise MismatchError(
                 "the validation records have another number of features than the records.",
@@ -124,11 +138,12 @@ class ScreenRecords(Question):
             )
         codes = None
         if self.classes:
-            codes, classes, _ = codes_of(labels, self.classes, len(points))
-            if not (codes[weights > 0] < classes).any():
+            codes, known, _ = codes_of(labels, self.classes, len(points))
+            if known != screen.classes:
+                raise WireError("the classes do not fit the models.", code="question-fields")
+            if not (codes[weights > 0] < known).any():
                 raise MismatchError(
-                    "no record has a label of the validation data. Write labels alike on all "
-                    "sides.",
+                    "no record has a label of the trusted data. Write labels alike on all sides.",
                     code="labels-disjoint",
                 )
         return screen(points, weights, codes, fdr=self.fdr)

@@ -26,7 +26,7 @@ _MOST_CELLS = 4096
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Masses(Release):
+class ByMass(Release):
     """A release of records by mass.
 
     With ``mass_limit`` 0 every record of positive mass counts for one. With a positive one,
@@ -37,7 +37,8 @@ class _Masses(Release):
     resolution: int = RESOLUTION
     mass_limit: float = 0.0
 
-    def _check(self) -> None:
+    def check_masses(self) -> None:
+        """Raise where the options of counting are out of range."""
         if self.embedding != "none":
             # Label coordinates hold means of private records: one record would move them all.
             raise WireError("a release takes no label coordinates.", code="question-fields")
@@ -46,14 +47,15 @@ class _Masses(Release):
         if not math.isfinite(self.mass_limit) or self.mass_limit < 0:
             raise WireError("the mass limit is negative.", code="question-fields")
 
-    def _counted(self, masses: Array) -> Array:
+    def counted(self, masses: Array) -> Array:
+        """What each record counts for (n,), 1 at most."""
         if self.mass_limit == 0:
             return (masses > 0).astype(np.float64)
         return np.minimum(masses, self.mass_limit) / self.mass_limit
 
 
 @dataclass(frozen=True, kw_only=True)
-class CountRecords(_Masses):
+class CountRecords(ByMass):
     """How many records there are, with noise."""
 
     kind: ClassVar[str] = "count-records"
@@ -62,12 +64,12 @@ class CountRecords(_Masses):
     @property
     def sensitivity(self) -> float:
         """One record adds at most the resolution."""
-        self._check()
+        self.check_masses()
         return float(self.resolution)
 
     def exact(self, points: Array, masses: Array, labels: Names | None = None) -> Codes:
-        self._check()
-        shares = np.floor(self.resolution * self._counted(masses)).astype(np.int64)
+        self.check_masses()
+        shares = np.floor(self.resolution * self.counted(masses)).astype(np.int64)
         return np.array([shares.sum()], dtype=np.int64)
 
     def answer_of(self, noisy: Codes) -> Answer:
@@ -75,7 +77,7 @@ class CountRecords(_Masses):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SketchRecords(_Masses):
+class SketchRecords(ByMass):
     """Where records lie among public cells: counts, clipped offsets and scatter, with noise.
 
     ``classes`` names public classes; records of any other are counted together. The holder's own
@@ -97,7 +99,7 @@ class SketchRecords(_Masses):
     classes: str = ""
 
     def _check(self) -> None:
-        super()._check()
+        self.check_masses()
         shaped = self.centres.ndim == 2 and 0 not in self.centres.shape
         if not shaped or not np.isfinite(self.centres).all():
             raise WireError("the centres are not finite points.", code="question-fields")
@@ -129,7 +131,7 @@ class SketchRecords(_Masses):
         groups, count = self._groups(labels)
         return encode(
             points,
-            self._counted(masses),
+            self.counted(masses),
             Geometry(self.centres, self.radius, self.radius2),
             groups=groups,
             count=count,
@@ -152,7 +154,7 @@ class SketchRecords(_Masses):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SketchTree(_Masses):
+class SketchTree(ByMass):
     """How many records lie in each square of a quadtree over a public box, with noise.
 
     For records of two features where there is no public sample.
@@ -166,7 +168,7 @@ class SketchTree(_Masses):
     depth: int
 
     def check(self, dimension: int, labelled: bool) -> None:
-        self._check()
+        self.check_masses()
         if dimension != 2:
             raise MismatchError("a quadtree needs two features.", code="dimension-mismatch")
         shaped = self.low.shape == self.high.shape == (2,)
@@ -183,7 +185,7 @@ class SketchTree(_Masses):
     def exact(self, points: Array, masses: Array, labels: Names | None = None) -> Codes:
         self.check(points.shape[1], labels is not None)
         return tree_counts(
-            points, self._counted(masses), self.low, self.high, self.depth, self.resolution
+            points, self.counted(masses), self.low, self.high, self.depth, self.resolution
         )
 
     def answer_of(self, noisy: Codes) -> Answer:

@@ -12,6 +12,7 @@ from .pooled import pooled
 from .records import records
 from .registry import METHODS, Method
 from .sketch import sketch, sketches
+from .suspects import suspects
 from .trianglewad import trianglewad
 
 __all__ = [
@@ -30,5 +31,6 @@ __all__ = [
     "records",
     "sketch",
     "sketches",
+    "suspects",
     "trianglewad",
 ]

@@ -82,7 +82,7 @@ class SketchPlan:
         answers = yield dict.fromkeys(self.holders, geometry.question)
         pages: dict[str, Page] = {}
         for name in self.holders:
-            vector = _integers(answers, name, "sketch", geometry.width)
+            vector = integers_of(answers, name, "sketch", geometry.width)
             pages[name] = geometry.page(vector, mu)
         if self.own is not None:
             # Nothing bounds what its own records may weigh, so count them finely.
@@ -122,7 +122,7 @@ class SketchPlan:
         """Noisy number of records of the smallest holder."""
         question = CountRecords(privacy_mu=self.mu * _FOR_COUNT**0.5, mass_limit=self.mass_limit)
         answers = yield dict.fromkeys(self.holders, question)
-        counts = [int(_integers(answers, name, "count", 1)[0]) for name in self.holders]
+        counts = [int(integers_of(answers, name, "count", 1)[0]) for name in self.holders]
         return max(round(min(counts) / question.resolution), 0)
 
     def _check_size(self, records: int, mu: float) -> None:
@@ -140,13 +140,7 @@ class SketchPlan:
 
     def _count_of(self, records: int | None, mu: float) -> int:
         """How many cells."""
-        if self.cells is not None:
-            return self.cells
-        # Centres of few public records each are off by chance, and holders in different cells
-        # then seem further apart: eight a cell, where three would do.
-        most = float(np.clip(len(self.sample) // 8, FEWEST_CELLS, MOST_CELLS))
-        wanted = min(max((records or 0) * mu / 6.0, FEWEST_CELLS), most)
-        return max(size for size in _SIZES if size <= wanted)
+        return self.cells or cells_for(len(self.sample), records, mu)
 
     def _public_rows(self) -> Codes | None:
         """Class of every public record, where they have classes."""
@@ -335,10 +329,20 @@ def public_classes(public: Public | None, classes: Sequence[object] | None) -> t
     return tuple(sorted(set(named.tolist())))
 
 
-def _integers(answers: Answers, name: str, field: str, width: int) -> Codes:
+def integers_of(answers: Answers, name: str, field: str, width: int) -> Codes:
+    """A vector of so many whole numbers from an answer, which may come from anybody."""
     found = required(answers, name).arrays.get(field)
     fits = found is not None and found.dtype == np.int64 and found.shape == (width,)
     # Beyond that, sums of what it tells are no longer exact, and no count is as large.
     if found is None or not fits or found.min() < -_MOST or found.max() > _MOST:
         raise failure_error(name, Failure("answer-malformed"))
     return found
+
+
+def cells_for(public: int, records: int | None, mu: float) -> int:
+    """How many cells, for so many public records and records in a sketch."""
+    # Centres of few public records each are off by chance, and holders in different cells
+    # then seem further apart: eight a cell, where three would do.
+    most = float(np.clip(public // 8, FEWEST_CELLS, MOST_CELLS))
+    wanted = min(max((records or 0) * mu / 6.0, FEWEST_CELLS), most)
+    return max(size for size in _SIZES if size <= wanted)

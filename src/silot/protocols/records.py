@@ -103,7 +103,7 @@ def records(
         raise InputError(
             f"fdr is {fdr!r}; a share from 0 up to, not including, 1 is needed.", code="option-fdr"
         )
-    plan = _Plan(holder, own, labelled, level, check_seed(seed))
+    plan = RecordsPlan(holder, own, labelled, level, check_seed(seed))
     return Protocol(
         "records",
         (holder,),
@@ -115,7 +115,7 @@ def records(
 
 
 @dataclass(frozen=True)
-class _Plan:
+class RecordsPlan:
     """Checked options of one protocol."""
 
     holder: str
@@ -123,6 +123,7 @@ class _Plan:
     labels: bool
     fdr: float
     seed: int
+    trusted: str = "validation"
 
     def start(self) -> Steps[RecordScores]:
         screen, kept, classes = fitted(self.own, labels=self.labels, seed=self.seed)
@@ -135,11 +136,13 @@ class _Plan:
                 f"{expected}. Give both the same features in the same order.",
                 code="dimension-mismatch",
             )
-        question = ScreenRecords.of(screen, classes, self.fdr)
+        question = ScreenRecords.of(screen, classes, fdr=self.fdr)
         answer = required((yield {self.holder: question}), self.holder)
-        return self._result(screen, kept, classes, _Received.of(answer, screen))
+        return self.result(screen, kept, classes, answer)
 
-    def _result(self, screen: Screen, kept: Codes, classes: str, told: _Received) -> RecordScores:
+    def result(self, screen: Screen, kept: Codes, classes: str, answer: Answer) -> RecordScores:
+        """Read an answer, which may come from anybody."""
+        told = Received.of(answer, screen)
         names = np.array(decode_classes(classes)) if screen.classes else None
         kinds = np.array(KINDS)[told.kinds]
         counted = int((told.weights > 0).sum())
@@ -178,27 +181,28 @@ class _Plan:
             return "fdr is 0: nothing is flagged"
         return (
             f"about {100 * self.fdr:g} % of the flagged records are to be sound ones: by the "
-            "likelihood ratios of labels and of features, each checked against the validation "
-            "records"
+            "likelihood ratios of labels and of features, each checked against the "
+            f"{self.trusted} records"
         )
 
-    def _status(self, screen: Screen, told: _Received, flagged: Flags) -> str:
-        text = f"screened with {len(screen.points)} validation records"
+    def _status(self, screen: Screen, told: Received, flagged: Flags) -> str:
+        text = f"screened with {len(screen.points)} {self.trusted} records"
         if self.labels and screen.classes == 0:
             text += "; these have one class only, so labels were not judged"
         strange = int((told.judged == 0).sum()) if screen.classes else 0
         if strange:
+            verb = "has a class" if strange == 1 else "have classes"
             text += (
-                f"; {count(strange, 'label')} unknown to the validation data, and not judged: see "
-                "the suggested ones"
+                f"; {count(strange, 'record')} {verb} that the {self.trusted} data lack: their "
+                "labels were not judged, see the suggested ones"
             )
         same = int((told.apart == 0).sum())
         if same:
-            text += f"; equal to validation records: {same:,}"
+            text += f"; {count(same, 'record')} equal {self.trusted} records"
         if flagged.mean() > 0.5:
             text += (
                 "; more than half of the records are flagged: the holder's data as a whole differ "
-                "from the validation data"
+                f"from the {self.trusted} data"
             )
         return text
 
@@ -222,12 +226,12 @@ def fitted(own: Answerer, *, labels: bool, seed: int) -> tuple[Screen, Codes, st
     return models[labels, seed]
 
 
-def check_enough(screen: Screen, fdr: float) -> None:
+def check_enough(screen: Screen, fdr: float, trusted: str = "validation") -> None:
     """Raise where validation records are too few for the level."""
     least = needed(fdr)
     if screen.size < least - 0.5:
         raise InputError(
-            f"{screen.size:.0f} validation records are too few to flag at a level of {fdr:g}: "
+            f"{screen.size:.0f} {trusted} records are too few to flag at a level of {fdr:g}: "
             f"{least} are needed. Give more"
             + (", a higher fdr" if least > needed(0.5) else "")
             + ", or fdr=0 for scores without flags.",
@@ -236,7 +240,7 @@ def check_enough(screen: Screen, fdr: float) -> None:
 
 
 @dataclass(frozen=True)
-class _Received:
+class Received:
     """An answer whose numbers were checked: it may come from anybody."""
 
     scores: Array
@@ -254,7 +258,7 @@ class _Received:
     weights: Array
 
     @classmethod
-    def of(cls, answer: Answer, screen: Screen) -> _Received:
+    def of(cls, answer: Answer, screen: Screen) -> Received:
         """Read and check an answer."""
         scores = answer.array("scores", ndim=1)
         size, named = len(scores), min(NAMED, screen.points.shape[1])
@@ -285,6 +289,8 @@ class _Received:
             and found.residuals.min(initial=0.0) >= 0
             and len(found.shares) == 3
             and 0.0 <= found.shares.min() <= found.shares.max() <= 1.0
+            and (found.shares[:, 1] <= found.shares[:, 0]).all()
+            and (found.shares[:, 0] <= found.shares[:, 2]).all()
             and (found.origin < np.arange(size)).all()
             and (classes == 0 or found.suggested.min(initial=0) >= 0)
         )

@@ -122,7 +122,7 @@ def sketches(
         mu=mu_of(privacy_epsilon, privacy_delta),
         size=None if size is None else whole(size, "size", "option-size"),
         cells=None if cells is None else whole(cells, "cells", "option-cells", least=2, most=4096),
-        mass_limit=0.0 if mass_limit is None else _limit(mass_limit),
+        mass_limit=0.0 if mass_limit is None else limit_of(mass_limit),
         seed=seed,
         embedding=embedding,
     )
@@ -236,7 +236,8 @@ mass_limit, seed, embedding
     )
 
 
-def _limit(mass_limit: float) -> float:
+def limit_of(mass_limit: float) -> float:
+    """The largest weight of a record, checked."""
     if real(mass_limit, "mass_limit", "option-mass-limit") <= 0:
         raise InputError(
             f"mass_limit is {mass_limit!r}; the largest weight is needed.",

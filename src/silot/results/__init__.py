@@ -12,6 +12,7 @@ from .parts import ClassPart, Parts
 from .policies import PolicyAudit, Strategy
 from .records import Estimate, RecordScores, Screening
 from .sketches import Sketches
+from .suspects import BrokenCounts, Suspects
 from .valuation import Barycenter, Contribution, Contributions
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "Barycenter",
     "Bill",
     "Billed",
+    "BrokenCounts",
     "ClassPart",
     "Contents",
     "Contribution",
@@ -42,6 +44,7 @@ __all__ = [
     "Sketches",
     "Strategy",
     "Suspect",
+    "Suspects",
     "format_bytes",
     "records_csv",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -56,7 +57,10 @@ class Forest:
                 max_samples=min(_DRAWN, len(points)),
                 random_state=seed % (1 << 32),
             )
-            model.fit(points, codes, sample_weight=weights * len(weights))
+            with warnings.catch_warnings():
+                # That no tree left out a record of large weight: see below.
+                warnings.filterwarnings("ignore", "Some inputs do not have OOB", UserWarning)
+                model.fit(points, codes, sample_weight=weights * len(weights))
             own[:, model.classes_] += np.nan_to_num(model.oob_decision_function_, nan=0.0) / 2.0
             grown += [(tree.tree_, model.classes_) for tree in model.estimators_]
         # No tree may have left a record out: it knows nothing of it.
@@ -98,6 +102,14 @@ class Forest:
             )
         if not fits:
             raise WireError("the forest is none.", code="question-fields")
+
+    def deeper(self, most: int) -> bool:
+        """Whether some way from a root has more than so many steps; after ``check``."""
+        nodes = np.unique(self.roots)
+        for _ in range(most + 1):
+            nodes = nodes[self.feature[nodes] >= 0]
+            nodes = np.unique(np.concatenate([nodes + 1, self.right[nodes]]))
+        return len(nodes) > 0
 
     def __call__(self, points: Array) -> Array:
         """Mean over all trees of the classes at a record's leaf (n, C)."""

@@ -14,7 +14,7 @@ from ._arrays import Codes, Flags, even
 from .copies import Nearness, accidental, originals
 from .features import Broken
 from .flags import Share, flag, share_above, share_broken
-from .frames import Frames
+from .frames import Frames, Odd
 from .labels import Experts
 
 FEWEST = 10
@@ -192,6 +192,25 @@ class Screen:
         """How many records of equal weight the validation records count for (Kish)."""
         return 1.0 / float(np.sum(self.weights**2))
 
+    @property
+    def dimension(self) -> int:
+        """Features of a record."""
+        return int(self.points.shape[1])
+
+    @property
+    def frames(self) -> Frames:
+        """Validation records as others are compared with them."""
+        return Frames(self.points, self.weights)
+
+    def first(self) -> tuple[Array, Codes]:
+        """One validation record (1, d), and its class (1,) where there are classes."""
+        return self.points[:1], self.codes[:1]
+
+    @property
+    def sound_features(self) -> Array:
+        """Log ratios (m,) of the features of validation records, as those of others are told."""
+        return np.clip(self.sound, -_LARGEST, _LARGEST)
+
     def __call__(
         self, points: Array, weights: Array, codes: Codes | None, *, fdr: float
     ) -> Screened:
@@ -207,7 +226,7 @@ class Screen:
         fdr
             Share of the flagged records that may be sound.
         """
-        frames = Frames(self.points, self.weights)
+        frames = self.frames
         used = weights > 0
         nearest, apart = frames.nearest(points)
         # A copy of a validation record is judged by the others: it cannot vouch for itself.
@@ -216,7 +235,7 @@ class Screen:
         if len(same):
             left = frames.odd(points[same], nearest[same])
             odd.parts[same], odd.columns[same] = left.parts, left.columns
-        features = np.clip(self.broken(odd.parts), -_LARGEST, _LARGEST)
+        features = _features(self, odd)
         labels, suggested = np.zeros(len(points)), np.full(len(points), -1, dtype=np.int64)
         judged, null = np.zeros(len(points), dtype=np.bool_), np.zeros(0)
         if self.experts is not None and codes is not None:
@@ -224,7 +243,7 @@ class Screen:
             shares = self.experts(points, frames)
             shares[same] = self.shares[nearest[same]]
             labels, null, suggested = self._labels(shares, codes, judged & used)
-        sound = even(np.clip(self.sound, -_LARGEST, _LARGEST), self.weights)
+        sound = even(self.sound_features, self.weights)
         by_label, by_features = np.zeros(len(points), np.bool_), np.zeros(len(points), np.bool_)
         nothing = Share(0.0, 0.0, 0.0)
         likely = [
@@ -261,8 +280,8 @@ class Screen:
         # Records of another class are not judged, but a class can be suggested for them.
         known = np.minimum(codes, self.classes - 1)
         swaps = _swaps(shares[counted], codes[counted])
-        ratios = np.where(codes < self.classes, _ratio(shares, known, swaps), 0.0)
-        null = even(_ratio(self.shares, self.codes, swaps), self.weights)
+        ratios = np.where(codes < self.classes, labels_of(shares, known, swaps), 0.0)
+        null = even(labels_of(self.shares, self.codes, swaps), self.weights)
         others = shares.copy()
         rows = np.flatnonzero(codes < self.classes)
         others[rows, codes[rows]] = -np.inf
@@ -276,7 +295,16 @@ def _merged(points: Array, kinds: Codes, kept: Codes, masses: Array) -> tuple[Co
     return kept[first], np.bincount(whose.ravel(), masses).astype(np.float64)
 
 
-def _ratio(shares: Array, codes: Codes, swaps: Array) -> Array:
+def features_of(screen: Screen, frames: Frames, points: Array) -> Array:
+    """Log ratios of broken features against sound ones (n,)."""
+    return _features(screen, frames.odd(points))
+
+
+def _features(screen: Screen, odd: Odd) -> Array:
+    return np.clip(screen.broken(odd.parts), -_LARGEST, _LARGEST)
+
+
+def labels_of(shares: Array, codes: Codes, swaps: Array) -> Array:
     r"""Log of :math:`\sum_{k \ne l} p(k | x) T_{kl} / p(l | x)` (n,)."""
     rows = np.arange(len(codes))
     given = shares[rows, codes]
@@ -286,6 +314,11 @@ def _ratio(shares: Array, codes: Codes, swaps: Array) -> Array:
     return np.clip(logsumexp(wrong, axis=1) - given, -_LARGEST, _LARGEST)
 
 
+def even_swaps(classes: int) -> Array:
+    """Chances that a wrong label is another class, all alike."""
+    return (1.0 - np.eye(classes)) / max(classes - 1, 1)
+
+
 def _swaps(shares: Array, codes: Codes) -> Array:
     r"""Chance :math:`T_{kl}` that a wrong label of class k is l: even, unless data tell otherwise.
 
@@ -293,7 +326,7 @@ def _swaps(shares: Array, codes: Codes) -> Array:
     labels better than even chances by more than the Bayesian information criterion asks for.
     """
     classes = shares.shape[1]
-    even_ = (1.0 - np.eye(classes)) / max(classes - 1, 1)
+    even_ = even_swaps(classes)
     if classes < 3 or len(codes) == 0:
         return even_
     rows, chances = np.arange(len(codes)), np.exp(shares)
