@@ -175,7 +175,7 @@ CALLS: dict[str, Callable[[Any, Any, Any], Any]] = {
     "pooled": lambda x, y, z: silot.pooled_distance({"a": x, "b": y}, z).value,
     "barycenter": lambda x, y, z: silot.barycenter([x, y, z], support=5).points.tolist(),
     "value": lambda x, y, z: silot.value_holders({"a": x, "b": y}, z).shares,
-    "records": lambda x, y, z: silot.value_records(x, y).scores.tolist(),
+    "records": lambda x, y, z: silot.value_records(x, y, fdr=0).scores.tolist(),
     "federation": lambda x, y, z: (
         silot.LocalFederation({"a": x, "b": y}).run(silot.protocols.direct("a", "b")).value
     ),

@@ -20,8 +20,14 @@ def test_raw_records_of_a_measure_are_reached_from_the_holder_only() -> None:
     # The points of a public reference and of a barycenter, which no holder owns.
     public = {"protocols/_sides.py", "results/valuation.py", "cli/barycenter.py"}
     public |= {"privacy/cells.py", "privacy/calibrate.py"}  # a public sample
+    # Models that keep validation records; what a coordinator asks with them.
+    public |= {
+        f"screening/{name}.py" for name in ("copies", "features", "frames", "labels", "screen")
+    }
+    public |= {"federation/screening.py", "protocols/records.py"}
     # An owner's own tools, which it runs on its own machine.
-    owners = {"audit/coordinator.py", "audit/strategies.py"}
+    owners = {"audit/coordinator.py", "audit/strategies.py", "results/contents.py"}
+    owners |= {"audit/attacks.py"}  # what travelled
     assert lines_with(r"\.points\b") <= {"measure.py"} | public | owners
     assert lines_with(r"\.arrays\(") == {"federation/holder.py"}
 

@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from silot.errors import FileError, InputError, MismatchError, SilotError
-from silot.loading import load_images, load_measure
+from silot.loading import load_identifiers, load_images, load_measure
 from tests.problems import SECRET, SECRET_TEXT, assert_refused, seeds
 
 KINDS = ("csv", "csv.gz", "parquet")
@@ -490,3 +490,45 @@ def test_a_record_with_points_and_commas_in_its_numbers_is_refused(
         load_measure(tmp_path / "a.csv")
     assert caught.value.code == "measure-dtype"
     assert "row 1" in caught.value.message and row.split(";")[0] not in caught.value.message
+
+
+# What a holder calls its records.
+
+
+@kinds
+def test_identifiers_come_back_as_texts_and_are_no_feature(tmp_path: Path, kind: str) -> None:
+    names = ["=1+1", "", "007", "NA", "x", "x", " y ", "東京"]
+    columns = {"id": names, "age": np.arange(8.0), "kind": ["a", "b"] * 4}
+    path = write_table(tmp_path / f"wards.{kind}", columns)
+    assert load_identifiers(path, "id") == names
+    found = load_measure(path, label_column="kind", id_column="id")
+    assert found.columns == ("age",)
+    assert load_measure(path, label_column="kind", id_column="id", columns=["age"]).columns == (
+        "age",
+    )
+
+
+def test_identifiers_of_a_parquet_may_be_numbers_or_missing(tmp_path: Path) -> None:
+    path = tmp_path / "wards.parquet"
+    pl.DataFrame({"id": [17, None, 18], "age": [1.0, 2.0, 3.0]}).write_parquet(path)
+    assert load_identifiers(path, "id") == ["17", "", "18"]
+    pl.DataFrame({"id": [[1], [2]], "age": [1.0, 2.0]}).write_parquet(path)
+    assert_refused(lambda: load_identifiers(path, "id"), InputError, "measure-dtype")
+
+
+def test_identifiers_that_are_not_there_are_refused(tmp_path: Path) -> None:
+    path = write_table(tmp_path / "wards.csv", {"id": ["a"], "age": [1.0]})
+    assert_refused(lambda: load_identifiers(path, "name"), FileError, "file-columns")
+    assert_refused(lambda: load_measure(path, id_column="name"), FileError, "file-columns")
+    np.savez(tmp_path / "x.npz", X=np.eye(3), id=np.arange(3))
+    for call in (
+        lambda: load_identifiers(tmp_path / "x.npz", "id"),
+        lambda: load_measure(tmp_path / "x.npz", id_column="id"),
+    ):
+        assert_refused(call, FileError, "file-columns")
+    for options in ({"label_column": "id"}, {"weight_column": "id"}, {"columns": ["id", "age"]}):
+        assert_refused(
+            lambda options=options: load_measure(path, id_column="id", **options),  # type: ignore[arg-type]
+            InputError,
+            "option-columns",
+        )

@@ -144,13 +144,17 @@ def test_missing_labels_are_refused(call: Call) -> None:
         (middle, {"weights": {"h": "1", "o": 1.0}}, "option-weights"),
         (middle, {"tol": -1e-9}, "option-tol"),
         (middle, {"quorum": 0}, "option-quorum"),
-        (scored, {"label_metric": "cosine"}, "option-label-metric"),
-        (scored, {"geometry": "flat"}, "option-geometry"),
-        (scored, {"marginal": "half"}, "option-marginal"),
-        (scored, {"t": 0}, "option-t"),
-        (scored, {"support": 0}, "option-support"),
+        (scored, {"method": "magic"}, "option-method"),
+        (scored, {"method": None}, "option-method"),
+        (scored, {"fdr": 1}, "option-fdr"),
+        (scored, {"fdr": -0.1}, "option-fdr"),
+        (scored, {"fdr": float("nan")}, "option-fdr"),
+        (scored, {"fdr": "some"}, "option-fdr"),
         (scored, {"seed": -3}, "option-seed"),
-        (scored, {"label_weight": -1}, "option-label-weight"),
+        (scored, {"method": "published", "t": 0}, "option-t"),
+        (scored, {"method": "published", "support": 0}, "option-support"),
+        (scored, {"method": "published", "seed": -3}, "option-seed"),
+        (scored, {}, "validation-few"),
     ],
     ids=lambda value: getattr(value, "__name__", str(value)),
 )
@@ -164,13 +168,15 @@ def test_unknown_option_values_are_refused(
 @pytest.mark.parametrize(
     "call",
     [
-        lambda **options: silot.value_holders([LABELLED], LABELLED, **options),
-        lambda **options: silot.value_records(LABELLED, LABELLED, **options),
+        lambda **options: silot.value_holders(
+            [LABELLED], LABELLED, label_metric="vectors", **options
+        ),
+        lambda **options: silot.value_records(LABELLED, LABELLED, method="published", **options),
     ],
     ids=["holders", "records"],
 )
 def test_unknown_covariance_is_refused(call: Call, covariance: object) -> None:
-    options = {"labels": True, "label_metric": "vectors", "covariance": covariance}
+    options = {"labels": True, "covariance": covariance}
     assert_coded(lambda: call(**options), InputError, "option-covariance")
 
 
@@ -232,8 +238,9 @@ def test_lists_and_other_numbers_works(data: object) -> None:
     first = silot.value_holders([data, X], X)  # type: ignore[list-item]
     assert first.names == ("0", "1") and first.rounds == 2
     steps: list[int] = []
-    silot.value_records(data, X, progress=lambda step: steps.append(step.rounds))  # type: ignore[arg-type]
-    assert steps == [1, 2, 3]
+    trusted = np.vstack([X, X + 0.01, X - 0.01])
+    silot.value_records(data, trusted, progress=lambda step: steps.append(step.rounds))  # type: ignore[arg-type]
+    assert steps == [1, 2]
     assert silot.barycenter([data, X], support=3, rounds=2).points.shape == (3, 2)  # type: ignore[list-item]
 
 

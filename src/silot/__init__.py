@@ -18,10 +18,10 @@ if TYPE_CHECKING:
         distance_matrix,
         pooled_distance,
         value_holders,
-        value_records,
     )
     from .api_adapt import adapt
     from .api_distill import distill
+    from .api_records import value_records
     from .api_sketch import sketches
     from .api_suspects import count_broken
     from .audit import audit, audit_policy
@@ -141,6 +141,6 @@ lazily(
         "pooled_distance": ".api",
         "sketches": ".api_sketch",
         "value_holders": ".api",
-        "value_records": ".api",
+        "value_records": ".api_records",
     },
 )

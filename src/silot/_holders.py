@@ -103,14 +103,18 @@ def with_classes(result: Distance, first: Measure, second: Measure) -> Distance:
     return replace(result, status=f"{result.status}; {told}") if told else result
 
 
-def with_columns(result: RecordScores, trusted: Measure) -> RecordScores:
-    """The result, with columns by name, and validation records by their place in the data."""
+def with_columns(result: RecordScores, trusted: Measure, *others: Measure) -> RecordScores:
+    """The result, with columns by name, and validation records by their place in the data.
+
+    Names are those that one of the measures has: all are in one order.
+    """
     part = result.screening
     if part is None:
         return result
     places = np.flatnonzero(trusted.weights > 0)[part.nearest]
-    names = None if trusted.columns is None else np.array(trusted.columns)
-    columns = part.columns if names is None else names[part.columns]
+    measures = (trusted, *others)
+    names = next((each.columns for each in measures if each.columns is not None), None)
+    columns = part.columns if names is None else np.array(names)[part.columns]
     return replace(result, screening=replace(part, columns=columns, nearest=places))
 
 

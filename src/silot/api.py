@@ -13,7 +13,6 @@ from ._holders import (
     named_holders,
     shares_of,
     unreserved,
-    with_columns,
 )
 from .api_matrix import HolderMap, MapMethod, run_matrix
 from .api_sketch import run_sketch_distance, run_sketch_values, run_sketches
@@ -24,11 +23,9 @@ from .federation.protocol import COORDINATOR
 from .measure import Covariance, Data
 from .protocols.contributions import contributions
 from .protocols.fedbary import fedbary
-from .protocols.gradients import gradients
 from .protocols.pooled import pooled
-from .protocols.records import records
 from .protocols.registry import method_named
-from .results import Barycenter, Contributions, Distance, DistanceMatrix, RecordScores
+from .results import Barycenter, Contributions, Distance, DistanceMatrix
 from .secure import run_secure
 
 
@@ -343,72 +340,3 @@ def value_holders(
     protocol = contributions(list(checked), own=own, labels=metric, map=direct, **options)
     found = LocalFederation(checked).run(protocol, progress=progress).named(column_names(checked))
     return mapped.added(found, progress)
-
-
-def value_records(
-    holder: Data,
-    validation: Data | Own,
-    *,
-    labels: bool | str = False,
-    method: str = "screening",
-    seed: int = 0,
-    name: str = "holder",
-    progress: Callable[[Progress], None] | None = None,
-    **options: Any,
-) -> RecordScores:
-    """How suspect each record of a holder is, compared with validation data.
-
-    Parameters
-    ----------
-    holder
-        Data (as for ``distance``) whose records are scored.
-    validation
-        Data that are trusted, of the law the holder's data should have: 50 records or more. For
-        several holders give all of them one ``Own(data)``: models are then fitted once.
-    labels
-        Whether labels may be wrong too; for data frames the name of their column.
-    method
-        ``"screening"``: models of the validation data find wrong labels, broken features and
-        copies. ``"published"``: the calibrated gradients of FedBary and TriangleWad, with labels
-        as OTDD vectors, which find far less.
-    seed
-        Of all that is random.
-    name
-        What to call the holder.
-    progress
-        Called after every exchange.
-    **options
-        Of ``silot.protocols.records``: ``fdr``, the share of the flagged records that may be
-        sound. Of ``silot.protocols.gradients``: ``t``, ``support``, ``covariance``.
-
-    Returns
-    -------
-    RecordScores
-        ``scores`` (n,), higher means more suspect, ``flagged`` (n,), and in ``screening`` the
-        parts: why, what the label should be, which columns, copies.
-
-    Raises
-    ------
-    InputError, MismatchError
-        As ``barycenter``; ``validation-few`` where validation records are too few for the level.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> x = np.random.default_rng(0).normal(size=(120, 3))
-    >>> x[7] = [9.0, -9.0, 9.0]
-    >>> np.flatnonzero(value_records(x[:60], x[60:]).flagged)
-    array([7])
-    """
-    if method not in ("screening", "published"):
-        raise InputError(
-            f"method is {method!r}; give 'screening' or 'published'.", code="option-method"
-        )
-    given = validation.measure if isinstance(validation, Own) else validation
-    checked = checked_measures({**unreserved({name: holder}), COORDINATOR: given}, labels)
-    build = records if method == "screening" else gradients
-    trusted = checked.pop(COORDINATOR)
-    # What was fitted for another holder is kept by the party.
-    own = validation if isinstance(validation, Own) and trusted is given else Own(trusted)
-    protocol = build(name, own=own, labels=bool(labels), seed=seed, **options)
-    return with_columns(LocalFederation(checked).run(protocol, progress=progress), trusted)

@@ -45,12 +45,9 @@ def write_whole(path: Path, data: bytes, *, private: bool = False) -> None:
         The folder is missing or not writable, or the disk is full.
     """
     path = path.resolve()
-    if path.exists() and not path.is_file():
-        raise FileError(f"{path} is there and is no ordinary file.", code="file-unwritable")
     partial: Path | None = None
     try:
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        partial = Path(name)
+        handle, partial = _partial(path)
         with os.fdopen(handle, "wb") as file:
             file.write(data)
         if not private:
@@ -59,7 +56,36 @@ def write_whole(path: Path, data: bytes, *, private: bool = False) -> None:
     except OSError as error:
         if partial is not None:
             partial.unlink(missing_ok=True)
-        raise FileError(
-            f"{path} cannot be written ({type(error).__name__}). Check the folder and its rights.",
-            code="file-unwritable",
-        ) from None
+        raise _unwritable(path, error) from None
+
+
+def check_whole(path: Path) -> None:
+    """Raise where ``write_whole`` would; nothing is left there.
+
+    Raises
+    ------
+    FileError
+        As ``write_whole``.
+    """
+    path = path.resolve()
+    try:
+        handle, partial = _partial(path)
+        os.close(handle)
+        partial.unlink()
+    except OSError as error:
+        raise _unwritable(path, error) from None
+
+
+def _partial(path: Path) -> tuple[int, Path]:
+    """A new file beside the one that is to be, which must not be a folder or the like."""
+    if path.exists() and not path.is_file():
+        raise FileError(f"{path} is there and is no ordinary file.", code="file-unwritable")
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    return handle, Path(name)
+
+
+def _unwritable(path: Path, error: OSError) -> FileError:
+    return FileError(
+        f"{path} cannot be written ({type(error).__name__}). Check the folder and its rights.",
+        code="file-unwritable",
+    )

@@ -19,6 +19,7 @@ def load_measure(
     *,
     label_column: str | None = None,
     weight_column: str | None = None,
+    id_column: str | None = None,
     columns: Sequence[str] | None = None,
     missing_label: str | None = None,
 ) -> Measure:
@@ -32,6 +33,9 @@ def load_measure(
         record a row and a header.
     label_column, weight_column
         Columns of a table that are not features.
+    id_column
+        Column of a table that is left out: what the holder calls its records, which
+        ``load_identifiers`` reads.
     columns
         Feature columns of a table, in this order; by default every remaining column.
     missing_label
@@ -67,7 +71,7 @@ def load_measure(
     file, kind = known_file(path)
     try:
         if kind == ".npz":
-            if label_column or weight_column or columns:
+            if label_column or weight_column or id_column or columns:
                 raise FileError(
                     f"{file.name} has no columns: an .npz names its arrays X, y and w. Leave "
                     "the column options out.",
@@ -80,14 +84,64 @@ def load_measure(
                 columns or None,
                 labels=label_column or None,
                 weights=weight_column or None,
+                identifiers=id_column or None,
                 missing_label=missing_label,
             )
         )
     except SilotError as error:
-        # The cure reads better with the file it is about.
-        if file.name in error.message:
-            raise
-        raise type(error)(f"{file.name}: {error.message}", code=error.code) from None
+        raise _of_file(file, error) from None
+
+
+def load_identifiers(path: str | Path, column: str) -> list[str]:
+    r"""What a holder calls its records: one column of a table as texts.
+
+    Parameters
+    ----------
+    path
+        A table, as for ``load_measure``.
+    column
+        Its name; ``load_measure(..., id_column=column)`` leaves it out of the features.
+
+    Returns
+    -------
+    list of str
+        One text a record, as it is written; empty where there is nothing. They may be equal.
+
+    Raises
+    ------
+    FileError
+        As ``load_measure``; ``file-columns`` for an ``.npz`` too, which has no columns.
+    InputError
+        ``measure-dtype``: a column that is no text and has none.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> name = tempfile.mkdtemp() + "/wards.csv"
+    >>> _ = Path(name).write_text("patient,age\np-17,70\n,64\n")
+    >>> load_identifiers(name, "patient")
+    ['p-17', '']
+    """
+    file, kind = known_file(path)
+    if kind == ".npz":
+        raise FileError(
+            f"{file.name} has no columns, and so none {column!r}. Save the records as a table, "
+            "or leave the identifiers out.",
+            code="file-columns",
+        )
+    try:
+        table = read_table(file, kind)
+        table.check_names([column])
+        return [text or "" for text in table.texts(column)]
+    except SilotError as error:
+        raise _of_file(file, error) from None
+
+
+def _of_file(file: Path, error: SilotError) -> SilotError:
+    """An error that names the file: its cure reads better so."""
+    if file.name in error.message:
+        return error
+    return type(error)(f"{file.name}: {error.message}", code=error.code)
 
 
 def load_images(path: str | Path, shape: tuple[int, ...] | None = None) -> npt.NDArray[Any] | None:

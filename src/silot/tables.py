@@ -156,12 +156,21 @@ class Table:
             ) from None
         return [text or None for text in found] if self.written else found
 
+    def check_names(self, wanted: Sequence[str]) -> None:
+        """Raise where a column is named that is not there."""
+        absent = [name for name in wanted if name not in self.columns]
+        if absent:
+            there = listing([repr(name) for name in self.columns])
+            text = f"there is no column {absent[0]!r}; there is {there}."
+            raise FileError(text, code="file-columns")
+
     def parts(
         self,
         features: Sequence[str] | None = None,
         *,
         labels: str | None = None,
         weights: str | None = None,
+        identifiers: str | None = None,
         missing_label: str | None = None,
     ) -> Parts:
         """What a measure is made of, by the names of columns.
@@ -170,27 +179,22 @@ class Table:
         ----------
         features
             Columns of features, in this order; by default every other column.
-        labels, weights
+        labels, weights, identifiers
             Columns that are not features.
         missing_label
             Label of records whose field in the label column is empty; by default there may be
             none.
         """
-        others = [name for name in (labels, weights) if name is not None]
+        others = [name for name in (labels, weights, identifiers) if name is not None]
         wanted = [*(features or ()), *others]
-        absent = [name for name in wanted if name not in self.columns]
-        if absent:
-            there = listing([repr(name) for name in self.columns])
-            raise FileError(
-                f"there is no column {absent[0]!r}; there is {there}.",
-                code="file-columns",
-            )
+        self.check_names(wanted)
         if features is not None and len(set(features)) < len(features):
             raise InputError("a feature column is named twice.", code="option-columns")
-        mixed = sorted(set(features or ()) & set(others))
+        both = {identifiers} & {labels, weights}
+        mixed = [name for name in others if name in both or name in (features or ())]
         if mixed:
             raise InputError(
-                f"column {mixed[0]!r} is named as a feature and as labels or weights.",
+                f"column {mixed[0]!r} is named as two of features, labels, weights, identifiers.",
                 code="option-columns",
             )
         names = list(features or (name for name in self.columns if name not in others))

@@ -23,6 +23,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, start in (("north", 0), ("south", 100), ("wrong", 200), ("mine", 300)):
         rows = slice(start, start + (500 if name == "mine" else 100))
         np.savez(place / f"{name}.npz", X=images[rows], y=wrong[rows])
+    np.savez(place / "few.npz", X=images[800:830], y=wrong[800:830])
     return place
 
 
@@ -76,7 +77,7 @@ def test_records_finds_wrong_labels_and_writes_a_report(folder: Path) -> None:
         "--report", "records.html", "--json",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    flagged = set(json.loads(done.stdout)["holder_side"]["flagged"])
+    flagged = set(json.loads(done.stdout)["flagged"])
     assert len(flagged & set(range(40))) >= 34
     assert len(flagged - set(range(40))) <= 8
     text = (folder / "records.html").read_text()
@@ -140,12 +141,20 @@ def test_barycenter_saves_its_labelled_atoms(folder: Path) -> None:
             "option-transcript",
         ),
         (("value", "north.npz", "--report", "no/r.html"), 4, "file-unwritable"),
+        (("value", "north.npz", "--csv", "f.csv"), 3, "option-records"),
+        (("value", "north.npz", "--fdr", "0.2"), 3, "option-records"),
+        (("value", *HOLDERS, "--validation", "few.npz", "--records"), 3, "validation-few"),
+        (
+            ("value", *HOLDERS, "--validation", "mine.npz", "--records", "--fdr", "1"),
+            3,
+            "option-fdr",
+        ),
         (("value", "north.npz", "gone.npz"), 4, "file-missing"),
         (("barycenter", "north.npz", "south.npz", "--weights", "1"), 3, "option-weights"),
         (("barycenter", "north.npz", "--out", "q.csv"), 4, "file-kind"),
         (("barycenter", "north.npz", "--labels", "--support", "3"), 3, "option-support"),
         (
-            ("records", "north.npz", "--validation", "south.npz", "--report", "r.html",
+            ("records", "north.npz", "--validation", "mine.npz", "--report", "r.html",
              "--image-shape", "7x7"),
             3,
             "report-images",

@@ -8,13 +8,16 @@ from typing import Any
 
 import numpy as np
 
+from silot import Measure
 from silot.results import (
+    Contents,
     Contribution,
     Contributions,
     Distance,
     DistanceMatrix,
+    Estimate,
     RecordScores,
-    Viewpoint,
+    Screening,
 )
 
 
@@ -105,17 +108,38 @@ def contributions(
     return Contributions(**{**given, **fields})
 
 
-def viewpoint(scores: Any, labels: Any = None, threshold: float = 1.5) -> Viewpoint:
-    whole = scores if labels is None else np.maximum(scores, labels)
-    flagged = whole >= threshold
-    return Viewpoint(
-        scores=whole,
-        features=scores,
-        labels=labels,
-        gradients=0.1 * whole,
-        flagged=flagged,
-        threshold=float(whole[flagged].min()) if flagged.any() else float("inf"),
-    )
+def screening(
+    scores: Any, flagged: Any, *, labels: bool = True, seed: int = 0, **fields: Any
+) -> Screening:
+    """What was found of records, half of the flagged ones for their label."""
+    rng, records = np.random.default_rng(seed), len(scores)
+    kinds = np.where(flagged, "features", "")
+    if labels:
+        kinds = np.where(flagged & (np.arange(records) % 2 == 0), "label", kinds)
+    copies = np.full(records, -1, dtype=np.int64)
+    if records > 10:
+        copies[-1] = 0
+    value = float(flagged.sum())
+    estimate = {
+        "label": Estimate(value / 2, 0.0, value),
+        "features": Estimate(value / 2, 0.0, value),
+        "all": Estimate(value, 0.5 * value, 2 * value),
+    }
+    if not labels:
+        del estimate["label"]
+    given: dict[str, Any] = {
+        "labels": rng.normal(size=records) if labels else None,
+        "features": np.nan_to_num(scores),
+        "kinds": kinds,
+        "suggested": rng.choice(["sick", "well"], records) if labels else None,
+        "known": np.ones(records, dtype=bool),
+        "copy_of": copies,
+        "nearest": rng.integers(0, 50, records),
+        "columns": np.array([["glucose", "age"]] * records),
+        "residuals": rng.gamma(2.0, 4.0, (records, 2)),
+        "broken": estimate,
+    }
+    return Screening(**{**given, **fields})
 
 
 def record_scores(
@@ -124,7 +148,7 @@ def record_scores(
     *,
     seed: int = 0,
     broken: float = 0.1,
-    sides: int = 2,
+    published: bool = False,
     labels: bool = True,
     **fields: Any,
 ) -> tuple[RecordScores, np.ndarray[Any, np.dtype[np.bool_]]]:
@@ -132,15 +156,18 @@ def record_scores(
     rng = np.random.default_rng(seed)
     truth = np.zeros(records, dtype=bool)
     truth[rng.permutation(records)[: round(broken * records)]] = True
-    scores = rng.normal(0.0, 0.6, records) + np.where(truth, rng.gamma(3.0, 0.8, records), 0.0)
-    parts = rng.normal(-0.5, 0.5, records) + np.where(truth, rng.gamma(2.0, 0.9, records), 0.0)
-    far = scores + rng.normal(0.0, 0.8, records)
+    scores = rng.normal(-1.0, 0.6, records) + np.where(truth, rng.gamma(4.0, 0.8, records), 0.0)
+    scores = np.asarray(fields.pop("scores", scores), dtype=float)
+    flagged = scores > 0.5
     given: dict[str, Any] = {
         "name": name,
-        "holder_side": viewpoint(scores, parts if labels else None),
-        "coordinator_side": viewpoint(far) if sides == 2 else None,
-        "rule": "flagged when the score exceeds 1.5 and the false discovery rate stays below 5 %",
-        "status": "converged",
+        "scores": scores,
+        "flagged": flagged,
+        "method": "published" if published else "screening",
+        "fdr": None if published else 0.1,
+        "screening": None if published else screening(scores, flagged, labels=labels, seed=seed),
+        "rule": "about 10 % of the flagged records are to be sound ones",
+        "status": "screened with 50 validation records",
         "converged": True,
         "seed": seed,
         "rounds": 2,
@@ -150,6 +177,17 @@ def record_scores(
         "disclosure": "record",
     }
     return RecordScores(**{**given, **fields}), truth
+
+
+def contents_of(scores: RecordScores, identifiers: Any = None, *, seed: int = 0) -> Contents:
+    """Values for scores as above, and identifiers."""
+    rng, records = np.random.default_rng(seed), len(scores.scores)
+
+    def measure(size: int) -> Measure:
+        labels = rng.choice(["sick", "well"], size)
+        return Measure(rng.normal(5.0, 2.0, (size, 2)), labels=labels, columns=["glucose", "age"])
+
+    return Contents(records=measure(records), validation=measure(50), identifiers=identifiers)
 
 
 def many(holders: int = 100, records: int = 500) -> tuple[Contributions, list[RecordScores]]:

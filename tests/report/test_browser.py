@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 
 from silot.report import write_report
-from tests.report.factory import contributions, many, record_scores
+from tests.report.factory import contents_of, contributions, many, record_scores
 
 webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
+Select = pytest.importorskip("selenium.webdriver.support.ui").Select
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 DRIVER = shutil.which("chromedriver")
@@ -72,7 +73,7 @@ NAMES = ["north", "<script>alert(1)</script>", "$x_1$", "東京", "a\x00b"]
 
 def test_a_report_of_everything_opens_without_a_word(browser: Any, tmp_path: Path) -> None:
     scores, truth = record_scores("north", 100)
-    other, _ = record_scores("$x_1$", 80, seed=1, sides=1)
+    other, _ = record_scores("$x_1$", 80, seed=1, published=True)
     path = tmp_path / "report.html"
     write_report(
         path,
@@ -295,3 +296,58 @@ def test_a_sheet_of_paper_is_white_and_holds_every_figure(
         browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": []})
     # A sheet of A4 has 29.7 cm, of which margins and a caption take some.
     assert page == "rgb(255, 255, 255)" and tall <= 25 / 2.54 * 96 and controls == 0
+
+
+SUSPECTS = "#records-1 .filtered tbody tr"
+
+
+def suspects_page(browser: Any, tmp_path: Path) -> Any:
+    scores, _ = record_scores("north", 300, broken=0.3)
+    path = tmp_path / "report.html"
+    names = [f"<b>patient {k}</b>" for k in range(300)]
+    write_report(path, records=scores, contents={"north": contents_of(scores, names)})
+    opened(browser, path)
+    return scores.suspects()
+
+
+def test_suspect_records_are_shown_by_kind_by_word_and_in_order(
+    browser: Any, tmp_path: Path
+) -> None:
+    listed = suspects_page(browser, tmp_path)
+
+    def shown() -> list[int]:
+        return browser.execute_script(
+            f"return [...document.querySelectorAll('{SUSPECTS}')]"
+            ".map(row => Number(row.cells[1].textContent))"
+        )
+
+    assert shown() == [each.record for each in listed]
+    kinds = Select(browser.find_element("css selector", "#records-1 select"))
+    for kind in ("label", "features", "copy"):
+        kinds.select_by_visible_text(kind)
+        assert shown() == [each.record for each in listed if kind in each.kinds] != []
+    kinds.select_by_visible_text("all")
+    search = browser.find_element("css selector", "#records-1 input[type=search]")
+    ending = str(listed[3].record)
+    search.send_keys(f"<B>patient {ending}</b>")
+    assert shown() == [each.record for each in listed if str(each.record).endswith(ending)] != []
+    search.clear()
+    search.send_keys(" ")
+    browser.find_elements("css selector", "#records-1 .filtered thead button")[1].click()
+    assert shown() == sorted(each.record for each in listed)
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_suspect_records_fit_a_window(browser: Any, tmp_path: Path, width: int) -> None:
+    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    try:
+        suspects_page(browser, tmp_path)
+        wide, box, table = browser.execute_script(
+            "const box = document.querySelector('#records-1 .tall');"
+            "return [document.documentElement.scrollWidth, box.clientWidth, box.scrollWidth]"
+        )
+    finally:
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    # On a telephone the table is moved within its frame.
+    assert wide <= width and box <= width and (table <= box or width == 390)

@@ -8,7 +8,7 @@ import pytest
 from silot.report._curves import inspection, quality, thumbnails
 from silot.report._map_figure import classical_scaling
 from silot.report._words import decimals, number
-from tests.report.factory import viewpoint
+from tests.report.factory import record_scores
 
 
 def test_numbers_are_written_for_people() -> None:
@@ -20,10 +20,10 @@ def test_numbers_are_written_for_people() -> None:
 
 
 def test_auc_precision_and_recall_of_a_case_done_by_hand() -> None:
-    view = viewpoint(np.array([3.0, 2.0, 2.0, 0.0]), threshold=1.5)
+    view = record_scores("north", 4, scores=np.array([3.0, 2.0, 2.0, 0.0]))[0]
     good = quality(view, np.array([True, False, True, False]))
     assert (good.auc, good.precision, good.recall) == (3.5 / 4, 2 / 3, 1.0)
-    none = quality(viewpoint(np.zeros(2)), np.array([False, False]))
+    none = quality(record_scores("north", 2, scores=np.zeros(2))[0], np.array([False, False]))
     assert all(np.isnan([none.auc, none.precision, none.recall]))
 
 

@@ -20,12 +20,12 @@ from silot.errors import FileError, InputError
 from silot.report import render_report, write_report
 from silot.report._map_figure import classical_scaling
 from tests.report.factory import (
+    contents_of,
     contributions,
     distance,
     many,
     matrix_of,
     record_scores,
-    viewpoint,
 )
 
 NAMES = ["north", "south", "west", "east", "centre"]
@@ -80,7 +80,7 @@ def svgs(page: Page) -> list[str]:
 
 def full(**options: Any) -> Page:
     scores, truth = record_scores("north", 200)
-    other, _ = record_scores("south", 150, seed=1, sides=1, labels=False)
+    other, _ = record_scores("south", 150, seed=1, published=True)
     found = contributions(NAMES, missing={"far": "policy-level", "odd": "some-code"})
     given = {"contributions": found, "records": [scores, other], "truth": {"north": truth}}
     return Page(render_report(**{**given, **options}))
@@ -257,7 +257,7 @@ def test_records_come_as_one_as_many_or_by_name() -> None:
     assert "Records of <bdi>mine</bdi>" in render_report(records={"mine": scores})
 
 
-def test_truth_adds_precision_and_recall_of_both_sides() -> None:
+def test_truth_adds_precision_and_recall() -> None:
     page = full()
     assert "precision" in page.text and "recall" in page.text
     assert any("share of broken records found" in drawn for drawn in svgs(page))
@@ -267,15 +267,74 @@ def test_truth_adds_precision_and_recall_of_both_sides() -> None:
 
 
 @pytest.mark.parametrize("value", [False, True])
-def test_truth_of_one_kind_only_is_no_obstacle(value: bool) -> None:
-    scores, _ = record_scores("north", 30)
+@pytest.mark.parametrize("published", [False, True])
+def test_truth_of_one_kind_only_is_no_obstacle(value: bool, published: bool) -> None:
+    scores, _ = record_scores("north", 30, published=published)
     page = Page(render_report(records=scores, truth={"north": np.full(30, value)}))
     assert "nan" not in page.text.lower()
-    assert (
-        "because of" in page.text
-        and "because of"
-        not in Page(render_report(records=record_scores("north", 30, labels=False)[0])).text
-    )
+
+
+def test_the_sentence_about_records_is_that_of_the_result() -> None:
+    scores, _ = record_scores("north", 60)
+    assert f"{scores.summary}." in Page(render_report(records=scores)).text
+    bare, _ = record_scores("north", 60, published=True)
+    text = Page(render_report(records=bare)).text
+    assert f"{bare.summary}." in text and "calibrated gradient" in text
+    assert "suggested label" not in text and "copy of" not in text and "broken" in text
+
+
+def test_every_suspect_record_is_listed_with_what_is_wrong_with_it() -> None:
+    scores, _ = record_scores("north", 300, broken=0.2)
+    contents = contents_of(scores, [f"p-{k}" for k in range(300)])
+    listed = scores.suspects(contents)
+    text = Page(render_report(records=scores, contents={"north": contents})).text
+    assert {each.kinds for each in listed} >= {("label",), ("features",), ("copy",)}
+    for each in listed:
+        row = f"{each.identifier} {each.record} "
+        assert row in text
+        assert each.columns == () or "; ".join(map(str, each.columns)) in text
+    assert "nearest good" in text and "copy of p-0" not in text
+    assert "This report contains raw records. It shows values of suspect records." in text
+
+
+def test_identifiers_are_text_and_nothing_else() -> None:
+    scores, _ = record_scores("north", 60, broken=0.5)
+    odd = ["<script>alert(1)</script>", "=1+1", "", "p", "p", "a\x00\u202eb", "x" * 500]
+    contents = contents_of(scores, (odd * 9)[:60])
+    text = render_report(records=scores, contents={"north": contents})
+    page = Page(text)
+    assert len(page.all("script")) == 1 and "<script>alert(1)</script>" in page.text
+    assert "\x00" not in text and "\u202e" not in text and "x" * 100 not in text
+
+
+def test_kinds_of_records_can_be_chosen_where_there_are_several() -> None:
+    scores, _ = record_scores("north", 100)
+    text = render_report(records=scores)
+    assert re.findall(r"<option>(.*?)</option>", text) == ["copy", "features", "label"]
+    assert len(re.findall("<tr data-kinds=", text)) == len(scores.suspects())
+    bare, _ = record_scores("north", 100, published=True)
+    assert "<select" not in render_report(records=bare)
+
+
+def test_five_thousand_suspect_records_are_all_there_and_the_file_is_small() -> None:
+    scores, _ = record_scores("north", 10_000, broken=0.5)
+    text = render_report(records=scores, contents={"north": contents_of(scores)})
+    assert text.count("<tr data-kinds=") == len(scores.suspects()) > 4_000
+    assert len(text) < 4_000_000
+
+
+def test_more_suspect_records_than_a_page_holds_are_counted() -> None:
+    scores = np.full(20_000, 2.0)
+    found, _ = record_scores("north", 20_000, scores=scores)
+    text = render_report(records=found)
+    assert text.count("<tr data-kinds=") == 12_000 and "12,000 of 20,000" in text
+
+
+def test_values_of_records_are_for_their_owner_alone(tmp_path: Path) -> None:
+    scores, _ = record_scores("north", 40)
+    path = tmp_path / "raw.html"
+    write_report(path, records=scores, contents={"north": contents_of(scores)})
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
 def test_images_bring_a_warning_and_a_private_file(tmp_path: Path) -> None:
@@ -297,16 +356,16 @@ def test_few_and_many_records_of_one_holder(records: int) -> None:
     images = np.zeros((records, 2, 2))
     text = render_report(records=scores, images={"north": images}, truth={"north": truth})
     assert Page(text).text.count("most suspect record") >= 1
-    assert len(text) < 300_000
+    assert len(text) < 300_000 + 500 * len(scores.suspects())
 
 
 def test_scores_that_are_flagged_nowhere_infinite_or_wild() -> None:
     quiet, _ = record_scores("quiet", 30, broken=0.0)
-    wild = viewpoint(np.array([np.inf, 1e12, 3.0, -1e9]))
-    scores = record_scores("wild", 4, holder_side=wild, sides=1)[0]
-    flat = record_scores("flat", 3, holder_side=viewpoint(np.zeros(3)), sides=1)[0]
+    wild = np.array([np.inf, 1e12, 3.0, -1e9])
+    scores = record_scores("wild", 4, scores=wild)[0]
+    flat = record_scores("flat", 3, scores=np.zeros(3))[0]
     text = Page(render_report(records=[quiet, scores, flat])).text
-    assert "none flagged" in text and "∞" in text
+    assert "0 of 30 flagged" in text and "∞" in text
     only = Page(render_report(records=flat)).text
     assert "None of 3 scored records is flagged as broken." in only
 
@@ -418,7 +477,8 @@ def test_a_hundred_holders_of_five_hundred_records_make_a_small_file(large: str)
     assert [name for name in page.sections if name.startswith("records-")] == [
         f"records-{k}" for k in range(1, 7)
     ]
-    assert "4,117 of 50,000 scored records of 100 holders" in page.text
+    flagged = sum(int(item.flagged.sum()) for item in many()[1])
+    assert f"{flagged:,} of 50,000 scored records of 100 holders" in page.text
     assert "The other" not in page.text.split("The bill")[0]
     for k in range(100):
         assert f"hospital {k:03d}" in page.text
@@ -456,7 +516,7 @@ def test_results_of_real_runs_make_a_report() -> None:
     assert "worth of the holders" in page.text and "records of south" in page.text
 
 
-SCORES = record_scores("north", 10)[0]
+SCORES, OTHER = record_scores("north", 10)[0], record_scores("north", 11)[0]
 
 
 @pytest.mark.parametrize(
@@ -477,6 +537,8 @@ SCORES = record_scores("north", 10)[0]
         ({"records": SCORES, "images": {"north": [[[1.0]], [[1.0, 2.0]]]}}, "report-images"),
         ({"records": SCORES, "images": {"south": np.zeros((10, 4, 4))}}, "report-images"),
         ({"images": {"north": np.zeros((10, 4, 4))}}, "report-images"),
+        ({"records": SCORES, "contents": {"south": contents_of(SCORES)}}, "report-contents"),
+        ({"records": SCORES, "contents": {"north": contents_of(OTHER)}}, "records-contents"),
         ({"records": SCORES, "truth": {"north": np.zeros(9, bool)}}, "report-truth"),
         ({"records": SCORES, "truth": {"north": np.zeros((10, 1), bool)}}, "report-truth"),
         ({"records": SCORES, "truth": {"north": np.arange(10)}}, "report-truth"),

@@ -23,7 +23,8 @@ EPILOG = (
 # commands is called, or the help wants all.
 COMMANDS = {
     "distances": ("distance", "matrix", "pooled"),
-    "valuation": ("value", "records"),
+    "valuation": ("value",),
+    "records": ("records",),
     "barycenter": ("barycenter",),
     "methods": ("methods",),
     "audit": ("audit",),

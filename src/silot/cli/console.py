@@ -15,7 +15,7 @@ from rich.table import Table
 
 from ..errors import FileError
 from ..federation.local import Progress as Step
-from ..files import write_whole
+from ..files import check_whole, write_whole
 from ..results import Bill, Billed, Distance, DistanceMatrix, format_bytes
 
 if TYPE_CHECKING:
@@ -120,6 +120,7 @@ def check_writable(path: Path) -> None:
             f"{path} cannot be written: there is no folder {path.parent}. Make it first.",
             code="file-unwritable",
         )
+    check_whole(path)
 
 
 def check_figure(path: Path) -> None:

@@ -9,10 +9,12 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from ..api import distance_matrix, value_holders, value_records
+from ..api import distance_matrix, value_holders
+from ..api_records import value_records
 from ..audit import audit
 from ..demo import demo_holders, demo_images, demo_validation
 from ..errors import FileError
+from ..federation.holder import Own
 from ..files import write_whole
 from ..measure import Measure
 from ..results import Audit, Contributions, DistanceMatrix
@@ -95,8 +97,9 @@ def _value(holders: dict[str, Measure], page: Path, seed: int) -> Contributions:
 
     validation = demo_validation(seed)
     worth = value_holders(holders, validation, labels=True, map="direct", seed=seed)
+    trusted = Own(validation)
     scored = {
-        name: value_records(measure, validation, labels=True, seed=seed, name=name)
+        name: value_records(measure, trusted, labels=True, seed=seed, name=name)
         for name, measure in holders.items()
     }
     write_report(

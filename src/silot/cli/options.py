@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -35,6 +36,12 @@ LabelColumnOption = Annotated[
 ]
 WeightColumnOption = Annotated[
     str | None, typer.Option(help="Column of a table that holds the weights.")
+]
+IdColumnOption = Annotated[
+    str | None,
+    typer.Option(
+        "--id-column", help="Column of a table with what the holder calls its records: no feature."
+    ),
 ]
 ColumnsOption = Annotated[
     str | None, typer.Option(help="Feature columns of a table, comma separated. Default: all.")
@@ -112,14 +119,22 @@ def given(**options: Any) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None}
 
 
-def check_outputs(*paths: Path | None) -> None:
+def check_outputs(*paths: Path | None, inputs: Sequence[Path | None] = ()) -> None:
     """Raise before a long computation whose result could not be written."""
     given_ = [path for path in paths if path is not None]
     for path in given_:
         check_writable(path)
-    if len({path.resolve() for path in given_}) < len(given_):
+    places = {path.resolve() for path in given_}
+    if len(places) < len(given_):
         raise FileError(
             "two results would be written to one file. Give each a path of its own.",
+            code="file-twice",
+        )
+    read = [path for path in inputs if path is not None and path.resolve() in places]
+    if read:
+        raise FileError(
+            f"a result would be written over {read[0].name}, which is read. Give it a path of "
+            "its own.",
             code="file-twice",
         )
 
@@ -131,10 +146,12 @@ def load_holders(
     columns: str | None,
     labels: bool,
     missing_label: str | None = None,
+    id_column: str | None = None,
 ) -> dict[str, Measure]:
     """Measures by a name: the file's, or its path where two files have one name.
 
-    Columns of tables are matched by name, in the order of the first by that name.
+    Columns of tables are matched by name, in the order of the first by that name. The column of
+    identifiers is no feature of the tables that have it.
     """
     stems = [path.name.split(".")[0] for path in paths]
     names = [
@@ -146,7 +163,7 @@ def load_holders(
             "the same file is given twice. Give each holder once.", code="holder-names"
         )
     if all(path.name.lower().endswith(".npz") for path in paths) and (
-        label_column or weight_column or columns
+        label_column or weight_column or id_column or columns
     ):
         raise InputError(
             "column options are for tables; an .npz names its arrays X, y and w.",
@@ -163,6 +180,7 @@ def load_holders(
             path,
             label_column=label_column if table and path not in unlabelled else None,
             weight_column=weight_column if table else None,
+            id_column=id_column if id_column and id_column in column_names(path) else None,
             columns=chosen if table else None,
             missing_label=missing_label,
         )
@@ -189,6 +207,7 @@ def sketch_options(
     budget: float | None,
     label_column: str | None = None,
     columns: str | None = None,
+    id_column: str | None = None,
 ) -> dict[str, Any]:
     """Options of the sketch that were given, the public records loaded."""
     sample = None
@@ -198,6 +217,7 @@ def sketch_options(
         sample = load_measure(
             public,
             label_column=label_column if table else None,
+            id_column=id_column if id_column and id_column in column_names(public) else None,
             columns=chosen if table else None,
         )
     return given(

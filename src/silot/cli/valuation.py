@@ -1,31 +1,26 @@
-"""``silot value`` and ``silot records``."""
+"""``silot value``."""
 
 from __future__ import annotations
 
 import json as jsonlib
-from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.markup import escape
 from rich.table import Table
 
-from ..api import value_holders, value_records
+from ..api import value_holders
 from ..errors import InputError
-from ..federation.holder import Own
 from ..federation.protocol import COORDINATOR
-from ..loading import load_images
-from ..measure import Measure
-from ..results import Contributions, DistanceMatrix, RecordScores, format_bytes
+from ..results import Contents, Contributions, DistanceMatrix, RecordScores, format_bytes
 from ._parts import show_parts
 from .console import (
     OUT,
     bill_rows,
     interval,
     number,
-    progress_bar,
     save_transcript,
     show_rows,
     steps,
@@ -38,6 +33,7 @@ from .options import (
     DeltaOption,
     EpsilonOption,
     HoldersArgument,
+    IdColumnOption,
     JsonOption,
     LabelColumnOption,
     LabelsOption,
@@ -55,7 +51,18 @@ from .options import (
     load_holders,
     sketch_options,
 )
-from .suspects import count_suspects, holders_own, show_suspects
+from .records import (
+    CsvOption,
+    FdrOption,
+    ReportOption,
+    ShapeOption,
+    Trial,
+    check_list,
+    load_pictures,
+    show_summaries,
+    tell_outputs,
+    write_outputs,
+)
 
 # On a terminal; all are in JSON and in the report.
 _MOST_PAIRS = 36
@@ -86,35 +93,12 @@ class ValueMethod(StrEnum):
     sketch = "sketch"
 
 
-class RecordMethod(StrEnum):
-    """How records are scored."""
-
-    screening = "screening"
-    published = "published"
-    private = "private"
-
-
-FdrOption = Annotated[
-    float | None,
-    typer.Option(
-        "--fdr", help="Share of the flagged records that may be sound. Default: 0.1; 0: no flags."
-    ),
-]
 MetricOption = Annotated[LabelMetric, typer.Option(help="How labels are compared.")]
-ReportOption = Annotated[
-    Path | None, typer.Option(help="Write an HTML report of what was told to this file.")
-]
-ShapeOption = Annotated[
-    str | None,
-    typer.Option(help="Shape of one record as an image, such as 28x28 or 32x32x3, for the report."),
-]
-ValidationOption = Annotated[Path, typer.Option(help="Data that are trusted.")]
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this file."""
     app.command("value")(value_command)
-    app.command("records")(records_command)
 
 
 def value_command(
@@ -133,6 +117,7 @@ def value_command(
     ] = 3.0,
     label_column: LabelColumnOption = None,
     weight_column: WeightColumnOption = None,
+    id_column: IdColumnOption = None,
     columns: ColumnsOption = None,
     support: SupportOption = None,
     rounds: RoundsOption = None,
@@ -158,6 +143,7 @@ def value_command(
         typer.Option("--records", help="Score every holder's records: it discloses records."),
     ] = False,
     fdr: FdrOption = None,
+    csv: CsvOption = None,
     why: Annotated[
         bool,
         typer.Option(
@@ -171,11 +157,16 @@ def value_command(
     json: JsonOption = False,
 ) -> None:
     """What each holder's data are worth for validation data, or for the holders' barycenter."""
-    check_outputs(report, transcript)
+    paths = [*holders, *([validation] if validation is not None else [])]
+    check_outputs(report, transcript, csv, inputs=paths)
+    check_list(csv)
     if records and validation is None:
         raise InputError(
             "record scores need data that are trusted: give --validation.", code="option-records"
         )
+    if not records and (csv is not None or fdr is not None):
+        what = "--csv lists the flagged records" if csv is not None else "--fdr flags records"
+        raise InputError(f"{what} of holders: give --records too.", code="option-records")
     if records and transcript is not None:
         raise InputError(
             "--transcript keeps the messages of one run, and --records makes one a holder: leave "
@@ -188,15 +179,19 @@ def value_command(
             "leave one of them out.",
             code="option-transcript",
         )
-    paths = [*holders, *([validation] if validation is not None else [])]
-    loaded = load_holders(paths, label_column, weight_column, columns, labels)
+    loaded = load_holders(paths, label_column, weight_column, columns, labels, id_column=id_column)
     files = dict(zip(loaded, paths, strict=True))
     own = loaded.pop(list(loaded)[-1]) if validation is not None else None
-    images = _images({name: files[name] for name in loaded}, image_shape) if records else {}
+    of_holders = {name: files[name] for name in loaded}
+    images = load_pictures(of_holders, image_shape) if records else {}
+    trial = None
+    if records and own is not None:
+        trial = Trial.of(own, of_holders, id_column, labels=labels, fdr=fdr, seed=seed)
     options = given(support=support, rounds=rounds, quorum=quorum, why=why or None)
     sketched = sketch_options(
-        public, privacy_epsilon, privacy_delta, mass_limit, ledgers, budget, label_column, columns
-    )
+        public, privacy_epsilon, privacy_delta, mass_limit, ledgers, budget, label_column, columns,
+        id_column,
+    )  # fmt: skip
     chosen = None if accuracy is None else accuracy.value
     # Never for a report's sake: what holders are asked does not depend on who shows it.
     of_map = given(scale=scale, accuracy=chosen)
@@ -220,10 +215,11 @@ def value_command(
         )
     save_transcript(result, transcript)
     scored: dict[str, RecordScores] = {}
-    if records and own is not None:
-        scored = _score_all({name: loaded[name] for name in result.names}, own, labels, fdr, seed)
-    if report is not None:
-        _write_report(report, result, scored, images)
+    contents: dict[str, Contents] = {}
+    if trial is not None:
+        scored = trial.scores({name: loaded[name] for name in result.names})
+        contents = {name: trial.contents(name, loaded[name]) for name in scored}
+    write_outputs(csv, report, result, scored, contents, images)
     if json:
         found = result.to_dict()
         if records:
@@ -233,146 +229,19 @@ def value_command(
     _show_contributions(result)
     if result.between is not None:
         _show_between(result.between)
-    for item in scored.values():
-        OUT.print(
-            f"{item.name}: {int(item.flagged.sum())} of {len(item.scores)} records flagged",
-            highlight=False,
-            markup=False,
-        )
+    show_summaries(scored)
     if scored:
         traffic = sum(item.bytes_sent + item.bytes_received for item in scored.values())
         OUT.print(
             f"scoring took {format_bytes(traffic)} more, and disclosed every record",
             highlight=False,
         )
-    if report is not None:
-        OUT.print(f"report in {report}", highlight=False, markup=False, soft_wrap=True)
-
-
-def records_command(
-    holder: Annotated[Path, typer.Argument(help="The holder whose records are scored.")],
-    validation: ValidationOption,
-    labels: LabelsOption = False,
-    fdr: FdrOption = None,
-    method: Annotated[
-        RecordMethod, typer.Option("--method", "-m", help="How records are scored.")
-    ] = RecordMethod.screening,
-    label_column: LabelColumnOption = None,
-    weight_column: WeightColumnOption = None,
-    columns: ColumnsOption = None,
-    support: SupportOption = None,
-    t: Annotated[
-        float | None,
-        typer.Option("--t", help="For published: interpolation parameter, between 0 and 1."),
-    ] = None,
-    public: PublicOption = None,
-    privacy_epsilon: EpsilonOption = None,
-    privacy_delta: DeltaOption = None,
-    mass_limit: MassOption = None,
-    ledgers: LedgersOption = None,
-    budget: BudgetOption = None,
-    report: ReportOption = None,
-    image_shape: ShapeOption = None,
-    seed: SeedOption = 0,
-    transcript: TranscriptOption = None,
-    json: JsonOption = False,
-) -> None:
-    """How suspect each record of a holder is, compared with validation data."""
-    check_outputs(report, transcript)
-    loaded = load_holders([holder, validation], label_column, weight_column, columns, labels)
-    name, other = loaded
-    images = _images({name: holder}, image_shape) if report is not None else {}
-    options = sketch_options(
-        public, privacy_epsilon, privacy_delta, mass_limit, ledgers, budget, label_column, columns
-    )
-    if method is RecordMethod.private:
-        counted = count_suspects(
-            loaded, name, other, labels=labels, fdr=fdr, seed=seed, options=options,
-            unused={"support": support, "t": t},
-        )  # fmt: skip
-        save_transcript(counted, transcript)
-        if report is not None:
-            own = holders_own(counted, name, loaded[name])
-            _write_report(report, None, {name: own}, images)
-        if json:
-            typer.echo(counted.to_json())
-            return
-        show_suspects(counted)
-        if report is not None:
-            OUT.print(f"for {name} alone: {report}", highlight=False, markup=False, soft_wrap=True)
-        return
-    if options:
-        raise InputError(
-            f"{', '.join(sorted(options))}: options of method 'private'. Give --method private.",
-            code="option-unknown",
-        )
-    with steps("records") as progress:
-        result = value_records(
-            loaded[name],
-            loaded[other],
-            labels=labels,
-            method=method.value,
-            seed=seed,
-            name=name,
-            progress=progress,
-            **given(fdr=fdr, support=support, t=t),
-        )
-    save_transcript(result, transcript)
-    if report is not None:
-        _write_report(report, None, {name: result}, images)
-    if json:
-        typer.echo(result.to_json())
-        return
-    _show_records(result)
-    if report is not None:
-        OUT.print(f"report in {report}", highlight=False, markup=False, soft_wrap=True)
+    tell_outputs(csv, report)
 
 
 def _apart(holder_map: MapMethod | None) -> bool:
     """Whether a map is made by runs of its own."""
     return holder_map not in (None, MapMethod.direct)
-
-
-def _images(files: Mapping[str, Path], shape: str | None) -> dict[str, Any]:
-    """Records as pictures, of the holders that have them."""
-    size = None
-    if shape is not None:
-        parts = shape.lower().split("x")
-        if not all(part.isdecimal() for part in parts):
-            raise InputError(
-                f"--image-shape is {shape!r}; give it as 28x28 or 32x32x3.", code="report-images"
-            )
-        size = tuple(int(part) for part in parts)
-    found = {name: load_images(file, size) for name, file in files.items()}
-    return {name: images for name, images in found.items() if images is not None}
-
-
-def _score_all(
-    holders: Mapping[str, Measure], own: Measure, labels: bool, fdr: float | None, seed: int
-) -> dict[str, RecordScores]:
-    found: dict[str, RecordScores] = {}
-    trusted = Own(own)
-    with progress_bar("records") as bar:
-        task = bar.add_task("holders", total=len(holders))
-        for name, measure in holders.items():
-            found[name] = value_records(
-                measure, trusted, labels=labels, seed=seed, name=name, **given(fdr=fdr)
-            )
-            bar.advance(task)
-    return found
-
-
-def _write_report(
-    path: Path,
-    found: Contributions | None,
-    scored: Mapping[str, RecordScores],
-    images: Mapping[str, Any],
-) -> None:
-    # Slow to import: it draws.
-    from ..report import write_report
-
-    shown = {name: pixels for name, pixels in images.items() if name in scored}
-    write_report(path, contributions=found, records=scored or None, images=shown or None)
 
 
 def ranking_table(result: Contributions) -> Table:
@@ -410,35 +279,3 @@ def _show_between(between: DistanceMatrix) -> None:
             f"distances of {len(between.pairs)} pairs: --json or --report shows them",
             highlight=False,
         )
-
-
-def _show_records(result: RecordScores) -> None:
-    table = Table(box=None, padding=(0, 1, 0, 0), header_style="bold", pad_edge=False)
-    part = result.screening
-    table.add_column("record", justify="right")
-    table.add_column("score", justify="right")
-    if part is not None:
-        for title in ("fault", "seems to be", "columns", "copy of"):
-            table.add_column(title)
-    table.add_column("flagged")
-    for place in result.worst[:10].tolist():
-        row = [str(place), f"{result.scores[place]:.2f}"]
-        if part is not None:
-            kind, copied = str(part.kinds[place]), int(part.copy_of[place])
-            like = "" if part.suggested is None else str(part.suggested[place])
-            row += [
-                kind,
-                escape(like) if kind == "label" else "",
-                escape(", ".join(map(str, part.columns[place]))) if kind == "features" else "",
-                str(copied) if copied >= 0 else "",
-            ]
-        table.add_row(*row, "yes" if result.flagged[place] else "")
-    OUT.print(table, highlight=False)
-    rows = {"flagged": f"{int(result.flagged.sum())} of {len(result.scores)} records"}
-    if part is not None:
-        each = part.broken["all"]
-        rows["broken"] = (
-            f"about {each.value:.0f} of {len(result.scores)} ({each.low:.0f} to {each.high:.0f})"
-        )
-        rows["copies"] = f"{int(part.copies.sum())} records"
-    show_rows(rows | {"rule": result.rule, "status": result.status, **bill_rows(result)})

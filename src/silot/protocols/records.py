@@ -16,6 +16,7 @@ from ..federation.protocol import COORDINATOR, Protocol, Steps, required
 from ..federation.question import Answerer, Describe, Question
 from ..federation.screening import ScreenRecords
 from ..results import Estimate, RecordScores, Screening
+from ..results._words import count
 from ..screening import KINDS, NAMED, Screen, needed
 from ..transport._check import flag, real
 from ._sides import check_seed, received_weights
@@ -190,14 +191,15 @@ class RecordsPlan:
             text += "; these have one class only, so labels were not judged"
         strange = int((told.judged == 0).sum()) if screen.classes else 0
         if strange:
+            verb = "has a class" if strange == 1 else "have classes"
             text += (
-                f"; {strange} records have classes that the {self.trusted} data lack: their labels "
-                "were not judged, see the suggested ones"
+                f"; {count(strange, 'record')} {verb} that the {self.trusted} data lack: their "
+                "labels were not judged, see the suggested ones"
             )
         same = int((told.apart == 0).sum())
         # Equal ones among the validation records make it chance.
         if same and len(np.unique(screen.points, axis=0)) == len(screen.points):
-            text += f"; {same} records equal {self.trusted} records"
+            text += f"; {count(same, 'record')} equal {self.trusted} records"
         if flagged.mean() > 0.5:
             text += (
                 "; more than half of the records are flagged: the holder's data as a whole differ "
@@ -231,9 +233,9 @@ def check_enough(screen: Screen, fdr: float, trusted: str = "validation") -> Non
     if screen.size < least - 0.5:
         raise InputError(
             f"{screen.size:.0f} {trusted} records are too few to flag at a level of {fdr:g}: "
-            f"{least} are needed. Give more, a higher fdr"
-            + (", " if fdr < 0.1 else " does not help below 50, ")
-            + "or fdr=0 for scores without flags.",
+            f"{least} are needed. Give more"
+            + (", a higher fdr" if least > needed(0.5) else "")
+            + ", or fdr=0 for scores without flags.",
             code="validation-few",
         )
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import InputError
-from ..results import RecordScores
+from ..results import Contents, RecordScores
 from ._words import printable
 
 Flags = npt.NDArray[np.bool_]
@@ -25,6 +25,12 @@ class Scored:
     scores: RecordScores
     images: npt.NDArray[Any] | None = field(default=None, repr=False)
     truth: Flags | None = field(default=None, repr=False)
+    contents: Contents | None = field(default=None, repr=False)
+
+    @property
+    def raw(self) -> bool:
+        """Whether values of records are at hand."""
+        return self.images is not None or (self.contents is not None and self.contents.raw)
 
     @property
     def records(self) -> int:
@@ -46,10 +52,15 @@ def collect(
     records: Records | None,
     images: Mapping[str, npt.ArrayLike] | None,
     truth: Mapping[str, npt.ArrayLike] | None,
+    contents: Mapping[str, Contents] | None = None,
 ) -> list[Scored]:
-    """Bring scores, images and truth together by holder."""
+    """Bring scores, images, truth and contents together by holder."""
     scores = _by_name(records)
-    for what, given in (("images", images or {}), ("truth", truth or {})):
+    for what, given in (
+        ("images", images or {}),
+        ("truth", truth or {}),
+        ("contents", contents or {}),
+    ):
         for name in given:
             if name not in scores:
                 raise InputError(
@@ -63,6 +74,7 @@ def collect(
             item,
             _images(name, images[name], len(item.scores)) if images and name in images else None,
             _truth(name, truth[name], len(item.scores)) if truth and name in truth else None,
+            (contents or {}).get(name),
         )
         for name, item in scores.items()
     ]

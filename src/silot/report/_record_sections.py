@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from ..results import Contents, Suspect
 from ._checks import Scored
 from ._curves import (
     inspection_figure,
@@ -18,6 +19,8 @@ from ._words import MISSING_NUMBER, count, decimals, percent, printable
 
 _DETAILED = 6
 _THUMBNAILS = 12
+# Rows of suspect records in one report, of some 600 bytes each.
+_ROWS = 12_000
 
 
 @dataclass(frozen=True)
@@ -40,8 +43,8 @@ class Holder:
     status: str
     converged: bool
     figure: Picture
-    sides: Table
-    worst: Table
+    estimates: Table | None
+    suspects: Table | None
     galleries: list[tuple[str, list[Thumbnail]]]
 
 
@@ -53,6 +56,8 @@ class Records:
     holders: list[Holder]
     left_out: int
     raw: bool
+    pictures: bool
+    screened: bool
 
 
 def records(scored: Sequence[Scored]) -> Records:
@@ -61,9 +66,11 @@ def records(scored: Sequence[Scored]) -> Records:
     chosen = list(scored) if len(scored) <= _DETAILED else ordered[:_DETAILED]
     return Records(
         _overview(ordered) if len(scored) > 1 else None,
-        [_holder(item) for item in chosen],
+        [_holder(item, _ROWS // len(chosen)) for item in chosen],
         len(scored) - len(chosen),
+        any(item.raw for item in chosen),
         any(item.images is not None for item in chosen),
+        any(item.scores.screening is not None for item in chosen),
     )
 
 
@@ -107,18 +114,9 @@ def _overview(ordered: Sequence[Scored]) -> Table:
     )
 
 
-def _holder(item: Scored) -> Holder:
+def _holder(item: Scored, most: int) -> Holder:
     scores, truth = item.scores, item.truth
     drawn = truth is not None and bool(truth.any())
-    flagged = f"{item.flagged:,} of {count(item.records, 'record')} flagged"
-    sentence = f"{flagged} ({percent(item.flagged_share)})."
-    if scores.screening is not None:
-        kinds = scores.screening.kinds
-        sentence += (
-            f" {int((kinds == 'label').sum()):,} for the label, "
-            f"{int((kinds == 'features').sum()):,} for the features; "
-            f"{count(int(scores.screening.copies.sum()), 'record')} more are copies of others."
-        )
     figure = (
         inspection_figure(item.name, scores, truth)
         if drawn and truth is not None
@@ -126,57 +124,106 @@ def _holder(item: Scored) -> Holder:
     )
     return Holder(
         name=printable(item.name),
-        sentence=sentence,
+        sentence=_sentence(item),
         rule=printable(scores.rule, 600),
         status=printable(scores.status, 400),
         converged=scores.converged,
         figure=figure,
-        sides=_estimates(item),
-        worst=_worst(item),
+        estimates=_estimates(item),
+        suspects=_suspects(item, most),
         galleries=_galleries(item),
     )
 
 
-def _estimates(item: Scored) -> Table:
-    columns = [Column("broken", numeric=False), Column("about"), Column("95 % interval")]
-    rows: list[tuple[Cell, ...]] = []
-    part = item.scores.screening
-    if part is not None:
-        names = {"label": "by label", "features": "by features", "all": "in all"}
-        rows = [
-            (
-                Cell(names[name]),
-                Cell(f"{each.value:,.0f}"),
-                Cell(f"{each.low:,.0f} to {each.high:,.0f}"),
-            )
-            for name, each in part.broken.items()
-        ]
-    caption = f"About how many of the {count(item.records, 'record')} are broken."
+def _sentence(item: Scored) -> str:
+    text = f"{item.scores.summary}."
     if item.truth is not None:
         good = quality(item.scores, item.truth)
-        caption += (
+        text += (
             f" {count(int(item.truth.sum()), 'record')} known to be broken: AUC "
             f"{decimals(good.auc, 3)}, precision {percent(good.precision)}, recall "
             f"{percent(good.recall)}."
         )
-    return Table(caption, tuple(columns), rows)
+    return text
 
 
-def _worst(item: Scored) -> Table:
-    scores, truth = item.scores, item.truth
-    rows = scores.rows()
-    names = list(rows[0]) if rows else ["record"]
-    columns = [Column(name.replace("_", " "), numeric=name == "record") for name in names]
+def _estimates(item: Scored) -> Table | None:
+    part = item.scores.screening
+    if part is None:
+        return None
+    columns = (Column("broken", numeric=False), Column("about"), Column("95 % interval"))
+    names = {"label": "by label", "features": "by features", "all": "in all"}
+    rows = [
+        (
+            Cell(names[name]),
+            Cell(f"{each.value:,.0f}"),
+            Cell(f"{each.low:,.0f} to {each.high:,.0f}"),
+        )
+        for name, each in part.broken.items()
+        if len(part.broken) > 2 or name == "all"
+    ]
+    caption = f"About how many of the {count(item.records, 'record')} are broken."
+    return Table(caption, columns, rows)
+
+
+def _suspects(item: Scored, most: int) -> Table | None:
+    """Flagged records, copies and records of unknown classes; the most suspect, if very many."""
+    listed = item.scores.suspects(item.contents)
+    if not listed:
+        return None
+    columns = _columns(item, listed)
+    shown = listed[:most]
+    caption = "Flagged records, copies and unknown labels, the most suspect first."
+    if len(listed) > most:
+        caption += f" These are {most:,} of {len(listed):,}: silot records --csv lists all."
+    return Table(
+        caption,
+        tuple(column for column, _ in columns),
+        [tuple(cell(each) for _, cell in columns) for each in shown],
+        filter=True,
+        kinds=[each.kinds for each in shown] if item.scores.screening is not None else None,
+    )
+
+
+def _columns(
+    item: Scored, listed: Sequence[Suspect]
+) -> list[tuple[Column, Callable[[Suspect], Cell]]]:
+    """Columns of the table, and what stands in them."""
+    part, truth, contents = item.scores.screening, item.truth, item.contents or Contents()
+    columns: list[tuple[Column, Callable[[Suspect], Cell]]] = []
+
+    def add(title: str, text: Callable[[Suspect], str], numeric: bool = False) -> None:
+        columns.append((Column(title, numeric=numeric), lambda each: Cell(text(each))))
+
+    if contents.identifiers is not None:
+        add("identifier", lambda each: printable(each.identifier))
+    add("record", lambda each: str(each.record), numeric=True)
+    add("score", lambda each: decimals(each.score), numeric=True)
+    if part is not None:
+        add("kind", lambda each: each.kind)
+        if part.labels is not None:
+            if contents.records is not None:
+                add("label", lambda each: printable(each.label))
+            add("suggested label", lambda each: printable(each.suggested))
+        if any(each.columns for each in listed):
+            add("columns", lambda each: printable("; ".join(map(str, each.columns)), 400))
+        if part.copies.any():
+            add("copy of", _original)
+        add("nearest good", _nearest)
     if truth is not None:
-        columns.append(Column("known to be", numeric=False))
-    body: list[tuple[Cell, ...]] = []
-    for row in rows:
-        cells = [Cell(printable(str(row[name]))) for name in names]
-        if truth is not None:
-            cells.append(Cell("broken" if truth[int(str(row["record"]))] else "sound"))
-        body.append(tuple(cells))
-    caption = "Flagged records and copies, the most suspect first, by position counted from 0."
-    return Table(caption, tuple(columns), body)
+        add("known to be", lambda each: "broken" if truth[each.record] else "sound")
+    return columns
+
+
+def _original(each: Suspect) -> str:
+    if each.copy_of is None:
+        return ""
+    return printable(each.original) or str(each.copy_of)
+
+
+def _nearest(each: Suspect) -> str:
+    label = f" ({printable(each.nearest_label)})" if each.nearest_label else ""
+    return f"{each.nearest}{label}"
 
 
 def _galleries(item: Scored) -> list[tuple[str, list[Thumbnail]]]:

@@ -50,7 +50,8 @@ class Table:
     """A table; rows beyond ``fold`` are shown when asked for.
 
     With ``filter`` a reader can filter and sort it: then all rows are there at once, and those in
-    ``flagged``, one truth value a row, can be shown alone by a box that says ``only``.
+    ``flagged``, one truth value a row, can be shown alone by a box that says ``only``; and with
+    ``kinds``, those a row is of, the rows of one kind.
     """
 
     caption: str
@@ -61,6 +62,7 @@ class Table:
     filter: bool = False
     flagged: Sequence[bool] | None = None
     only: str = "only flagged rows"
+    kinds: Sequence[Sequence[str]] | None = None
 
     # Rows on paper; the style sheet has the same number.
     printed: ClassVar = 200
@@ -69,6 +71,12 @@ class Table:
     def filtered(self) -> bool:
         """Whether it has controls: short tables need none."""
         return self.filter and len(self.rows) >= _FILTERED
+
+    @property
+    def choices(self) -> list[str]:
+        """Kinds that there are, if more than one."""
+        found = sorted({kind for row in self.kinds or () for kind in row})
+        return found if len(found) > 1 else []
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,9 @@ import math
 import unicodedata
 from collections.abc import Sequence
 
+from ..results._words import count as count
+from ..results._words import printable as printable
+
 MISSING_NUMBER = "–"
 _MINUS = "\N{MINUS SIGN}"
 
@@ -71,11 +74,6 @@ def percent(share: float) -> str:
     return f"{100 * share:.1f} %" if math.isfinite(share) else MISSING_NUMBER
 
 
-def count(n: int, noun: str) -> str:
-    """A count and its noun, which takes an s unless there is one."""
-    return f"{n:,} {noun}{'' if n == 1 else 's'}"
-
-
 def listed(names: Sequence[str], most: int = 3) -> str:
     """Names as part of a sentence."""
     names = [_isolated(name) for name in names]
@@ -88,18 +86,6 @@ def _isolated(name: str) -> str:
     """A name that does not turn the words around it, where it is written from right to left."""
     turned = any(unicodedata.bidirectional(sign) in ("R", "AL", "AN") for sign in name)
     return f"\u2068{name}\u2069" if turned else name
-
-
-def printable(name: str, longest: int = 80) -> str:
-    """A name without characters that break a document or turn its text round.
-
-    Long ones lose their middle: names of one house often differ at the end.
-    """
-    clean = "".join(sign if sign.isprintable() else "\N{REPLACEMENT CHARACTER}" for sign in name)
-    if len(clean) <= longest:
-        return clean
-    tail = (longest - 1) // 3
-    return f"{clean[: longest - 1 - tail]}…{clean[len(clean) - tail :]}"
 
 
 def target_in_words(target: str) -> str:

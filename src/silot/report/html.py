@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from ..errors import InputError
 from ..files import write_whole
-from ..results import Contributions
+from ..results import Contents, Contributions
 from . import _sections
 from ._checks import Records, collect
 from ._map_sections import between
@@ -25,6 +25,7 @@ def render_report(
     records: Records | None = None,
     images: Mapping[str, npt.ArrayLike] | None = None,
     truth: Mapping[str, npt.ArrayLike] | None = None,
+    contents: Mapping[str, Contents] | None = None,
     title: str = "What the data of the holders are worth",
 ) -> str:
     """Make a report as the text of one HTML file.
@@ -49,6 +50,10 @@ def render_report(
     truth
         By holder, which records are known to be broken (n,). It turns curves of scores into
         curves of inspection, with precision and recall.
+    contents
+        By holder, what its records are called and what stands in them. Values of suspect records
+        then stand in the report beside those of the nearest good ones, and it must stay with
+        their owner.
     title
         Heading of the report.
 
@@ -62,7 +67,8 @@ def render_report(
     InputError
         ``report-empty``: there is nothing to report. ``report-records``: ``records`` are no
         scores, or two of one name. ``report-images``, ``report-truth``: they are of another
-        shape than the records, or of holders without scores.
+        shape than the records, or of holders without scores. ``report-contents``,
+        ``records-contents``: they are of holders without scores, or of other records.
 
     Examples
     --------
@@ -76,7 +82,7 @@ def render_report(
     >>> "1 of 3 scored records (33.3 %) is flagged as broken." in text
     True
     """
-    scored = collect(records, images, truth)
+    scored = collect(records, images, truth, contents)
     found = contributions
     if not scored and (found is None or not (found.holders or found.missing)):
         raise InputError(
@@ -106,17 +112,19 @@ def write_report(
     records: Records | None = None,
     images: Mapping[str, npt.ArrayLike] | None = None,
     truth: Mapping[str, npt.ArrayLike] | None = None,
+    contents: Mapping[str, Contents] | None = None,
     title: str = "What the data of the holders are worth",
 ) -> None:
     """Write a report to one HTML file, whole or not at all.
 
-    With ``images`` the file contains raw records, and only the user may read it.
+    With ``images`` or ``contents`` the file contains values of records, and only the user may read
+    it.
 
     Parameters
     ----------
     path
         Where to write; a file that is there is replaced.
-    contributions, records, images, truth, title
+    contributions, records, images, truth, contents, title
         As for ``render_report``.
 
     Raises
@@ -141,6 +149,11 @@ def write_report(
     ['report.html']
     """
     text = render_report(
-        contributions=contributions, records=records, images=images, truth=truth, title=title
+        contributions=contributions,
+        records=records,
+        images=images,
+        truth=truth,
+        contents=contents,
+        title=title,
     )
-    write_whole(Path(path), text.encode(), private=bool(images))
+    write_whole(Path(path), text.encode(), private=bool(images or contents))

@@ -18,6 +18,7 @@ function filtered(box) {
   const heads = [...box.querySelectorAll("thead th")];
   const search = box.querySelector("input[type=search]");
   const only = box.querySelector("input[type=checkbox]");
+  const kind = box.querySelector("select");
   const told = box.querySelector("output");
   const rows = [...body.rows];
   const collator = new Intl.Collator(undefined, { numeric: true, sensitivity: "base" });
@@ -33,6 +34,7 @@ function filtered(box) {
     const fit = order.filter(
       (row) =>
         !(only && only.checked && !("flag" in row.dataset)) &&
+        !(kind && kind.value && !row.dataset.kinds.split("|").includes(kind.value)) &&
         words.every((word) => texts.get(row).includes(word))
     );
     body.replaceChildren(...fit);
@@ -73,8 +75,16 @@ function filtered(box) {
       show();
     });
   });
-  search.addEventListener("input", show);
+  // Thousands of rows take a moment: not at every letter.
+  const few = 500;
+  let waiting = 0;
+  search.addEventListener("input", () => {
+    clearTimeout(waiting);
+    if (rows.length <= few) show();
+    else waiting = setTimeout(show, 250);
+  });
   only?.addEventListener("change", show);
+  kind?.addEventListener("change", show);
   box.querySelector(".controls").hidden = false;
   // A browser that goes back to the page brings back what was typed.
   show();

@@ -3,6 +3,7 @@
 from ._run import Bill, Billed, Run, format_bytes
 from .adaptation import Adaptation
 from .audit import Attack, Audit
+from .contents import Contents, OddColumn, Suspect, records_csv
 from .distances import Distance, DistanceMatrix
 from .distillation import Distillation, Predictions
 from .divergences import Divergences
@@ -23,6 +24,7 @@ __all__ = [
     "Billed",
     "BrokenCounts",
     "ClassPart",
+    "Contents",
     "Contribution",
     "Contributions",
     "Distance",
@@ -32,6 +34,7 @@ __all__ = [
     "Estimate",
     "LinkPlan",
     "LinkTerms",
+    "OddColumn",
     "Parts",
     "PolicyAudit",
     "Predictions",
@@ -40,6 +43,8 @@ __all__ = [
     "Screening",
     "Sketches",
     "Strategy",
+    "Suspect",
     "Suspects",
     "format_bytes",
+    "records_csv",
 ]

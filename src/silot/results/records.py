@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import csv
 import html
-import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,6 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ._run import Array, Billed, finite
+from ._words import count
+from .contents import Contents, Suspect, records_csv, row, suspects
 
 Flags = npt.NDArray[np.bool_]
 Places = npt.NDArray[np.int64]
@@ -58,7 +58,8 @@ class Screening:
     copy_of
         The first record (n,) that a record is a copy of, exact or nearly; -1 if of none.
     nearest
-        Place (n,) of the nearest validation record.
+        Place (n,) of the nearest validation record, of those that were given: the nearest good
+        record.
     columns, residuals
         The columns (n, c) that fit the others of the record least, by name where there are names,
         and by how many times what is usual.
@@ -137,46 +138,77 @@ class RecordScores(Billed):
             raise AttributeError("the published method has one number a record, and no parts")
         return self.screening
 
-    def rows(self, identifiers: Sequence[object] | None = None) -> list[dict[str, object]]:
-        """Flagged records and copies as rows of a table, the most suspect first.
+    @property
+    def summary(self) -> str:
+        """How many records are flagged, for what, about how many are broken, and copies.
+
+        Examples
+        --------
+        >>> scores = np.array([3.0, -1.0, 0.5])
+        >>> RecordScores(name="north", scores=scores, flagged=scores > 1, method="published",
+        ...              fdr=None, screening=None, rule="score above 1", status="converged",
+        ...              converged=True, seed=0).summary
+        '1 of 3 flagged'
+        """
+        text = f"{int(self.flagged.sum()):,} of {len(self.scores):,} flagged"
+        part = self.screening
+        if part is None:
+            return text
+        if part.labels is not None and self.flagged.any():
+            text += (
+                f" ({int((part.kinds == 'label').sum()):,} label, "
+                f"{int((part.kinds == 'features').sum()):,} features)"
+            )
+        each = part.broken["all"]
+        value, low, high = (f"{edge:,.0f}" for edge in (each.value, each.low, each.high))
+        text += f"; about {value} {'is' if value == '1' else 'are'} broken ({low} to {high})"
+        copies = int(part.copies.sum())
+        text += f"; {count(copies, 'copy', 'copies') if copies else 'no copies'}"
+        if part.labels is not None and not part.known.all():
+            text += f"; {count(int((~part.known).sum()), 'unknown label')}"
+        return text
+
+    def suspects(self, contents: Contents | None = None) -> list[Suspect]:
+        """Flagged records, copies, and records of classes that the validation data lack.
 
         Parameters
         ----------
-        identifiers
-            What the holder calls its records (n,); by default only their places are told.
+        contents
+            What the records are called and what stands in them, where that is at hand; then it
+            is told beside what the nearest good record has.
+
+        Returns
+        -------
+        list of Suspect
+            The most suspect first.
+
+        Raises
+        ------
+        InputError
+            ``records-contents``: contents of other records.
         """
-        part = self.screening
-        told = self.flagged if part is None else self.flagged | part.copies
-        return [self._row(k, identifiers) for k in self.worst.tolist() if told[k]]
+        return suspects(self, contents)
 
-    def _row(self, k: int, identifiers: Sequence[object] | None) -> dict[str, object]:
-        row: dict[str, object] = {"record": k}
-        if identifiers is not None:
-            row["identifier"] = identifiers[k]
-        row |= {"flagged": bool(self.flagged[k]), "score": round(float(self.scores[k]), 4)}
-        part = self.screening
-        if part is None:
-            return row
-        row["kind"] = str(part.kinds[k])
-        if part.labels is not None and part.suggested is not None:
-            row["label_score"] = round(float(part.labels[k]), 4)
-            row["suggested_label"] = part.suggested[k] if part.kinds[k] == "label" else ""
-        row["features_score"] = round(float(part.features[k]), 4)
-        row["columns"] = " ".join(map(str, part.columns[k].tolist()))
-        row["times_usual"] = " ".join(f"{each:.2g}" for each in part.residuals[k].tolist())
-        row["copy_of"] = int(part.copy_of[k]) if part.copy_of[k] >= 0 else ""
-        row["nearest_validation_record"] = int(part.nearest[k])
-        return row
+    def rows(self, contents: Contents | None = None) -> list[dict[str, object]]:
+        """``suspects`` as rows of a table, by names in plain words."""
+        return [row(each, self, contents) for each in suspects(self, contents)]
 
-    def to_csv(self, identifiers: Sequence[object] | None = None) -> str:
-        """``rows`` as the text of a csv file."""
-        text = io.StringIO()
-        # The first record has the same columns, flagged or not.
-        writer = csv.DictWriter(text, list(self._row(0, identifiers)), lineterminator="\n")
-        writer.writeheader()
-        for row in self.rows(identifiers):
-            writer.writerow({name: _cell(value) for name, value in row.items()})
-        return text.getvalue()
+    def to_csv(self, contents: Contents | None = None) -> str:
+        """``rows`` as the text of a csv file, no cell of which is a formula.
+
+        Examples
+        --------
+        >>> scores = np.array([3.0, -1.0, 0.5])
+        >>> found = RecordScores(name="north", scores=scores, flagged=scores > 1, fdr=None,
+        ...                      method="published", screening=None, rule="score above 1",
+        ...                      status="converged", converged=True, seed=0)
+        >>> print(found.to_csv(Contents(identifiers=["=1+1", "p2", "p3"])))
+        record,identifier,score,flagged
+        0,'=1+1,3.0,yes
+        <BLANKLINE>
+        """
+        given = {} if contents is None else {self.name: contents}
+        return records_csv({self.name: self}, given, holders=False)
 
     def to_dict(self) -> dict[str, Any]:
         part = self.screening
@@ -197,10 +229,7 @@ class RecordScores(Billed):
         }
 
     def __repr__(self) -> str:
-        return (
-            f"RecordScores({self.name!r}, {len(self.scores)} records, "
-            f"{int(self.flagged.sum())} flagged)"
-        )
+        return f"RecordScores({self.name!r}, {self.summary})"
 
     def _repr_html_(self) -> str:
         rows = self.rows()[:20]
@@ -211,16 +240,10 @@ class RecordScores(Billed):
             for row in rows
         )
         return (
-            f"<table><caption>{html.escape(repr(self))}: {html.escape(self.status)}</caption>"
+            f"<table><caption>{html.escape(f'{self.name!r}: {self.summary}')}: "
+            f"{html.escape(self.status)}</caption>"
             f"<tr>{head}</tr>{body}</table>"
         )
-
-
-def _cell(value: object) -> object:
-    """A value no spreadsheet takes for a formula."""
-    if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r"):
-        return f"'{value}"
-    return value
 
 
 def _parts(part: Screening) -> dict[str, Any]:

@@ -1,0 +1,344 @@
+"""``silot records``, and what ``silot value --records`` shares with it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any, Self
+
+import typer
+from rich.cells import cell_len
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from ..api_records import value_records
+from ..errors import InputError
+from ..federation.holder import Own
+from ..files import write_whole
+from ..loading import load_identifiers, load_images
+from ..measure import Measure
+from ..protocols.records import check_enough, fitted, records
+from ..results import Contents, Contributions, RecordScores, Suspect, records_csv
+from ..results._words import printable
+from .console import OUT, bill_rows, progress_bar, save_transcript, show_rows, steps
+from .options import (
+    BudgetOption,
+    ColumnsOption,
+    DeltaOption,
+    EpsilonOption,
+    IdColumnOption,
+    JsonOption,
+    LabelColumnOption,
+    LabelsOption,
+    LedgersOption,
+    MassOption,
+    PublicOption,
+    SeedOption,
+    SupportOption,
+    TranscriptOption,
+    WeightColumnOption,
+    check_outputs,
+    given,
+    load_holders,
+    sketch_options,
+)
+from .suspects import count_suspects, holders_own, show_suspects
+
+_SHOWN = 10
+_LONGEST = 16
+
+
+class RecordMethod(StrEnum):
+    """How records are scored."""
+
+    screening = "screening"
+    published = "published"
+    private = "private"
+
+
+FdrOption = Annotated[
+    float | None,
+    typer.Option(
+        "--fdr", help="Share of the flagged records that may be sound. Default: 0.1; 0: no flags."
+    ),
+]
+CsvOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--csv", help="List flagged records and copies in this file, with values that stand there."
+    ),
+]
+ReportOption = Annotated[
+    Path | None, typer.Option(help="Write an HTML report of what was told to this file.")
+]
+ShapeOption = Annotated[
+    str | None,
+    typer.Option(help="Shape of one record as an image, such as 28x28 or 32x32x3, for the report."),
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command of this file."""
+    app.command("records")(records_command)
+
+
+def records_command(
+    holder: Annotated[Path, typer.Argument(help="The holder whose records are scored.")],
+    validation: Annotated[Path, typer.Option(help="Data that are trusted.")],
+    labels: LabelsOption = False,
+    fdr: FdrOption = None,
+    method: Annotated[
+        RecordMethod, typer.Option("--method", "-m", help="How records are scored.")
+    ] = RecordMethod.screening,
+    label_column: LabelColumnOption = None,
+    weight_column: WeightColumnOption = None,
+    id_column: IdColumnOption = None,
+    columns: ColumnsOption = None,
+    support: SupportOption = None,
+    t: Annotated[
+        float | None,
+        typer.Option("--t", help="For published: interpolation parameter, between 0 and 1."),
+    ] = None,
+    public: PublicOption = None,
+    privacy_epsilon: EpsilonOption = None,
+    privacy_delta: DeltaOption = None,
+    mass_limit: MassOption = None,
+    ledgers: LedgersOption = None,
+    budget: BudgetOption = None,
+    csv: CsvOption = None,
+    report: ReportOption = None,
+    image_shape: ShapeOption = None,
+    seed: SeedOption = 0,
+    transcript: TranscriptOption = None,
+    json: JsonOption = False,
+) -> None:
+    """How suspect each record of a holder is, compared with validation data."""
+    check_outputs(report, transcript, csv, inputs=[holder, validation, public])
+    check_list(csv)
+    _check_options(method, fdr=fdr, support=support, t=t)
+    loaded = load_holders(
+        [holder, validation], label_column, weight_column, columns, labels, id_column=id_column
+    )
+    name, other = loaded
+    contents = Contents(
+        records=loaded[name], validation=loaded[other], identifiers=_identifiers(holder, id_column)
+    )
+    images = load_pictures({name: holder}, image_shape) if report is not None else {}
+    private = sketch_options(
+        public, privacy_epsilon, privacy_delta, mass_limit, ledgers, budget, label_column, columns,
+        id_column,
+    )  # fmt: skip
+    if method is RecordMethod.private:
+        counted = count_suspects(
+            loaded, name, other, labels=labels, fdr=fdr, seed=seed, options=private,
+            unused={"support": support, "t": t},
+        )  # fmt: skip
+        save_transcript(counted, transcript)
+        if csv is not None or report is not None:
+            own = holders_own(counted, name, loaded[name])
+            # The coordinator's records stay with it: the nearest good ones are public.
+            theirs = replace(contents, validation=private["public"])
+            write_outputs(csv, report, None, {name: own}, {name: theirs}, images)
+        if json:
+            typer.echo(counted.to_json())
+            return
+        show_suspects(counted)
+        tell_outputs(csv, report, f" for {name} alone")
+        return
+    if private:
+        raise InputError(
+            f"{', '.join(sorted(private))}: options of method 'private'. Give --method private.",
+            code="option-unknown",
+        )
+    with steps("records") as progress:
+        result = value_records(
+            loaded[name],
+            loaded[other],
+            labels=labels,
+            method=method.value,
+            seed=seed,
+            name=name,
+            progress=progress,
+            **given(fdr=fdr, support=support, t=t),
+        )
+    save_transcript(result, transcript)
+    write_outputs(csv, report, None, {name: result}, {name: contents}, images)
+    if json:
+        typer.echo(result.to_json())
+        return
+    _show(result, contents)
+    tell_outputs(csv, report)
+
+
+def _check_options(method: RecordMethod, **options: object) -> None:
+    other = ("fdr",) if method is RecordMethod.published else ("support", "t")
+    odd = [name for name in other if options[name] is not None]
+    if odd:
+        raise InputError(f"--method {method} has no option --{odd[0]}.", code="option-unknown")
+
+
+def _identifiers(path: Path, column: str | None) -> list[str] | None:
+    return None if column is None else load_identifiers(path, column)
+
+
+def check_list(csv: Path | None) -> None:
+    """Raise where a list of records has an ending that promises something else."""
+    if csv is not None and csv.suffix.lower() != ".csv":
+        raise InputError(
+            f"{csv.name} is no name for a list of records. Give one that ends in .csv.",
+            code="file-kind",
+        )
+
+
+@dataclass(frozen=True)
+class Trial:
+    """How the records of several holders are scored, one after the other."""
+
+    trusted: Own
+    validation: Measure
+    identifiers: Mapping[str, list[str] | None] = field(repr=False)
+    options: dict[str, Any]
+
+    @classmethod
+    def of(
+        cls,
+        validation: Measure,
+        files: Mapping[str, Path],
+        id_column: str | None,
+        *,
+        labels: bool,
+        fdr: float | None,
+        seed: int,
+    ) -> Self:
+        """Check options and fit models, before any holder is asked anything."""
+        options = {"labels": labels, "seed": seed, **given(fdr=fdr)}
+        identifiers = {name: _identifiers(file, id_column) for name, file in files.items()}
+        trusted = Own(validation)
+        level = records("holder", own=trusted, **options).parameters["fdr"]
+        assert isinstance(level, float)
+        check_enough(fitted(trusted, labels=labels, seed=seed)[0], level)
+        return cls(trusted, validation, identifiers, options)
+
+    def scores(self, holders: Mapping[str, Measure]) -> dict[str, RecordScores]:
+        """Scores of the records of each holder."""
+        made: dict[str, RecordScores] = {}
+        with progress_bar("records") as bar:
+            task = bar.add_task("holders", total=len(holders))
+            for name, measure in holders.items():
+                made[name] = value_records(measure, self.trusted, name=name, **self.options)
+                bar.advance(task)
+        return made
+
+    def contents(self, name: str, measure: Measure) -> Contents:
+        """What stands in the records of a holder."""
+        return Contents(
+            records=measure, validation=self.validation, identifiers=self.identifiers[name]
+        )
+
+
+def load_pictures(files: Mapping[str, Path], shape: str | None) -> dict[str, Any]:
+    """Records as pictures, of the holders that have them."""
+    size = None
+    if shape is not None:
+        parts = shape.lower().split("x")
+        if not all(part.isdecimal() for part in parts):
+            raise InputError(
+                f"--image-shape is {shape!r}; give it as 28x28 or 32x32x3.", code="report-images"
+            )
+        size = tuple(int(part) for part in parts)
+    found = {name: load_images(file, size) for name, file in files.items()}
+    return {name: images for name, images in found.items() if images is not None}
+
+
+def write_outputs(
+    csv: Path | None,
+    report: Path | None,
+    worth: Contributions | None,
+    scored: Mapping[str, RecordScores],
+    contents: Mapping[str, Contents],
+    images: Mapping[str, Any],
+) -> None:
+    """Write the list of records and the report, where they were asked for."""
+    if csv is not None:
+        text = records_csv(scored, contents, holders=worth is not None)
+        # A name that is no text can be a file's.
+        write_whole(csv, text.encode(errors="replace"), private=True)
+    if report is not None:
+        # Slow to import: it draws.
+        from ..report import write_report
+
+        write_report(
+            report,
+            contributions=worth,
+            records=scored or None,
+            images={name: pixels for name, pixels in images.items() if name in scored} or None,
+            contents=contents or None,
+            title="Suspect records" if worth is None else "What the data of the holders are worth",
+        )
+
+
+def tell_outputs(csv: Path | None, report: Path | None, whose: str = "") -> None:
+    """Say where files are."""
+    for what, path in (("list", csv), ("report", report)):
+        if path is not None:
+            OUT.print(f"{what}{whose} in {path}", highlight=False, markup=False, soft_wrap=True)
+
+
+def show_summaries(scored: Mapping[str, RecordScores]) -> None:
+    """Print one line about the records of each holder."""
+    if not scored:
+        return
+    table = Table.grid(padding=(0, 2))
+    table.add_column(max_width=24, no_wrap=True)
+    table.add_column()
+    for name, item in scored.items():
+        table.add_row(printable(name), item.summary)
+    OUT.print(table, highlight=False, markup=False)
+
+
+def _show(result: RecordScores, contents: Contents) -> None:
+    suspects = result.suspects(contents)
+    if suspects:
+        named, parts = contents.identifiers is not None, result.screening is not None
+        OUT.print(_table(suspects[:_SHOWN], named=named, parts=parts), highlight=False)
+    if len(suspects) > _SHOWN:
+        OUT.print(
+            f"{len(suspects) - _SHOWN:,} more: --csv FILE and --report FILE list all",
+            highlight=False,
+        )
+    rows = {"records": result.summary, "rule": result.rule, "status": result.status}
+    rows |= bill_rows(result)
+    if result.screening is not None:
+        rows["disclosed"] = (
+            "record: some 16 numbers about every record; to the holder, the validation records"
+        )
+    show_rows(rows)
+
+
+def _table(suspects: Sequence[Suspect], *, named: bool, parts: bool) -> Table:
+    """The most suspect records, one a line of whatever width there is."""
+    heads = ["record", *["identifier"] * named, "score", *["kind"] * parts]
+    rows: list[list[str]] = []
+    for each in suspects:
+        name = [printable(each.identifier, _LONGEST)] if named else []
+        kind = [each.kind] if parts else []
+        rows.append([str(each.record), *name, f"{each.score:.4g}", *kind])
+    table = Table(box=None, padding=(0, 1, 0, 0), header_style="bold", pad_edge=False)
+    for head in heads:
+        right = head in ("record", "score")
+        table.add_column(head, justify="right" if right else "left", no_wrap=True)
+    if not parts:
+        for row in rows:
+            table.add_row(*map(escape, row))
+        return table
+    wide = sum(max(map(cell_len, texts)) + 1 for texts in zip(heads, *rows, strict=True))
+    table.add_column("why", no_wrap=True)
+    for each, row in zip(suspects, rows, strict=True):
+        why = Text(printable(each.why, 400))
+        # Left to itself the table would cut all columns alike.
+        why.truncate(max(OUT.width - wide, 16), overflow="ellipsis")
+        table.add_row(*map(escape, row), why)
+    return table
