@@ -122,13 +122,13 @@ def test_names_of_other_classes_altogether_are_refused() -> None:
 
 def test_tables_of_few_values_are_equal_by_chance_and_not_suspect() -> None:
     rng = np.random.default_rng(3)
-    shares = []
+    shares, sure = [], []
     for _ in range(8):
         found = silot.value_records(*(rng.integers(0, 5, (300, 3)).astype(float) for _ in "xv"))
         assert "equal validation records" not in found.status and not found.parts.copies.any()
         shares.append(found.parts.broken["all"].value / 300)
-        assert found.parts.broken["all"].low == 0.0
-    assert np.mean(shares) < 0.06
+        sure.append(found.parts.broken["all"].low > 0.0)
+    assert np.mean(shares) < 0.06 and np.mean(sure) <= 0.25
 
 
 def test_other_data_altogether_are_said_to_be_so() -> None:

@@ -96,6 +96,37 @@ def test_the_column_of_a_gross_value_is_named() -> None:
     assert found.kinds[5] == FEATURES and found.columns[5, 0] == 17 and found.residuals[5, 0] > 3
 
 
+@pytest.mark.parametrize("size", [12, 30])
+@pytest.mark.parametrize("name", ["normal", "t3"])
+def test_few_values_far_outside_are_flagged_whatever_their_number(name: str, size: int) -> None:
+    found, others = [], []
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        rows = law(name, rng, 550)
+        x, v = rows[:300].copy(), rows[300:]
+        gross, column = rng.choice(300, 4, replace=False), rng.integers(0, 5, 4)
+        x[gross, column] += size * (np.quantile(v, 0.75, 0) - np.quantile(v, 0.25, 0))[column]
+        result = screened(x, None, v, None, fdr=0.1)
+        found.append((result.kinds[gross] == FEATURES).mean())
+        others.append((result.kinds > 0).sum() - 4 * found[-1])
+        hit = gross[result.kinds[gross] == FEATURES]
+        assert (result.columns[hit, 0] == column[result.kinds[gross] == FEATURES]).all()
+    # Of heavy tails twelve quartile ranges are no surprise.
+    assert np.mean(found) >= {"normal": 0.8, "t3": 0.01 * size}[name]
+    assert np.mean(others) <= 2.0
+
+
+def test_no_flags_and_no_broken_records_go_together() -> None:
+    """Hard classes and few validation records do not make an estimate of broken ones."""
+    shares = []
+    for seed in range(6):
+        x, y, v, yv = drawn("digits", seed, 80, 100)
+        found = screened(x, y, v, yv, fdr=0.1)
+        shares.append(found.shares[2, 0])
+        assert found.shares[2, 0] >= 0.9 * (found.kinds > 0).mean()
+    assert np.mean(shares) <= 0.1
+
+
 @given(seeds)
 @settings(max_examples=5)
 def test_units_and_order_change_nothing(seed: int) -> None:

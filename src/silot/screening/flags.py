@@ -57,14 +57,14 @@ def share_broken(ratios: Array, null: Array | None = None) -> Share:
     ratios
         Log likelihood ratios :math:`g` (n,).
     null
-        Those of sound records. What they seem to have broken by is taken off the low end, for the
-        ratios are only a model.
+        Those of sound records. The share that seems broken of them is taken off, for the ratios
+        are only a model.
     """
     found = _profile(ratios)
     if null is None or not len(null):
         return found
     excess = _profile(null).value
-    return Share(found.value, max(found.low - excess, 0.0), found.high)
+    return Share(max(found.value - excess, 0.0), max(found.low - excess, 0.0), found.high)
 
 
 def _profile(ratios: Array) -> Share:
@@ -159,3 +159,18 @@ def flag(ratios: Array, null: Array, fdr: float, share: float) -> Flags:
     flags = np.zeros(size, dtype=np.bool_)
     flags[order[: max(min(by_model, by_null), by_rank)]] = True
     return flags
+
+
+def flag_rare(chances: Array, fdr: float) -> Flags:
+    """Flag records by the chance that a sound one is as odd (Benjamini and Hochberg, 1995).
+
+    Examples
+    --------
+    >>> flag_rare(np.array([1e-4, 0.5, 0.9]), 0.1)
+    array([ True, False, False])
+    """
+    order = np.argsort(chances, kind="stable")
+    allowed = fdr * np.arange(1, len(chances) + 1) / max(len(chances), 1)
+    passing = np.flatnonzero((chances[order] <= allowed) & (fdr > 0))
+    most = chances[order[passing[-1]]] if len(passing) else -1.0
+    return chances <= most

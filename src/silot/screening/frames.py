@@ -20,6 +20,9 @@ _SAMPLE = 400
 _LEAST, _WARMTH = -1e3, 0.3
 # Nearest records that a record's place is judged by.
 _NEAREST = 5
+# Values of a tail: at least so many, and a twentieth; its lightest index; and the chance of a value
+# that is told by how far out it is.
+_TAIL, _LIGHTEST, _FAR = (8, 20), 0.1, 1e-3
 # Added to parts before their logs are taken.
 _FLOORS = np.array([0.02, 0.0, 1e-3, 1e-3])
 
@@ -136,6 +139,47 @@ class Frames:
             costs = cost_matrix(self._arsinh(points[here]) / self._deviation, z)
             found[here] = np.sqrt(np.partition(costs, kept - 1, axis=1)[:, :kept]).mean(axis=1)
         return found
+
+    @cached_property
+    def _tails(self) -> tuple[Array, Array, Array]:
+        """Of values above and below the median (2, d): where tails begin, what is in them, indices.
+
+        Indices as by Hill, 1975, with a margin for how few values they are known from.
+        """
+        size = len(self.points)
+        kept = min(max(_TAIL[0], size // _TAIL[1]), size - 1)
+        away = np.stack([self.points - self._centre, self._centre - self.points])
+        order = np.argsort(-away, axis=1, kind="stable")[:, : kept + 1]
+        largest = np.take_along_axis(away, order, axis=1)
+        edge, mass = largest[:, -1], self.weights[order[:, :-1]].sum(axis=1)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            index = np.log(largest[:, :-1] / edge[:, None]).mean(axis=1)
+        index = np.maximum(index * (1.0 + kept**-0.5), _LIGHTEST)
+        # A column of one value on that side has no tail to tell from.
+        return edge, mass, np.where(edge > 0, index, np.inf)
+
+    def far(self, points: Array) -> tuple[Array, Array]:
+        r"""Chance (n,) that a sound record is as far out in some column, and how far in each.
+
+        Beyond the largest twentieth of validation records on each side of the median a column is
+        taken to have a Pareto tail, :math:`P(|x - m| > t) = q (t / t_q)^{-1 / \tau}`, which light
+        tails stay below; the column that is farthest counts, times how many there are. How far is
+        told in units of the quartile range.
+        """
+        edge, mass, index = self._tails
+        away = points - self._centre
+        with np.errstate(divide="ignore", invalid="ignore"):
+            logs = [
+                np.log(np.maximum(sign * away, 0.0) / edge[side]) / index[side]
+                for side, sign in enumerate((1.0, -1.0))
+            ]
+        chances = [
+            np.where(log > 0, mass[side] * np.exp(-np.maximum(log, 0.0)), 1.0)
+            for side, log in enumerate(logs)
+        ]
+        each = np.minimum(*chances)
+        times = np.where(each < _FAR, np.abs(away) / self._unit, 0.0)
+        return np.minimum(2.0 * each.shape[1] * each.min(axis=1), 1.0), times
 
     def odd(self, points: Array, left: Codes | None = None) -> Odd:
         """How odd records are, compared with all validation records.

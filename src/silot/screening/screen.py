@@ -13,7 +13,7 @@ from ..transport._check import Array
 from ._arrays import Codes, Flags, even
 from .copies import Nearness, accidental, originals
 from .features import Broken
-from .flags import Share, flag, share_above, share_broken
+from .flags import Share, flag, flag_rare, share_above, share_broken
 from .frames import Frames, Odd
 from .labels import Experts
 
@@ -30,6 +30,8 @@ NAMED = 3
 # Ratios beyond this say no more.
 _LARGEST = 30.0
 _STEPS = 200
+# A chance of being as far out that says something.
+_RARELY = 0.01
 # The least share of records a fault is taken to have.
 _RARE = 1e-4
 
@@ -238,7 +240,8 @@ class Screen:
         if len(same):
             left = frames.odd(points[same], nearest[same])
             odd.parts[same], odd.columns[same] = left.parts, left.columns
-        features = _features(self, odd)
+        chances, times = frames.far(points)
+        features = _features(self, odd, chances)
         labels, suggested = np.zeros(len(points)), np.full(len(points), -1, dtype=np.int64)
         judged, null = np.zeros(len(points), dtype=np.bool_), np.zeros(0)
         if self.experts is not None and codes is not None:
@@ -256,11 +259,14 @@ class Screen:
         if len(null):
             by_label[judged & used] = flag(labels[judged & used], null, fdr, likely[0].value)
         by_features[used] = flag(features[used], sound, fdr, likely[1].value)
+        # However few, values far outside are no chance.
+        by_features[used] |= flag_rare(chances[used], fdr)
         origin = np.full(len(points), -1, dtype=np.int64)
         places = np.flatnonzero(used)
         first = originals(points[used], frames, self.nearness, fdr)
         origin[used] = np.where(first >= 0, places[first], -1)
-        named = np.argsort(-odd.columns, axis=1, kind="stable")[:, :NAMED]
+        off = np.maximum(np.sqrt(odd.columns), times)
+        named = np.argsort(-off, axis=1, kind="stable")[:, :NAMED]
         each = np.stack(
             [
                 _odds(labels, labels[judged & used], null),
@@ -274,8 +280,8 @@ class Screen:
             scores, labels, features, suggested, judged.astype(np.int64), kinds.astype(np.int64),
             origin, nearest,
             apart, named.astype(np.int64),
-            np.sqrt(np.take_along_axis(odd.columns, named, axis=1)),
-            _table(likely),
+            np.take_along_axis(off, named, axis=1),
+            _table(likely, (1.0 - fdr) * float((kinds[used] > 0).mean())),
         )  # fmt: skip
 
     def _labels(self, shares: Array, codes: Codes, counted: Flags) -> tuple[Array, Array, Codes]:
@@ -300,11 +306,19 @@ def _merged(points: Array, kinds: Codes, kept: Codes, masses: Array) -> tuple[Co
 
 def features_of(screen: Screen, frames: Frames, points: Array) -> Array:
     """Log ratios of broken features against sound ones (n,)."""
-    return _features(screen, frames.odd(points))
+    return _features(screen, frames.odd(points), frames.far(points)[0])
 
 
-def _features(screen: Screen, odd: Odd) -> Array:
-    return np.clip(screen.broken(odd.parts), -_LARGEST, _LARGEST)
+def _features(screen: Screen, odd: Odd, chances: Array) -> Array:
+    """Log ratios, by the parts, or by how far out a record is where that is rare.
+
+    No ratio is larger than what a chance ``p`` is worth, as evidence: ``1 / (2 sqrt(p))``.
+    """
+    ratios = screen.broken(odd.parts)
+    rare = chances < _RARELY
+    with np.errstate(divide="ignore"):
+        worth = np.log(0.5) - 0.5 * np.log(chances)
+    return np.clip(np.where(rare, np.maximum(ratios, worth), ratios), -_LARGEST, _LARGEST)
 
 
 def labels_of(shares: Array, codes: Codes, swaps: Array) -> Array:
@@ -373,12 +387,13 @@ def _odds(ratios: Array, counted: Array, null: Array) -> Array:
     return told + np.log(share / (1.0 - share))
 
 
-def _table(likely: list[Share]) -> Array:
-    """Shares of each fault, and of all: no less than the larger, no more than both together."""
+def _table(likely: list[Share], flagged: float) -> Array:
+    """Shares of each fault, and of all: no less than the larger, or than flagged ones promise."""
     label, features = likely
+    value = max(label.value, features.value, flagged)
     total = Share(
-        max(label.value, features.value),
+        value,
         max(label.low, features.low),
-        min(label.high + features.high, 1.0),
+        max(value, min(label.high + features.high, 1.0)),
     )
     return np.array([label, features, total])
