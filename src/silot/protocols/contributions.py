@@ -3,29 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
-import numpy as np
-
 from ..errors import HolderError, InputError, WireError
-from ..federation.answer import Failure
+from ..federation.answer import Answer, Array, Failure
 from ..federation.disclosure import Disclosure
 from ..federation.labelled import (
     ClassSizes,
 )
 from ..federation.protocol import COORDINATOR, Protocol, Steps, required
-from ..federation.question import Answerer, Describe
+from ..federation.question import Answerer, Describe, Question
 from ..measure import Covariance, Embedding
-from ..results import Barycenter, Contribution, Contributions, Distance
+from ..results import Barycenter, Contributions, Distance
 from ..transport._check import flag, real
-from ..valuation.holders import explained, explained_shares, inverse_shares, ranks
 from ._barycenter import Plan as BarycenterPlan
 from ._found import class_masses, missing_text, told_distance
 from ._map import distances_between
 from ._parallel import parallel
 from ._sides import agreed_dimension, check_covariance, check_seed, read_descriptions
 from ._target import LabelMetric, Target
+from ._worth import Sampled, chance_holders, untold_text, worth
 from .direct import direct
 from .fedbary import barycenter_plan
 from .fedwad import fedwad
@@ -58,6 +56,7 @@ def contributions(
     quorum: int | None = None,
     weights: Mapping[str, float] | None = None,
     between: bool = False,
+    intervals: bool = True,
 ) -> Protocol[Contributions]:
     r"""Distance of every holder to one target, and the shares that follow.
 
@@ -97,6 +96,10 @@ def contributions(
         Ask every holder once more, for its barycentric projection on one public reference: the
         distances between holders that a map needs. It discloses every record; holders that
         refuse only leave the map out.
+    intervals
+        Ask holders for the error of their distance too, three more exact numbers each: without
+        the bias of few records, the margin of its interval, and chance. A holder that refuses
+        tells the distance alone. Needs ``"target"`` or the barycenter.
 
     Returns
     -------
@@ -171,6 +174,7 @@ def contributions(
         options={"support": support, "rounds": rounds, "tol": tol},
         seed=check_seed(seed),
         between=flag(between, "between", "option-between"),
+        intervals=flag(intervals, "intervals", "option-intervals"),
         centre=centre,
     )
     finest = Disclosure.SCALAR
@@ -191,6 +195,7 @@ def contributions(
             "method": plan.method,
             "labels": labels,
             "between": between,
+            "intervals": intervals,
         },
         expected_rounds=rounds + 4 + between,
     )
@@ -198,6 +203,26 @@ def contributions(
 
 # Below, labels may be written in another way: a status says so.
 _MOSTLY_SHARED = 0.9
+
+
+def _refusal(answer: Answer | Failure) -> str:
+    """Why a holder keeps the error of its distance to itself, or does not know the question."""
+    if not isinstance(answer, Failure):
+        return ""
+    return answer.code if answer.kind == "refused" or answer.code == "question-unknown" else ""
+
+
+@dataclass
+class _Notes:
+    """What holders told beside their distances.
+
+    ``shared`` is the mass of each holder that has classes of the target; ``untold`` the code of
+    why a holder told no error.
+    """
+
+    shared: dict[str, float] = field(default_factory=dict[str, float])
+    sampled: dict[str, Sampled] = field(default_factory=dict[str, Sampled])
+    untold: dict[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(frozen=True)
@@ -214,6 +239,7 @@ class _Plan:
     options: Mapping[str, float]
     seed: int
     between: bool
+    intervals: bool
     centre: BarycenterPlan
 
     def start(self) -> Steps[Contributions]:
@@ -227,15 +253,15 @@ class _Plan:
         else:
             target = Target.of_validation(self.own, self.labels, self.embedding)
             records = yield from self._describe(target, missing)
-        shared: dict[str, float] = {}
+        notes = _Notes()
         if self.method in _PAIRWISE and self.own is not None:
             distances = yield from self._in_step(tuple(records), missing)
         else:
-            distances = yield from self._to_target(target, records, missing, shared)
+            distances = yield from self._to_target(target, records, missing, notes)
         barycenter = None
         if found is not None:
             barycenter = self.centre.result(found, distances, missing)
-        result = self._result(target, distances, records, barycenter, missing, shared)
+        result = self._result(target, distances, records, barycenter, missing, notes)
         if self.between and len(distances) > 1:
             result = yield from distances_between(
                 result, target.atoms, target.weights, self.embedding, self.seed
@@ -258,9 +284,9 @@ class _Plan:
         target: Target,
         records: Mapping[str, int],
         missing: dict[str, Failure],
-        shared: dict[str, float],
+        notes: _Notes,
     ) -> Steps[dict[str, Distance]]:
-        """Distances to the target; notes the mass of each holder that has classes of the target."""
+        """Distances to the target, and what holders told beside them."""
         weights = dict.fromkeys(records, target.weights)
         if target.classes and self.tolerance > 0:
             answers = yield dict.fromkeys(records, ClassSizes(classes=target.text))
@@ -268,18 +294,43 @@ class _Plan:
             weights = {}
             for name in present:
                 masses = class_masses(required(answers, name), len(target.classes))
-                shared[name] = float(masses.sum())
+                notes.shared[name] = float(masses.sum())
                 weights[name] = target.reweighted(masses, records[name], self.tolerance)
-        questions = {
-            name: replace(target, weights=own).distance_question(self.label_weight, self.embedding)
-            for name, own in weights.items()
-        }
-        answers = yield questions
-        present = self.centre.present(answers, tuple(questions), missing)
+        told: dict[str, Answer | Failure] = {}
+        if self.intervals:
+            told.update((yield self._questions(target, weights, with_error=True)))
+        # Whoever refuses to tell an error may tell the distance alone.
+        refused = {name: code for name, answer in told.items() if (code := _refusal(answer))}
+        if refused or not self.intervals:
+            left = {name: own for name, own in weights.items() if not told or name in refused}
+            told.update((yield self._questions(target, left, with_error=False)))
+        present = self.centre.present(told, tuple(weights), missing)
+        for name in present:
+            error = Sampled.told(required(told, name))
+            if error is not None:
+                notes.sampled[name] = error
+            elif self.intervals:
+                notes.untold[name] = refused.get(name, "few-records")
         return {
-            name: told_distance(required(answers, name), name, self._aim, self.seed)
+            name: told_distance(required(told, name), name, self._aim, self.seed)
             for name in present
         }
+
+    def _questions(
+        self, target: Target, weights: Mapping[str, Array], *, with_error: bool
+    ) -> dict[str, Question]:
+        # One question for all who are compared with the same weights: it may be large.
+        made: dict[int, Question] = {}
+        for own in weights.values():
+            if id(own) not in made:
+                made[id(own)] = replace(target, weights=own).distance_question(
+                    self.label_weight,
+                    self.embedding,
+                    with_error=with_error,
+                    sample=self.own is not None,
+                    matched=self.tolerance > 0,
+                )
+        return {name: made[id(own)] for name, own in weights.items()}
 
     def _in_step(
         self, names: tuple[str, ...], missing: dict[str, Failure]
@@ -311,30 +362,10 @@ class _Plan:
         records: Mapping[str, int],
         barycenter: Barycenter | None,
         missing: Mapping[str, Failure],
-        shared: Mapping[str, float],
+        notes: _Notes,
     ) -> Contributions:
-        values = np.array([item.value for item in distances.values()])
         spread = target.spread(self.label_weight)
-        parts = explained(values, spread)
-        items = tuple(
-            Contribution(
-                holder=name,
-                distance=distance,
-                share=float(share),
-                explained=float(part),
-                explained_share=float(part_share),
-                rank=int(rank),
-                records=records[name],
-            )
-            for (name, distance), share, part, part_share, rank in zip(
-                distances.items(),
-                inverse_shares(values),
-                parts,
-                explained_shares(parts),
-                ranks(values),
-                strict=True,
-            )
-        )
+        items = worth(distances, notes.sampled, spread, records)
         return Contributions(
             holders=items,
             target=self._aim,
@@ -342,7 +373,9 @@ class _Plan:
             labels=self.labels,
             spread=spread,
             status=self._status(distances, barycenter)
-            + _shared_text(shared, distances)
+            + chance_holders(items)
+            + _shared_text(notes.shared, distances)
+            + untold_text(notes.untold)
             + missing_text(missing),
             converged=all(item.converged for item in distances.values())
             and (barycenter is None or barycenter.converged),

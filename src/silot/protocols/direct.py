@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from ..federation.disclosure import Disclosure
 from ..federation.protocol import Protocol, Steps, ask, required
 from ..federation.question import Answerer, Records
 from ..measure import Embedding
 from ..results import Distance
 from ..transport import exact_plan
-from ..transport._check import as_order
+from ..transport._check import Array, as_order
+from ..transport.resampling import chance_distance
+from ._found import chance_text
 from ._sides import agreed_dimension, check_seed, sides_of
 
 
@@ -40,7 +44,8 @@ def direct(
     Returns
     -------
     Protocol[Distance]
-        Discloses every record. Bounds are the primal and dual value of the exact plan.
+        Discloses every record. Bounds are the primal and dual value of the exact plan; ``chance``
+        is what two samples of one law stay below.
 
     Raises
     ------
@@ -64,16 +69,19 @@ def direct(
         weights = [answer.array("weights", ndim=1) for answer in clouds]
         agreed_dimension({side: k.shape[1] for side, k in zip(sides, points, strict=True)})
         plan = exact_plan(*points, *weights, p=order)
+        chance = _chance(points, weights, order)
         return Distance(
             value=plan.distance,
             lower=min(plan.lower, plan.distance),
             upper=max(plan.upper, plan.distance),
             method="direct",
-            status="converged: exact, proven by the dual bound" if plan.optimal else plan.status,
+            status=("converged: exact, proven by the dual bound" if plan.optimal else plan.status)
+            + chance_text(plan.distance, chance),
             converged=plan.optimal,
             holders=sides,
             p=order,
             seed=checked_seed,
+            chance=chance,
         )
 
     holders = tuple(side for side in (a, b) if side is not None)
@@ -84,3 +92,11 @@ def direct(
         start,
         {"p": order, "seed": checked_seed, "embedding": embedding},
     )
+
+
+def _chance(points: list[Array], weights: list[Array], order: int) -> float | None:
+    sides = [
+        (cloud, masses / masses.sum(), np.zeros(len(cloud), dtype=np.int64))
+        for cloud, masses in zip(points, weights, strict=True)
+    ]
+    return chance_distance(sides[0], sides[1], None, p=order)

@@ -52,6 +52,10 @@ class Distance(Billed):
         Where ``W_p`` likely lies by a statistical argument (95 %), for methods that add noise:
         bias, noise and sampling together, as estimated on public records; not certified.
         ``None`` for others, and where nothing public tells how far estimates are off.
+    chance
+        What two samples of one law, of these sizes, stay below in 95 % of cases: a value up to
+        it is no more than chance. ``None`` where nobody had the records of both sides, or
+        there are fewer than ten on one.
     transcript
         The messages of the run.
     """
@@ -67,6 +71,12 @@ class Distance(Billed):
     seed: int | None = None
     history: tuple[Mapping[str, float], ...] = ()
     interval: tuple[float, float] | None = None
+    chance: float | None = None
+
+    @property
+    def by_chance(self) -> bool:
+        """Whether two samples of one law would be this far apart; ``False`` if not known."""
+        return self.chance is not None and self.value <= self.chance
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -90,6 +100,7 @@ class Distance(Billed):
                 {key: finite(value) for key, value in entry.items()} for entry in self.history
             ],
             "interval": None if self.interval is None else list(self.interval),
+            "chance": self.chance,
         }
 
     def __repr__(self) -> str:
