@@ -38,7 +38,8 @@ class Measure:
     points
         Records by rows, shape (n, d), finite numbers. Copied to float64, see ``copy``. A data
         frame (pandas, polars, pyarrow, or another that narwhals knows) is read as
-        ``load_measure`` reads a table. A tensor of torch is read without its gradient, on whatever device it is.
+        ``load_measure`` reads a table. A tensor of torch is read without its gradient, on
+        whatever device it is.
     weights
         Masses (n,), zero or more; normalised to sum 1. ``None`` means uniform. ``masses`` keeps
         what each record counts for before that: the weights as given, 1 where none were. Of a

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from ..errors import WireError
-from ..federation.answer import Answer
+from ..federation.answer import Answer, Failure
 from ..results import Contribution, Distance
 from ..valuation.holders import explained, explained_shares, inverse_shares, ranks
 from ..valuation.intervals import Margins, drawn_shares, rank_ranges
@@ -44,6 +44,26 @@ class Sampled:
                 code="answer-malformed",
             )
         return cls(corrected, low, high)
+
+
+def refusal_of(answer: Answer | Failure) -> str:
+    """Why a holder keeps the error of its distance to itself, or does not know the question."""
+    if not isinstance(answer, Failure):
+        return ""
+    return answer.code if answer.kind == "refused" or answer.code == "question-unknown" else ""
+
+
+@dataclass
+class Notes:
+    """What holders told beside their distances.
+
+    ``shared`` is the mass of each holder that has classes of the target; ``untold`` the code of
+    why a holder told no error.
+    """
+
+    shared: dict[str, float] = field(default_factory=dict[str, float])
+    sampled: dict[str, Sampled] = field(default_factory=dict[str, Sampled])
+    untold: dict[str, str] = field(default_factory=dict[str, str])
 
 
 def worth(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from ..errors import HolderError, InputError, WireError
@@ -23,7 +23,7 @@ from ._map import distances_between
 from ._parallel import parallel
 from ._sides import agreed_dimension, check_covariance, check_seed, read_descriptions
 from ._target import LabelMetric, Target
-from ._worth import Sampled, chance_holders, untold_text, worth
+from ._worth import Notes, Sampled, chance_holders, refusal_of, untold_text, worth
 from .direct import direct
 from .fedbary import barycenter_plan
 from .fedwad import fedwad
@@ -205,26 +205,6 @@ def contributions(
 _MOSTLY_SHARED = 0.9
 
 
-def _refusal(answer: Answer | Failure) -> str:
-    """Why a holder keeps the error of its distance to itself, or does not know the question."""
-    if not isinstance(answer, Failure):
-        return ""
-    return answer.code if answer.kind == "refused" or answer.code == "question-unknown" else ""
-
-
-@dataclass
-class _Notes:
-    """What holders told beside their distances.
-
-    ``shared`` is the mass of each holder that has classes of the target; ``untold`` the code of
-    why a holder told no error.
-    """
-
-    shared: dict[str, float] = field(default_factory=dict[str, float])
-    sampled: dict[str, Sampled] = field(default_factory=dict[str, Sampled])
-    untold: dict[str, str] = field(default_factory=dict[str, str])
-
-
 @dataclass(frozen=True)
 class _Plan:
     """Checked options of one protocol."""
@@ -253,7 +233,7 @@ class _Plan:
         else:
             target = Target.of_validation(self.own, self.labels, self.embedding)
             records = yield from self._describe(target, missing)
-        notes = _Notes()
+        notes = Notes()
         if self.method in _PAIRWISE and self.own is not None:
             distances = yield from self._in_step(tuple(records), missing)
         else:
@@ -284,7 +264,7 @@ class _Plan:
         target: Target,
         records: Mapping[str, int],
         missing: dict[str, Failure],
-        notes: _Notes,
+        notes: Notes,
     ) -> Steps[dict[str, Distance]]:
         """Distances to the target, and what holders told beside them."""
         weights = dict.fromkeys(records, target.weights)
@@ -300,7 +280,7 @@ class _Plan:
         if self.intervals:
             told.update((yield self._questions(target, weights, with_error=True)))
         # Whoever refuses to tell an error may tell the distance alone.
-        refused = {name: code for name, answer in told.items() if (code := _refusal(answer))}
+        refused = {name: code for name, answer in told.items() if (code := refusal_of(answer))}
         if refused or not self.intervals:
             left = {name: own for name, own in weights.items() if not told or name in refused}
             told.update((yield self._questions(target, left, with_error=False)))
@@ -362,7 +342,7 @@ class _Plan:
         records: Mapping[str, int],
         barycenter: Barycenter | None,
         missing: Mapping[str, Failure],
-        notes: _Notes,
+        notes: Notes,
     ) -> Contributions:
         spread = target.spread(self.label_weight)
         items = worth(distances, notes.sampled, spread, records)
