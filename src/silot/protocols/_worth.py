@@ -11,7 +11,7 @@ from ..errors import WireError
 from ..federation.answer import Answer, Failure
 from ..results import Contribution, Distance
 from ..valuation.holders import explained, explained_shares, inverse_shares, ranks
-from ..valuation.intervals import Margins, drawn_shares, rank_ranges
+from ..valuation.intervals import Margins, drawn_shares, rank_ranges, steadied
 
 _NAMED = 5
 
@@ -107,6 +107,7 @@ def worth(
     margins = Margins(squares, np.maximum(squares - low**2, 0), np.maximum(high**2 - squares, 0))
     drawn = drawn_shares(names, margins, spread)
     ranges = rank_ranges(margins)
+    steady = inverse_shares(steadied(margins))
     items: list[Contribution] = []
     for k, name in enumerate(names):
         known = sampled.get(name)
@@ -114,7 +115,7 @@ def worth(
             Contribution(
                 holder=name,
                 distance=distances[name],
-                share=float(drawn.inverse[k]),
+                share=float(steady[k]),
                 explained=float(parts[k]),
                 explained_share=float(part_shares[k]),
                 rank=int(order[k]),

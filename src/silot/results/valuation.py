@@ -106,8 +106,8 @@ class Contribution:
         has the bias of a finite sample, larger for fewer records. Its ``chance`` is what samples
         of the target's law stay below.
     share
-        Inverse-distance share (0..1): its part of the sum of ``1 / corrected`` over holders, the
-        mean under the sampling errors of all.
+        Inverse-distance share (0..1): its part of the sum of ``1 / corrected`` over holders; the
+        error of a distance stands for it where that is no larger.
     explained
         ``max(0, 1 - corrected^2 / spread^2)``, with the ``spread`` of the contributions: 1 for a
         copy of the target, 0 for data no better than a single point.

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import erf
 
 from ..errors import InputError
 from ..transport._check import Array
@@ -78,15 +79,43 @@ def rank_ranges(margins: Margins) -> Ranks:
     return np.stack([1 + before.sum(axis=0), len(squares) - before.sum(axis=1)], axis=1)
 
 
+def steadied(margins: Margins) -> Array:
+    r"""Distances (N,) whose inverse says something, those near zero too.
+
+    .. math:: \bar W_i = \sqrt{E\,|W_i^2 + s_i Z|}, \qquad Z \sim N(0, 1)
+
+    with ``s`` the standard error of the square: the distance itself where it is well above its
+    error, and the error where it is not.
+
+    Parameters
+    ----------
+    margins
+        Of N holders.
+
+    Returns
+    -------
+    numpy.ndarray
+        Shape (N,).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> steadied(Margins(np.array([0.0, 4.0]), np.ones(2), np.ones(2))).round(2)
+    array([0.64, 2.  ])
+    """
+    error = (margins.below + margins.above) / (2.0 * _MARGIN)
+    ratio = np.divide(margins.squares, error, out=np.full(len(error), np.inf), where=error > 0)
+    folded = error * (2.0 / np.pi) ** 0.5 * np.exp(-0.5 * ratio**2)
+    return np.sqrt(folded + margins.squares * erf(ratio / 2.0**0.5))
+
+
 @dataclass(frozen=True)
 class DrawnShares:
     """Shares under the sampling error of the distances.
 
-    ``inverse`` (N,) are mean shares by inverse distance. The others are the ends of 95 %
-    intervals (N, 2).
+    Ends of 95 % intervals (N, 2).
     """
 
-    inverse: Array
     inverse_intervals: Array
     explained_intervals: Array
     explained_share_intervals: Array
@@ -114,8 +143,9 @@ def drawn_shares(names: Sequence[str], margins: Margins, spread: float) -> Drawn
     --------
     >>> import numpy as np
     >>> alike = Margins(np.array([1.0, 1.0]), np.zeros(2), np.zeros(2))
-    >>> drawn_shares(["a", "b"], alike, 2.0).inverse
-    array([0.5, 0.5])
+    >>> drawn_shares(["a", "b"], alike, 2.0).inverse_intervals
+    array([[0.5, 0.5],
+           [0.5, 0.5]])
     """
     drawn = np.empty((_DRAWS, len(names)))
     for k, name in enumerate(names):
@@ -131,7 +161,7 @@ def drawn_shares(names: Sequence[str], margins: Margins, spread: float) -> Drawn
     inverse = inverse / inverse.sum(axis=1, keepdims=True)
     parts = np.stack([explained(row, spread) for row in drawn])
     shares = np.stack([explained_shares(row) for row in parts])
-    return DrawnShares(inverse.mean(axis=0), _between(inverse), _between(parts), _between(shares))
+    return DrawnShares(_between(inverse), _between(parts), _between(shares))
 
 
 def _between(drawn: Array) -> Array:
