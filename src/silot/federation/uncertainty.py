@@ -33,9 +33,10 @@ class DistanceWithError(DistanceTo):
     """``W_2`` of the records and a reference, and its error: four numbers.
 
     ``corrected`` is the distance without the bias of a finite sample, ``margin`` half the length
-    of the 95 % interval of its square, and ``chance`` the distance that two samples of one law
-    stay below in 95 % of cases. ``chance`` is told only ``with_chance``, for a reference that is
-    a sample. Holders of few records tell the distance alone.
+    of the 95 % interval of its square, and ``chance`` the distance that samples of the
+    reference's law stay below in 95 % of cases, at the sizes of both. ``chance`` is told only
+    ``with_chance``, for a reference that is a sample. Holders of few records tell the distance
+    alone.
     """
 
     kind: ClassVar[str] = "distance-with-error"
@@ -132,7 +133,7 @@ def _errors(
     }
     if with_chance:
         chance = chance_distance(
-            (own, masses, kinds), (atoms, loads, classes), between, matched=matched
+            (own, masses, kinds), (atoms, loads, classes), between, matched=matched, pooled=False
         )
         if chance is not None:
             told["chance"] = chance

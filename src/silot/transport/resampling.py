@@ -27,8 +27,12 @@ _SPLIT = 150
 """Geometric mean of the sizes of the two sides that chance is tried on, at most."""
 _LARGEST_SIDE = 1000
 _SPLITS = 6
+_LEAST_SIDE = 5
+_MOST_TIMES = 4
 # Of the logarithm of a distance, for every doubling of the size beyond what was tried.
 _RATE_ERROR = 0.005
+# The same where the law is known by as many records as one side has.
+_TARGET_ERROR = 0.02
 _LEVEL = 0.95
 _NEIGHBOURS = 10
 # The part of the gap between halves that is not known to be bias or error.
@@ -154,7 +158,7 @@ def corrected_cost(
 
 def chance_distance(
     own: tuple[Array, Array, Codes], target: tuple[Array, Array, Codes], between: Array | None,
-    *, p: int = 2, matched: bool = False,
+    *, p: int = 2, matched: bool = False, pooled: bool = True,
 ) -> float | None:  # fmt: skip
     r"""Distance that two samples of one law stay below in 95 % of cases, at the sizes given.
 
@@ -175,6 +179,10 @@ def chance_distance(
     matched
         Whether the second side is weighted to have the class proportions of the first, as a
         target is within its tolerance.
+    pooled
+        Whether the one law is that of both sides together; else that of the target alone, of
+        which there are too few records for both: sizes are smaller in proportion, and followed
+        to the full ones.
 
     Returns
     -------
@@ -197,12 +205,20 @@ def chance_distance(
     sizes = [len(own[0]), len(target[0])]
     if min(1.0 / float(side[1] @ side[1]) for side in (own, target)) < FEWEST:
         return None
+    if not pooled:
+        # Beyond some times as many, it is the number of the fewer that counts.
+        sizes[0] = min(sizes[0], _MOST_TIMES * sizes[1])
     part = min(1.0, _SPLIT / math.sqrt(sizes[0] * sizes[1]))
-    tried = [min(max(round(part * k), FEWEST), k, _LARGEST_SIDE) for k in sizes]
-    points = np.concatenate([own[0], target[0]])
-    codes = np.concatenate([own[2], target[2]])
-    # Weights of one record on average, or the smaller side's would outweigh the other's.
-    weights = np.concatenate([own[1] * sizes[0], target[1] * sizes[1]])
+    if not pooled:
+        part = min(part, sizes[1] / (sizes[0] + sizes[1]))
+    tried = [min(max(int(part * k), _LEAST_SIDE), k, _LARGEST_SIDE) for k in sizes]
+    points, weights, codes = target[0], target[1] * len(target[0]), target[2]
+    if pooled:
+        points, codes = np.concatenate([own[0], points]), np.concatenate([own[2], codes])
+        # Weights of one record on average, or the smaller side's would outweigh the other's.
+        weights = np.concatenate([own[1] * len(own[0]), weights])
+    elif sum(tried) > sizes[1]:
+        return None
     keys = record_keys(points, weights, codes)
     full, half = np.empty(_SPLITS), np.empty(_SPLITS)
     for k in range(_SPLITS):
@@ -230,7 +246,7 @@ def chance_distance(
         spread = float((ratio - full / float(full.mean())).std(ddof=1)) / (math.log(2.0) * p)
         scale = 2.0 ** (-fall * doublings)
         error = math.log(2.0) * spread / math.sqrt(_SPLITS)
-        error = math.hypot(error, _RATE_ERROR) * doublings
+        error = math.hypot(error, _RATE_ERROR if pooled else _TARGET_ERROR) * doublings
         mean, square = mean * scale, (square + (mean * error) ** 2) * scale**2
     return mean + float(stdtrit(_SPLITS - 1, _LEVEL)) * math.sqrt(square)
 
