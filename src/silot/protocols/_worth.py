@@ -14,6 +14,8 @@ from ..valuation.holders import explained, explained_shares, inverse_shares, ran
 from ..valuation.intervals import Margins, drawn_shares, rank_ranges, steadied
 
 _NAMED = 5
+# Its square does not overflow.
+_LARGEST = 1e150
 
 
 @dataclass(frozen=True)
@@ -35,14 +37,14 @@ class Sampled:
         half = answer.rounding("corrected") if rounded else 0.0
         if rounded:
             margin += answer.rounding("margin")
-        low = max(max(corrected - half, 0.0) ** 2 - margin, 0.0) ** 0.5
-        high = ((corrected + half) ** 2 + margin) ** 0.5
-        if not np.isfinite([corrected, low, high]).all():
+        if max(corrected, margin) > _LARGEST:
             raise WireError(
-                "the answer has an error that is not finite. The holder runs other code, or a "
+                "the answer has an error that is too large. The holder runs other code, or a "
                 "broken one.",
                 code="answer-malformed",
             )
+        low = max(max(corrected - half, 0.0) ** 2 - margin, 0.0) ** 0.5
+        high = ((corrected + half) ** 2 + margin) ** 0.5
         return cls(corrected, low, high)
 
 
