@@ -38,6 +38,7 @@ from .question import (
 from .sketching import CountRecords, SketchRecords, SketchTree
 from .teacher import Teacher
 from .transcript import Entry, Transcript
+from .uncertainty import DistanceWithError, LabelledDistanceWithError
 
 __all__ = [
     "Answer",
@@ -50,6 +51,7 @@ __all__ = [
     "Disagreement",
     "Disclosure",
     "DistanceTo",
+    "DistanceWithError",
     "DomainErrors",
     "DomainScores",
     "Entry",
@@ -63,6 +65,7 @@ __all__ = [
     "InterpolateByClass",
     "InterpolateRecords",
     "LabelledDistanceTo",
+    "LabelledDistanceWithError",
     "LabelledRecords",
     "LocalFederation",
     "MeanFeatures",
