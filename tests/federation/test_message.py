@@ -49,6 +49,7 @@ from silot.federation.question import (
     encode_question,
 )
 from silot.federation.sketching import CountRecords, SketchRecords, SketchTree
+from silot.federation.uncertainty import DistanceWithError, LabelledDistanceWithError
 from tests.learning.test_hypotheses import QUESTIONS as ABOUT_MODELS
 
 CLOUD = np.array([[0.0, 1.0], [2.0, 3.0], [4.0, 5.5]])
@@ -94,6 +95,8 @@ ALL: list[Question] = [
     InterpolateByClass(**LABELLED, t=0.75),
     LabelledDistanceTo(**LABELLED, **METRIC),
     CostParts(**LABELLED, **METRIC),
+    DistanceWithError(**WITH_REFERENCE, with_chance=False),
+    LabelledDistanceWithError(**LABELLED, **METRIC, matched=True),
     ScoreRecords(**LABELLED, **METRIC, **FRAME, epsilon=0.1, fixed_marginal=True),
     InterpolateRecords(
         **LABELLED, **METRIC, **FRAME, t=0.1, reference=CLOUD + 1.0, reference_weights=MASS

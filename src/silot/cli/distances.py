@@ -352,6 +352,7 @@ def _show(result: Distance, json: bool) -> None:
             f"W{result.p}": f"{result.value:.6g}",
             "bounds": interval(result),
             **_likely(result),
+            **_chance(result),
             "method": f"{result.method}, {' and '.join(result.holders)}",
             "status": result.status,
             **bill_rows(result),
@@ -366,6 +367,13 @@ def _likely(result: Distance) -> dict[str, str]:
         return {}
     low, high = result.interval
     return {"likely": f"{low:.4g} to {high:.4g} (95 %, by public records; not certified)"}
+
+
+def _chance(result: Distance) -> dict[str, str]:
+    if result.chance is None:
+        return {}
+    verdict = "no more than chance" if result.by_chance else "more than chance"
+    return {"chance": f"{result.chance:.4g}, for two samples of one law: {verdict}"}
 
 
 def pairs_table(result: DistanceMatrix, words: Mapping[str, str] | None = None) -> Table:

@@ -151,6 +151,13 @@ def value_command(
     ] = None,
     scale: SecureScaleOption = None,
     accuracy: AccuracyOption = None,
+    intervals: Annotated[
+        bool,
+        typer.Option(
+            "--intervals/--no-intervals",
+            help="The error of every distance too: three more exact numbers a holder.",
+        ),
+    ] = True,
     records: Annotated[
         bool,
         typer.Option("--records", help="Score every holder's records: it discloses records."),
@@ -201,7 +208,7 @@ def value_command(
     if method is ValueMethod.sketch:
         options |= sketched
     else:
-        options["class_tolerance"] = class_tolerance
+        options |= {"class_tolerance": class_tolerance, "intervals": intervals}
         of_map |= sketched
     with steps("value") as progress:
         result = value_holders(
@@ -344,27 +351,66 @@ def _write_report(
 
 
 def ranking_table(result: Contributions) -> Table:
-    """Holders, the most valuable first."""
-    table = Table(box=None, padding=(0, 1, 0, 0), header_style="bold", pad_edge=False)
-    table.add_column("rank", justify="right")
-    table.add_column("holder")
-    for title in ("distance", "bounds", "share", "explained", "records"):
-        table.add_column(title, justify="right", no_wrap=True)
+    """Holders by distance, the closest first, and what their distances owe to chance."""
+    table = _table("rank", "holder", "distance", "bounds", "chance", "corrected", "95 %", "records")
     for item in result.ranking:
+        chance = item.distance.chance
         table.add_row(
-            str(item.rank),
+            item.place,
             escape(item.holder),
             number(item.distance.value),
             interval(item.distance),
-            f"{100 * item.share:.1f} %",
-            f"{100 * item.explained:.0f} %",
+            "" if chance is None else number(chance),
+            "" if item.corrected is None else number(item.corrected),
+            ""
+            if item.interval is None
+            else f"[{number(item.interval[0])}, {number(item.interval[1])}]",
             str(item.records),
         )
     return table
 
 
+def shares_table(result: Contributions) -> Table:
+    """What every holder is worth, in each of the ways to say it."""
+    shapley = any(item.shapley_share is not None for item in result.holders)
+    more = ("Shapley share",) if shapley else ()
+    heads = ("share", "95 %", "explained", "95 %", "explained share", "95 %", *more)
+    table = _table("rank", "holder", *heads)
+    for item in result.ranking:
+        cells = [
+            _percent(item.share),
+            _percents(item.share_interval),
+            _percent(item.explained),
+            _percents(item.explained_interval),
+            _percent(item.explained_share),
+            _percents(item.explained_share_interval),
+        ]
+        if shapley:
+            cells.append("" if item.shapley_share is None else _percent(item.shapley_share))
+        table.add_row(item.place, escape(item.holder), *cells)
+    return table
+
+
+def _table(rank: str, holder: str, *titles: str) -> Table:
+    table = Table(box=None, padding=(0, 1, 0, 0), header_style="bold", pad_edge=False)
+    table.add_column(rank, justify="right", no_wrap=True)
+    table.add_column(holder)
+    for title in titles:
+        table.add_column(title, justify="right", no_wrap=True)
+    return table
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %"
+
+
+def _percents(ends: tuple[float, float] | None) -> str:
+    return "" if ends is None else f"{100 * ends[0]:.0f} to {100 * ends[1]:.0f} %"
+
+
 def _show_contributions(result: Contributions) -> None:
     OUT.print(ranking_table(result), highlight=False)
+    OUT.print(shares_table(result), highlight=False)
     show_rows({"target": result.target, "status": result.status, **bill_rows(result)})
     told = {item.holder: item.distance.parts for item in result.ranking}
     show_parts({name: parts for name, parts in told.items() if parts is not None})

@@ -38,6 +38,7 @@ from .screening import ScoreRecords, ScreenRecords
 from .sketching import CountRecords, SketchRecords, SketchTree
 from .teacher import Teacher
 from .transcript import Entry, Transcript
+from .uncertainty import DistanceWithError, LabelledDistanceWithError
 
 __all__ = [
     "Answer",
@@ -51,6 +52,7 @@ __all__ = [
     "Disagreement",
     "Disclosure",
     "DistanceTo",
+    "DistanceWithError",
     "DomainErrors",
     "DomainScores",
     "Entry",
@@ -63,6 +65,7 @@ __all__ = [
     "Interpolate",
     "InterpolateByClass",
     "LabelledDistanceTo",
+    "LabelledDistanceWithError",
     "LabelledRecords",
     "LocalFederation",
     "MeanFeatures",

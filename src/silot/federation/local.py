@@ -230,8 +230,11 @@ class LocalFederation:
         """Send each question to its holder, all at once, and collect replies."""
         replies: dict[str, tuple[float, object]] = {}
         work: dict[str, Callable[[], None]] = {}
+        # A transcript keeps every message: what a hundred holders are asked alike, once.
+        kept: dict[bytes, bytes] = {}
         for name in sorted(questions):
             message = encode_question(questions[name])
+            message = kept.setdefault(message, message)
             entries.append(Entry(round_, name, "sent", elapsed(), message))
             work[name] = partial(self._ask, name, message, elapsed, replies)
         late = self._worked(work)

@@ -1,0 +1,157 @@
+"""What holders are worth, from their distances and what is known of their errors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ..errors import WireError
+from ..federation.answer import Answer, Failure
+from ..results import Contribution, Distance, Parts
+from ..valuation.holders import explained, explained_shares, inverse_shares, ranks
+from ..valuation.intervals import Margins, drawn_shares, rank_ranges, steadied
+
+_NAMED = 5
+# Its square does not overflow.
+_LARGEST = 1e150
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """A distance without the bias of few records, and the ends of its interval."""
+
+    corrected: float
+    low: float
+    high: float
+
+    @classmethod
+    def told(cls, answer: Answer) -> Sampled | None:
+        """As a holder told it, with the room of rounded numbers; ``None`` if it did not."""
+        corrected = answer.optional_number("corrected")
+        margin = answer.optional_number("margin")
+        if corrected is None or margin is None:
+            return None
+        rounded = "step_corrected" in answer.scalars
+        half = answer.rounding("corrected") if rounded else 0.0
+        if rounded:
+            margin += answer.rounding("margin")
+        if max(corrected, margin) > _LARGEST:
+            raise WireError(
+                "the answer has an error that is too large. The holder runs other code, or a "
+                "broken one.",
+                code="answer-malformed",
+            )
+        low = max(max(corrected - half, 0.0) ** 2 - margin, 0.0) ** 0.5
+        high = ((corrected + half) ** 2 + margin) ** 0.5
+        return cls(corrected, low, high)
+
+
+def refusal_of(answer: Answer | Failure) -> str:
+    """Why a holder keeps the error of its distance to itself, or does not know the question."""
+    if not isinstance(answer, Failure):
+        return ""
+    return answer.code if answer.kind == "refused" or answer.code == "question-unknown" else ""
+
+
+@dataclass
+class Notes:
+    """What holders told beside their distances.
+
+    ``shared`` is the mass of each holder that has classes of the target; ``untold`` the code of
+    why a holder told no error; ``parts`` what its distance is made of, or why it did not tell.
+    """
+
+    shared: dict[str, float] = field(default_factory=dict[str, float])
+    sampled: dict[str, Sampled] = field(default_factory=dict[str, Sampled])
+    untold: dict[str, str] = field(default_factory=dict[str, str])
+    parts: dict[str, Parts | Failure] = field(default_factory=dict[str, "Parts | Failure"])
+
+
+def worth(
+    distances: Mapping[str, Distance],
+    sampled: Mapping[str, Sampled],
+    spread: float,
+    records: Mapping[str, int],
+) -> tuple[Contribution, ...]:
+    """Shares and ranks: of corrected distances where they are known, else of those told.
+
+    A holder that told no error is ranked by its distance, and its rank is left open as far as
+    that distance may be chance.
+    """
+    names = tuple(distances)
+    values = np.array(
+        [sampled[name].corrected if name in sampled else distances[name].value for name in names]
+    )
+    parts = explained(values, spread)
+    shares, part_shares, order = inverse_shares(values), explained_shares(parts), ranks(values)
+    if not sampled:
+        return tuple(
+            Contribution(
+                holder=name,
+                distance=distances[name],
+                share=float(shares[k]),
+                explained=float(parts[k]),
+                explained_share=float(part_shares[k]),
+                rank=int(order[k]),
+                records=records[name],
+            )
+            for k, name in enumerate(names)
+        )
+    squares = values**2
+    low = np.array([sampled[name].low if name in sampled else 0.0 for name in names])
+    high = np.array(
+        [
+            sampled[name].high if name in sampled else 2**0.5 * distances[name].value
+            for name in names
+        ]
+    )
+    margins = Margins(squares, np.maximum(squares - low**2, 0), np.maximum(high**2 - squares, 0))
+    drawn = drawn_shares(names, margins, spread)
+    ranges = rank_ranges(margins)
+    steady = inverse_shares(steadied(margins))
+    items: list[Contribution] = []
+    for k, name in enumerate(names):
+        known = sampled.get(name)
+        items.append(
+            Contribution(
+                holder=name,
+                distance=distances[name],
+                share=float(steady[k]),
+                explained=float(parts[k]),
+                explained_share=float(part_shares[k]),
+                rank=int(order[k]),
+                records=records[name],
+                corrected=None if known is None else known.corrected,
+                interval=None if known is None else (known.low, known.high),
+                ranks=(int(ranges[k, 0]), int(ranges[k, 1])),
+                share_interval=_pair(drawn.inverse_intervals[k]),
+                explained_interval=_pair(drawn.explained_intervals[k]),
+                explained_share_interval=_pair(drawn.explained_share_intervals[k]),
+            )
+        )
+    return tuple(items)
+
+
+def _pair(ends: np.ndarray) -> tuple[float, float]:
+    return float(ends[0]), float(ends[1])
+
+
+def chance_holders(items: tuple[Contribution, ...]) -> str:
+    """How a status names the holders whose distance is no more than chance."""
+    names = [item.holder for item in items if item.distance.by_chance]
+    if not names:
+        return ""
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return f"; no more than chance: {', '.join(names[:_NAMED])}{more}"
+
+
+def untold_text(untold: Mapping[str, str]) -> str:
+    """How a status names the holders that told no error of their distance, and why."""
+    if not untold:
+        return ""
+    names = sorted(untold)
+    listed = ", ".join(f"{name} ({untold[name]})" for name in names[:_NAMED])
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return f"; no interval of {listed}{more}"
