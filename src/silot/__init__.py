@@ -12,17 +12,11 @@ from ._lazy import lazily
 if TYPE_CHECKING:
     from . import transport
     from .adaptation import LinkCosts, Network, evaluate, links
-    from .api import (
-        barycenter,
-        distance,
-        distance_matrix,
-        pooled_distance,
-        value_holders,
-        value_records,
-    )
+    from .api import distance, distance_matrix, pooled_distance
     from .api_adapt import adapt
     from .api_distill import distill
     from .api_sketch import sketches
+    from .api_value import barycenter, value_holders, value_records
     from .audit import audit, audit_policy
     from .distillation import LabelSpace
     from .errors import SilotError
@@ -125,7 +119,7 @@ lazily(
         "adapt": ".api_adapt",
         "audit": ".audit",
         "audit_policy": ".audit",
-        "barycenter": ".api",
+        "barycenter": ".api_value",
         "distance": ".api",
         "distance_matrix": ".api",
         "distill": ".api_distill",
@@ -134,7 +128,7 @@ lazily(
         "load_measure": ".loading",
         "pooled_distance": ".api",
         "sketches": ".api_sketch",
-        "value_holders": ".api",
-        "value_records": ".api",
+        "value_holders": ".api_value",
+        "value_records": ".api_value",
     },
 )

@@ -9,7 +9,8 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from ..api import distance_matrix, value_holders, value_records
+from ..api import distance_matrix
+from ..api_value import value_holders, value_records
 from ..audit import audit
 from ..demo import demo_holders, demo_images, demo_validation
 from ..errors import FileError

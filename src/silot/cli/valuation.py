@@ -12,7 +12,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from ..api import value_holders, value_records
+from ..api_value import value_holders, value_records
 from ..errors import InputError
 from ..federation.holder import Own
 from ..federation.protocol import COORDINATOR

@@ -14,6 +14,8 @@ from ..valuation.holders import explained, explained_shares, inverse_shares, ran
 from ..valuation.intervals import Margins, drawn_shares, rank_ranges, steadied
 
 _NAMED = 5
+# Below, labels may be written in another way: a status says so.
+_MOSTLY_SHARED = 0.9
 # Its square does not overflow.
 _LARGEST = 1e150
 
@@ -67,6 +69,21 @@ class Notes:
     sampled: dict[str, Sampled] = field(default_factory=dict[str, Sampled])
     untold: dict[str, str] = field(default_factory=dict[str, str])
     parts: dict[str, Parts | Failure] = field(default_factory=dict[str, "Parts | Failure"])
+
+    def in_words(self, items: tuple[Contribution, ...]) -> str:
+        """What a status says of holders that chance explains, of other classes, of no error."""
+        by_chance = [item.holder for item in items if item.distance.by_chance]
+        present = {item.holder for item in items}
+        odd = [
+            f"{name} ({1.0 - mass:.0%})"
+            for name, mass in self.shared.items()
+            if mass < _MOSTLY_SHARED and name in present
+        ]
+        text = f"; no more than chance: {_listed(by_chance)}" if by_chance else ""
+        if odd:
+            text += f"; of classes that the target lacks: {', '.join(odd)} of their records"
+        untold = [f"{name} ({self.untold[name]})" for name in sorted(self.untold)]
+        return text + (f"; no interval of {_listed(untold)}" if untold else "")
 
 
 def worth(
@@ -138,20 +155,6 @@ def _pair(ends: np.ndarray) -> tuple[float, float]:
     return float(ends[0]), float(ends[1])
 
 
-def chance_holders(items: tuple[Contribution, ...]) -> str:
-    """How a status names the holders whose distance is no more than chance."""
-    names = [item.holder for item in items if item.distance.by_chance]
-    if not names:
-        return ""
+def _listed(names: list[str]) -> str:
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return f"; no more than chance: {', '.join(names[:_NAMED])}{more}"
-
-
-def untold_text(untold: Mapping[str, str]) -> str:
-    """How a status names the holders that told no error of their distance, and why."""
-    if not untold:
-        return ""
-    names = sorted(untold)
-    listed = ", ".join(f"{name} ({untold[name]})" for name in names[:_NAMED])
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return f"; no interval of {listed}{more}"
+    return ", ".join(names[:_NAMED]) + more

@@ -22,7 +22,7 @@ from ._parallel import parallel
 from ._parts import check_why, told_parts, with_parts
 from ._sides import agreed_dimension, check_covariance, check_seed, read_descriptions
 from ._target import LabelMetric, Target
-from ._worth import Notes, Sampled, chance_holders, refusal_of, untold_text, worth
+from ._worth import Notes, Sampled, refusal_of, worth
 from .direct import direct
 from .fedbary import barycenter_plan
 from .fedwad import fedwad
@@ -217,10 +217,6 @@ def contributions(
     )
 
 
-# Below, labels may be written in another way: a status says so.
-_MOSTLY_SHARED = 0.9
-
-
 @dataclass(frozen=True)
 class _Plan:
     """Checked options of one protocol."""
@@ -379,9 +375,7 @@ class _Plan:
             labels=self.labels,
             spread=spread,
             status=self._status(distances, barycenter)
-            + chance_holders(items)
-            + _shared_text(notes.shared, distances)
-            + untold_text(notes.untold)
+            + notes.in_words(items)
             + missing_text(missing),
             converged=all(item.converged for item in distances.values())
             and (barycenter is None or barycenter.converged),
@@ -404,12 +398,3 @@ class _Plan:
         if self.own is not None and self.method == "target":
             text += "; every holder saw the validation records"
         return text
-
-
-def _shared_text(shared: Mapping[str, float], distances: Mapping[str, Distance]) -> str:
-    """How a status names holders much of whose data have classes that the target lacks."""
-    odd = [name for name, mass in shared.items() if mass < _MOSTLY_SHARED and name in distances]
-    if not odd:
-        return ""
-    parts = ", ".join(f"{name} ({1.0 - shared[name]:.0%})" for name in odd)
-    return f"; of classes that the target lacks: {parts} of their records"
