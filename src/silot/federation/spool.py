@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import threading
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import IO
@@ -35,6 +36,7 @@ class Spool:
             with self._lock:
                 if self._file is None:
                     self._file = tempfile.TemporaryFile(prefix="silot")  # noqa: SIM115
+                    weakref.finalize(self, self._file.close)
                 start = self._file.seek(0, 2)
                 self._file.write(message)
                 self._file.flush()
