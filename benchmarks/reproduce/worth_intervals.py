@@ -49,7 +49,7 @@ SETTINGS = (
 
 def run(context: Context) -> Report:
     """Measure coverage, order, and false alarms."""
-    draws, seeds = (400, 20) if context.full else (150, 5)
+    draws, seeds = (400, 20) if context.full else (80, 4)
     pools = [*(_small(context, name) for name in _SMALL), digits(), adult(context), credit(context)]
     coverage: dict[str, list[float]] = {}
     ordered: dict[str, tuple[float, float, int, int]] = {}

@@ -155,7 +155,7 @@ def value_command(
         bool,
         typer.Option(
             "--intervals/--no-intervals",
-            help="The error of every distance too: three more exact numbers a holder.",
+            help="The error of every distance too: four more exact numbers a holder.",
         ),
     ] = True,
     records: Annotated[
@@ -372,9 +372,7 @@ def ranking_table(result: Contributions) -> Table:
 
 def shares_table(result: Contributions) -> Table:
     """What every holder is worth, in each of the ways to say it."""
-    shapley = any(item.shapley_share is not None for item in result.holders)
-    more = ("Shapley share",) if shapley else ()
-    heads = ("share", "95 %", "explained", "95 %", "explained share", "95 %", *more)
+    heads = ("share", "95 %", "explained", "95 %", "explained share", "95 %")
     table = _table("rank", "holder", *heads)
     for item in result.ranking:
         cells = [
@@ -385,8 +383,6 @@ def shares_table(result: Contributions) -> Table:
             _percent(item.explained_share),
             _percents(item.explained_share_interval),
         ]
-        if shapley:
-            cells.append("" if item.shapley_share is None else _percent(item.shapley_share))
         table.add_row(item.place, escape(item.holder), *cells)
     return table
 

@@ -25,15 +25,16 @@ from .question import Array, Codes, DistanceTo, Names, move_of, register, share_
 # into the other half moves that one; where tails are heavy it decides the degrees of freedom too.
 _MOVED = 2.0
 _MOVED_MARGIN = 6.0
-_NUMBERS = 4
+_NUMBERS = 5
 
 
 @dataclass(frozen=True, kw_only=True)
 class DistanceWithError(DistanceTo):
-    """``W_2`` of the records and a reference, and its error: four numbers.
+    """``W_2`` of the records and a reference, and its error: five numbers.
 
     ``corrected`` is the distance without the bias of a finite sample, ``margin`` half the length
-    of the 95 % interval of its square, and ``chance`` the distance that samples of the
+    of the 95 % interval of its square, which is to be doubled ``tails`` times (0 to 3) for records
+    that are rare and far, and ``chance`` the distance that samples of the
     reference's law stay below in 95 % of cases, at the sizes of both. ``chance`` is told only
     ``with_chance``, for a reference that is a sample. Holders of few records tell the distance
     alone.
@@ -74,7 +75,7 @@ class DistanceWithError(DistanceTo):
 
 @dataclass(frozen=True, kw_only=True)
 class LabelledDistanceWithError(LabelledDistanceTo):
-    """``W_2`` of the labelled records and a labelled target, and its error: four numbers.
+    """``W_2`` of the labelled records and a labelled target, and its error: five numbers.
 
     As ``DistanceWithError``; with ``matched`` chance is that of samples one of which is weighted
     to have the class proportions of the other.
@@ -130,6 +131,7 @@ def _errors(
     told: dict[str, Scalar] = {
         "corrected": max(found.cost, 0.0) ** 0.5,
         "margin": found.margin,
+        "tails": found.tails,
     }
     if with_chance:
         chance = chance_distance(

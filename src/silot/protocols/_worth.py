@@ -10,6 +10,7 @@ import numpy as np
 from ..errors import WireError
 from ..federation.answer import Answer, Failure
 from ..results import Contribution, Distance, Parts
+from ..transport.resampling import MOST_TAILS
 from ..valuation.holders import explained, explained_shares, inverse_shares, ranks
 from ..valuation.intervals import Margins, drawn_shares, rank_ranges, steadied
 
@@ -39,6 +40,14 @@ class Sampled:
         half = answer.rounding("corrected") if rounded else 0.0
         if rounded:
             margin += answer.rounding("margin")
+        tails = answer.optional_number("tails") or 0.0
+        if tails not in range(MOST_TAILS + 1):
+            raise WireError(
+                f"the answer doubles a margin {tails:g} times. The holder runs other code, or a "
+                "broken one.",
+                code="answer-malformed",
+            )
+        margin *= 2.0**tails
         if max(corrected, margin) > _LARGEST:
             raise WireError(
                 "the answer has an error that is too large. The holder runs other code, or a "

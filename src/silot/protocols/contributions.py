@@ -104,9 +104,9 @@ def contributions(
         are then compared as vectors. A holder that refuses leaves the map out, and the status
         says so.
     intervals
-        Ask holders for the error of their distance too, three more exact numbers each: without
-        the bias of few records, the margin of its interval, and chance. A holder that refuses
-        tells the distance alone. Needs ``"target"`` or the barycenter.
+        Ask holders for the error of their distance too, four more exact numbers each: without
+        the bias of few records, the margin of its interval, its tails, and chance. A holder that
+        refuses tells the distance alone. Needs ``"target"`` or the barycenter.
 
     Returns
     -------

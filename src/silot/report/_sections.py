@@ -174,7 +174,6 @@ def ranking(found: Contributions) -> Ranking:
     target = target_in_words(found.target)
     largest = max(item.share for item in ranked) or 1.0
     explained = max(item.explained_share for item in ranked) or 1.0
-    shapley = any(item.shapley_share is not None for item in ranked)
     columns = (
         Column("rank"),
         Column("holder", numeric=False),
@@ -186,7 +185,6 @@ def ranking(found: Contributions) -> Ranking:
         Column("share"),
         Column("explained"),
         Column("explained share"),
-        *((Column("Shapley share"),) if shapley else ()),
         Column("records"),
         Column("status", numeric=False),
     )
@@ -205,7 +203,6 @@ def ranking(found: Contributions) -> Ranking:
                 _share(item.explained_share, item.explained_share_interval),
                 item.explained_share / explained,
             ),
-            *((Cell(percent(item.shapley_share or 0.0)),) if shapley else ()),
             Cell(f"{item.records:,}"),
             Cell(short_status(item.distance.status), warn=not item.distance.converged),
         )

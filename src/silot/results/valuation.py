@@ -132,9 +132,6 @@ class Contribution:
         ``None`` where no holder told an interval.
     share_interval, explained_interval, explained_share_interval
         95 % intervals of the three, ``None`` likewise.
-    shapley_share
-        Share by Shapley values of the game whose worth is the ``explained`` part of a union of
-        holders; ``None`` where unions cannot be computed from what was told.
     """
 
     holder: str
@@ -150,7 +147,6 @@ class Contribution:
     share_interval: tuple[float, float] | None = None
     explained_interval: tuple[float, float] | None = None
     explained_share_interval: tuple[float, float] | None = None
-    shapley_share: float | None = None
 
     @property
     def place(self) -> str:

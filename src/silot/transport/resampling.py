@@ -38,6 +38,11 @@ _NEIGHBOURS = 10
 # The part of the gap between halves that is not known to be bias or error.
 _MODEL_ERROR = 0.03
 _LEAST_FREEDOM = 1.5
+# Times what the farthest record adds to a mean: what a farther one may.
+_MOST_BEYOND = 8.0
+MOST_TAILS = 3
+"""Doublings of a margin, at most."""
+
 _ROUNDING = 1e-20
 _ROWS = 4096
 
@@ -52,11 +57,15 @@ class Corrected:
         Estimate of the cost that infinitely many records of the same law would have; below zero
         where it cannot be told from it.
     margin
-        Half the length of its 95 % interval.
+        Half the length of its 95 % interval, as far as the records seen tell.
+    tails
+        How often the margin is to be doubled (0 to 3) for records that are rare and far: the law
+        has such as a sample need not have.
     """
 
     cost: float
     margin: float
+    tails: int = 0
 
 
 def corrected_cost(
@@ -75,7 +84,10 @@ def corrected_cost(
     where ``k`` is the dimension of the records (maximum likelihood from neighbours). In few
     dimensions bias and optimism are equal, as for every M-estimator; the second term was fitted on
     drawn laws of 2 to 50 dimensions. The margin is that of the mean of the potential, as in the
-    central limit theorem, with degrees of freedom by its kurtosis.
+    central limit theorem, with degrees of freedom by its kurtosis. ``tails`` is by how much less it
+    is than what the farthest of ``n`` more records would add to the mean: the 97.5 % quantile of
+    that, by the tail index of the largest potentials (Hill), at most eight times what the farthest
+    record at hand adds.
 
     Parameters
     ----------
@@ -98,7 +110,7 @@ def corrected_cost(
     -----
     E. del Barrio and J.-M. Loubes, *Central limit theorems for empirical transportation cost in
     general dimension*, 2019 (variance); Mak, Morton and Wood, 1999 (the two bounds); Levina and
-    Bickel, 2004 (dimension).
+    Bickel, 2004 (dimension); Weissman, 1978 (quantiles beyond the sample).
 
     Examples
     --------
@@ -153,7 +165,22 @@ def corrected_cost(
     total = math.sqrt(error + (_MODEL_ERROR * gap * scale) ** 2)
     excess = float(square @ centred**2) / variance**2 - 1.0 if variance > 0 else 0.0
     freedom = max(effective / excess, _LEAST_FREEDOM) if excess > 0 else 1e6
-    return Corrected(found, float(stdtrit(min(freedom, 1e6), 0.5 + 0.5 * _LEVEL)) * total)
+    margin = float(stdtrit(min(freedom, 1e6), 0.5 + 0.5 * _LEVEL)) * total
+    far = _farthest(weights * (f - np.median(f)))
+    doubled = round(math.log2(far / margin)) if far > margin > 0 else 0
+    return Corrected(found, margin, min(doubled, MOST_TAILS))
+
+
+def _farthest(parts: Array) -> float:
+    """What the farthest of as many records more may add to a mean, by the parts of those seen."""
+    few = math.isqrt(len(parts))
+    top = np.sort(parts)[-few - 1 :]
+    if top[0] <= 0:
+        return 0.0
+    index = float(np.log(top[1:] / top[0]).mean())
+    # Of a tail this index may be far too large where few records are far at all.
+    beyond = math.log(few / (0.5 - 0.5 * _LEVEL)) * index
+    return float(min(top[0] * math.exp(min(beyond, 300.0)), _MOST_BEYOND * top[-1]))
 
 
 def chance_distance(
