@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import pickle
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -11,7 +13,9 @@ import numpy as np
 import pytest
 
 from silot import LocalFederation
-from silot.federation import Transcript
+from silot.federation import Answer, Transcript
+from silot.federation.charging import Replies
+from silot.federation.question import DistanceTo
 from silot.federation.spool import Spool, Stored
 from silot.federation.transcript import Entry
 from silot.protocols import direct
@@ -61,3 +65,33 @@ def test_a_transcript_in_a_file_is_that_in_memory(
         Transcript.load(tmp_path / "run").entries[-1].payload
         == plain.transcript.entries[-1].payload
     )
+
+
+def test_replies_are_kept_while_they_are_few_and_small() -> None:
+    replies = Replies(most=3, size=20_000)
+    computed: list[int] = []
+
+    def ask(number: int, size: int) -> bytes:
+        def compute() -> Answer:
+            computed.append(number)
+            return Answer({"cloud": np.full(size, float(number))})
+
+        question = DistanceTo(
+            reference=np.full((1, 1), float(number)), reference_weights=np.ones(1)
+        )
+        return replies.reply(question, "someone", None, compute)
+
+    assert ask(1, 1_000) == ask(1, 1_000)
+    assert computed == [1]
+    ask(2, 5_000)
+    ask(2, 5_000)
+    assert computed == [1, 2, 2]
+
+
+def test_worth_does_not_load_scikit_learn() -> None:
+    code = (
+        "import silot, sys; silot.value_holders([[[0.0]], [[1.0]]], [[0.5]]); "
+        "print('sklearn' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"

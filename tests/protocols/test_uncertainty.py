@@ -11,16 +11,19 @@ from scipy.stats import spearmanr
 
 import silot
 from silot import Measure
-from silot.federation import Holder, Policy
+from silot.errors import WireError
+from silot.federation import Answer, Holder, Policy
 from silot.federation.labelled import encode_classes
 from silot.federation.local import LocalFederation
 from silot.federation.question import Question
 from silot.federation.uncertainty import DistanceWithError, LabelledDistanceWithError
 from silot.privacy.ledger import Ledger
+from silot.protocols._worth import Sampled
 from silot.protocols.contributions import contributions
 from silot.results import Contributions
 from silot.transport import exact_plan
 from silot.transport.classwise import class_distances
+from silot.transport.resampling import MOST_TAILS, corrected_cost
 
 Array = np.ndarray
 
@@ -220,3 +223,35 @@ def test_one_record_moves_no_number_by_more_than_is_declared(labels: bool, heavy
         less = question.compute(x[rest], masses, None if names is None else names[rest])
         for name, move in moves.items():
             assert abs(less.number(name) - answer.number(name)) <= move
+
+
+def test_margins_are_wider_where_few_records_are_far() -> None:
+    """Of t with 3 degrees of freedom, squares have no variance; of a cube they are bounded."""
+    rng = np.random.default_rng(75)
+    target = np.full(200, 1 / 200)
+
+    def tails(points: Array, other: Array) -> list[int]:
+        found: list[int] = []
+        for start in range(0, len(points), 150):
+            x, a = points[start : start + 150], np.full(150, 1 / 150)
+            plan = exact_plan(x, other, a, target)
+            order = np.arange(150)
+            found.append(corrected_cost(x, a, None, (other, target), plan, order).tails)
+        return found
+
+    heavy = tails(rng.standard_t(3, size=(1500, 4)), rng.standard_t(3, size=(200, 4)))
+    light = tails(rng.random(size=(1500, 4)) + 0.5, rng.random(size=(200, 4)))
+    assert np.mean(heavy) > np.mean(light) + 0.3
+    assert 0 <= min(heavy + light) <= max(heavy + light) <= MOST_TAILS
+
+
+def test_a_margin_that_is_doubled_too_often_is_no_answer() -> None:
+    def told(tails: float) -> Answer:
+        return Answer(scalars={"distance": 1.0, "corrected": 1.0, "margin": 0.5, "tails": tails})
+
+    plain, doubled = Sampled.told(told(0)), Sampled.told(told(1))
+    assert plain is not None and doubled is not None
+    assert doubled.high**2 - 1.0 == pytest.approx(2.0 * (plain.high**2 - 1.0))
+    for wrong in (0.5, MOST_TAILS + 1, 1e9):
+        with pytest.raises(WireError, match="answer-malformed"):
+            Sampled.told(told(wrong))
