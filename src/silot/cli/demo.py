@@ -17,8 +17,8 @@ from ..errors import FileError
 from ..files import write_whole
 from ..measure import Measure
 from ..results import Audit, Contributions, DistanceMatrix
+from ._tables import ranking_table
 from .console import OUT, interval, number, progress_bar, save_figure, short_status, traffic
-from .valuation import ranking_table
 
 # Pixels lie between 0 and 1, which everybody knows: a reference of that size.
 _OPTIONS: dict[str, dict[str, Any]] = {

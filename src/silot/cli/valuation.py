@@ -15,22 +15,18 @@ from rich.table import Table
 from ..api_value import value_holders, value_records
 from ..errors import InputError
 from ..federation.holder import Own
-from ..federation.protocol import COORDINATOR
 from ..loading import load_images
 from ..measure import Measure
-from ..results import Contributions, DistanceMatrix, RecordScores, format_bytes
-from ._parts import show_parts
+from ..results import Contributions, RecordScores, format_bytes
+from ._tables import show_between, show_contributions
 from .console import (
     OUT,
     bill_rows,
-    interval,
-    number,
     progress_bar,
     save_transcript,
     show_rows,
     steps,
 )
-from .distances import pairs_table
 from .options import (
     AccuracyOption,
     BudgetOption,
@@ -55,9 +51,6 @@ from .options import (
     load_holders,
     sketch_options,
 )
-
-# On a terminal; all are in JSON and in the report.
-_MOST_PAIRS = 36
 
 
 class LabelMetric(StrEnum):
@@ -235,9 +228,9 @@ def value_command(
             found["records"] = [item.to_dict() for item in scored.values()]
         typer.echo(jsonlib.dumps(found, allow_nan=False))
         return
-    _show_contributions(result)
+    show_contributions(result)
     if result.between is not None:
-        _show_between(result.between)
+        show_between(result.between)
     for item in scored.values():
         OUT.print(
             f"{item.name}: {int(item.flagged.sum())} of {len(item.scores)} records flagged",
@@ -348,78 +341,6 @@ def _write_report(
 
     shown = {name: pixels for name, pixels in images.items() if name in scored}
     write_report(path, contributions=found, records=scored or None, images=shown or None)
-
-
-def ranking_table(result: Contributions) -> Table:
-    """Holders by distance, the closest first, and what their distances owe to chance."""
-    table = _table("rank", "holder", "distance", "bounds", "chance", "corrected", "95 %", "records")
-    for item in result.ranking:
-        chance = item.distance.chance
-        table.add_row(
-            item.place,
-            escape(item.holder),
-            number(item.distance.value),
-            interval(item.distance),
-            "" if chance is None else number(chance),
-            "" if item.corrected is None else number(item.corrected),
-            ""
-            if item.interval is None
-            else f"[{number(item.interval[0])}, {number(item.interval[1])}]",
-            str(item.records),
-        )
-    return table
-
-
-def shares_table(result: Contributions) -> Table:
-    """What every holder is worth, in each of the ways to say it."""
-    heads = ("share", "95 %", "explained", "95 %", "explained share", "95 %")
-    table = _table("rank", "holder", *heads)
-    for item in result.ranking:
-        cells = [
-            _percent(item.share),
-            _percents(item.share_interval),
-            _percent(item.explained),
-            _percents(item.explained_interval),
-            _percent(item.explained_share),
-            _percents(item.explained_share_interval),
-        ]
-        table.add_row(item.place, escape(item.holder), *cells)
-    return table
-
-
-def _table(rank: str, holder: str, *titles: str) -> Table:
-    table = Table(box=None, padding=(0, 1, 0, 0), header_style="bold", pad_edge=False)
-    table.add_column(rank, justify="right", no_wrap=True)
-    table.add_column(holder)
-    for title in titles:
-        table.add_column(title, justify="right", no_wrap=True)
-    return table
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.1f} %"
-
-
-def _percents(ends: tuple[float, float] | None) -> str:
-    return "" if ends is None else f"{100 * ends[0]:.0f} to {100 * ends[1]:.0f} %"
-
-
-def _show_contributions(result: Contributions) -> None:
-    OUT.print(ranking_table(result), highlight=False)
-    OUT.print(shares_table(result), highlight=False)
-    show_rows({"target": result.target, "status": result.status, **bill_rows(result)})
-    told = {item.holder: item.distance.parts for item in result.ranking}
-    show_parts({name: parts for name, parts in told.items() if parts is not None})
-
-
-def _show_between(between: DistanceMatrix) -> None:
-    if len(between.pairs) <= _MOST_PAIRS:
-        OUT.print(pairs_table(between, {COORDINATOR: "the target"}), highlight=False)
-    else:
-        OUT.print(
-            f"distances of {len(between.pairs)} pairs: --json or --report shows them",
-            highlight=False,
-        )
 
 
 def _show_records(result: RecordScores) -> None:
