@@ -1,17 +1,20 @@
-"""Peak memory of an exact solve, in cost matrices. Linux only: read from /proc."""
+"""Peak memory of an exact solve, and of valuation. Linux only: read from /proc."""
 
 from __future__ import annotations
 
 import multiprocessing
+import resource
 import time
 from pathlib import Path
 
 import numpy as np
 
 from benchmarks.timing import show
-from silot import transport
+from silot import transport, value_holders
 
 SIZE = 5000
+# Of valuation: holders, their records, and features.
+HOLDERS, RECORDS, FEATURES = 100, 500, 784
 
 
 def main() -> None:
@@ -33,6 +36,33 @@ def main() -> None:
         ("problem", "matrices", "time"),
         rows,
     )
+    held = 8 * HOLDERS * RECORDS * FEATURES // 10**6
+    rows = []
+    for validation in (True, False):
+        with context.Pool(1) as pool:
+            most, seconds, processor = pool.apply(_value, (validation,))
+        what = "to validation data" if validation else "to their barycenter"
+        rows.append((what, f"{most / 1e6:.0f} MB", f"{seconds:.1f} s", f"{processor:.1f} s"))
+    show(
+        f"value_holders, {HOLDERS} holders of {RECORDS} records, d = {FEATURES}: the most memory "
+        f"the process ever had, of which the records are {held} MB",
+        ("worth", "peak", "time", "processor"),
+        rows,
+    )
+
+
+def _value(validation: bool) -> tuple[int, float, float]:
+    rng = np.random.default_rng([2, 0])
+    trusted = rng.normal(size=(RECORDS, FEATURES)) if validation else None
+    holders = {f"h{k:03}": rng.normal(size=(RECORDS, FEATURES)) + 0.01 * k for k in range(HOLDERS)}
+    began, before = time.perf_counter(), _processor()
+    value_holders(holders, trusted)
+    return _peak(), time.perf_counter() - began, _processor() - before
+
+
+def _processor() -> float:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
 
 
 def _solve(d: int, weighted: bool) -> tuple[float, float]:

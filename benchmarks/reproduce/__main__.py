@@ -40,6 +40,7 @@ from . import (
     value_clients,
     value_duplication,
     value_time,
+    worth_intervals,
 )
 from .common import DATA_VARIABLE, DEFAULT_DATA, RESULTS, Context, DataMissingError, Report
 
@@ -60,6 +61,7 @@ REPRODUCTIONS: dict[str, Callable[[Context], Report]] = {
     "sketch": sketch_accuracy.run,
     "sketch-intervals": sketch_intervals.run,
     "valuation_time": value_time.run,
+    "worth-intervals": worth_intervals.run,
     "trianglewad-privacy": triangle_privacy.run,
     "audits": audits.run,
     "frontier": frontier.run,

@@ -12,18 +12,13 @@ from ._lazy import lazily
 if TYPE_CHECKING:
     from . import transport
     from .adaptation import LinkCosts, Network, evaluate, links
-    from .api import (
-        barycenter,
-        distance,
-        distance_matrix,
-        pooled_distance,
-        value_holders,
-    )
+    from .api import distance, distance_matrix, pooled_distance
     from .api_adapt import adapt
     from .api_distill import distill
     from .api_records import value_records
     from .api_sketch import sketches
     from .api_suspects import count_broken
+    from .api_value import barycenter, value_holders
     from .audit import audit, audit_policy
     from .distillation import LabelSpace
     from .errors import SilotError
@@ -130,7 +125,7 @@ lazily(
         "adapt": ".api_adapt",
         "audit": ".audit",
         "audit_policy": ".audit",
-        "barycenter": ".api",
+        "barycenter": ".api_value",
         "count_broken": ".api_suspects",
         "distance": ".api",
         "distance_matrix": ".api",
@@ -140,7 +135,7 @@ lazily(
         "load_measure": ".loading",
         "pooled_distance": ".api",
         "sketches": ".api_sketch",
-        "value_holders": ".api",
+        "value_holders": ".api_value",
         "value_records": ".api_records",
     },
 )

@@ -123,7 +123,8 @@ def measure_named(name: str, data: Data, labels: str | None) -> Measure:
     if isinstance(data, Measure):
         return data
     try:
-        return Measure(data, labels=labels)
+        # For the time of one call: what a hundred holders have is not kept twice.
+        return Measure(data, labels=labels, copy=False)
     except SilotError as error:
         raise type(error)(f"{name!r}: {error.message}", code=error.code) from None
 

@@ -36,9 +36,10 @@ class Measure:
     Parameters
     ----------
     points
-        Records by rows, shape (n, d), finite numbers. Copied to float64. A data frame (pandas,
-        polars, pyarrow, or another that narwhals knows) is read as ``load_measure`` reads a
-        table. A tensor of torch is read without its gradient, on whatever device it is.
+        Records by rows, shape (n, d), finite numbers. Copied to float64, see ``copy``. A data
+        frame (pandas, polars, pyarrow, or another that narwhals knows) is read as
+        ``load_measure`` reads a table. A tensor of torch is read without its gradient, on
+        whatever device it is.
     weights
         Masses (n,), zero or more; normalised to sum 1. ``None`` means uniform. ``masses`` keeps
         what each record counts for before that: the weights as given, 1 where none were. Of a
@@ -50,6 +51,9 @@ class Measure:
     columns
         Names of the features, by which those of several holders are matched; of a data frame
         those of its columns that are taken, by default all that are left.
+    copy
+        Whether points are copied. Without, an array that is float64 already is only looked at:
+        for as long as the measure is used its owner must not change it.
 
     Raises
     ------
@@ -83,10 +87,13 @@ class Measure:
         weights: npt.ArrayLike | None = None,
         labels: npt.ArrayLike | None = None,
         columns: Sequence[str] | None = None,
+        *,
+        copy: bool = True,
     ) -> None:
         points, weights, labels, columns = unframed(points, weights, labels, columns)
         named = None if columns is None else tuple(columns)
-        cloud = as_cloud(points, named).copy()
+        cloud = as_cloud(points, named)
+        cloud = cloud.copy() if copy else cloud.view()
         masses = as_weights(weights, len(cloud))
         kinds, names = (None, None) if labels is None else _as_labels(labels, len(cloud))
         counts = _counts(weights, len(cloud))

@@ -49,6 +49,7 @@ from silot.federation.question import (
 from silot.federation.screening import ScoreRecords, ScreenRecords
 from silot.federation.sketching import CountRecords, SketchRecords, SketchTree
 from silot.federation.suspects import CountSuspects
+from silot.federation.uncertainty import DistanceWithError, LabelledDistanceWithError
 from silot.screening import Screen
 from tests.learning.test_hypotheses import QUESTIONS as ABOUT_MODELS
 
@@ -99,6 +100,8 @@ ALL: list[Question] = [
     InterpolateByClass(**LABELLED, t=0.75),
     LabelledDistanceTo(**LABELLED, **METRIC),
     CostParts(**LABELLED, **METRIC),
+    DistanceWithError(**WITH_REFERENCE, with_chance=False),
+    LabelledDistanceWithError(**LABELLED, **METRIC, matched=True),
     ScoreRecords(target=CLOUD, target_weights=MASS, epsilon=0.1),
     SCREEN,
     CountRecords(privacy_mu=0.1, mass_limit=2.0),

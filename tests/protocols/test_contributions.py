@@ -175,7 +175,9 @@ def test_class_tolerance_forgives_so_many_standard_errors(n: int, m: int, tolera
 @pytest.mark.parametrize("validated", [False, True])
 def test_shares_sum_to_one_and_follow_from_the_distances(labels: bool, validated: bool) -> None:
     validation = VALIDATION if validated else None
-    result = silot.value_holders(MARKET, validation, labels=labels, support=12, rounds=6)
+    result = silot.value_holders(
+        MARKET, validation, labels=labels, support=12, rounds=6, intervals=False
+    )
     values = np.array([item.distance.value for item in result.holders])
     np.testing.assert_allclose(
         [item.share for item in result.holders], (1 / values) / (1 / values).sum()
@@ -511,7 +513,9 @@ def test_without_labels_numbers_are_all_a_holder_tells() -> None:
     for entry in result.transcript.entries:
         reply = entry.open()
         if entry.direction == "received":
-            assert isinstance(reply, Answer) and not reply.arrays
+            # Records of few dimensions have too few numbers to tell an error too.
+            refused = isinstance(reply, Failure) and reply.code == "policy-numbers"
+            assert refused or (isinstance(reply, Answer) and not reply.arrays)
     assert result.rounds <= protocol.expected_rounds
 
 
@@ -694,13 +698,16 @@ LABELLED = Measure(X, labels=KINDS)
 @pytest.mark.parametrize(
     ("kind", "reply"),
     [
-        ("labelled-distance-to", told(distance=float("nan"))),
-        ("labelled-distance-to", told(distance=float("inf"))),
-        ("labelled-distance-to", told(distance=-1.0)),
-        ("labelled-distance-to", told(distance="near")),
-        ("labelled-distance-to", told(distance_lower=2.0)),
-        ("labelled-distance-to", told(optimal=0)),
-        ("labelled-distance-to", Answer()),
+        ("labelled-distance-with-error", told(distance=float("nan"))),
+        ("labelled-distance-with-error", told(distance=float("inf"))),
+        ("labelled-distance-with-error", told(distance=-1.0)),
+        ("labelled-distance-with-error", told(distance="near")),
+        ("labelled-distance-with-error", told(distance_lower=2.0)),
+        ("labelled-distance-with-error", told(optimal=0)),
+        ("labelled-distance-with-error", Answer()),
+        ("labelled-distance-with-error", told(corrected=1e300, margin=1.0)),
+        ("labelled-distance-with-error", told(corrected=1.0, margin=-1.0)),
+        ("labelled-distance-with-error", told(chance=float("nan"))),
         ("class-sizes", Answer({"masses": np.array([np.nan, 0.5, 0.5])})),
         ("class-sizes", Answer({"masses": np.array([[1.0]])})),
         ("class-sizes", Answer()),
@@ -733,6 +740,7 @@ def test_an_answer_that_does_not_fit_is_a_coded_error(kind: str, reply: Answer) 
         ({"quorum": 9}, "option-quorum"),
         ({"map": 1}, "option-map"),
         ({"map": "sketch"}, "option-map"),
+        ({"intervals": 1}, "option-intervals"),
     ],
 )
 def test_options_out_of_range_are_refused(options: dict[str, object], code: str) -> None:

@@ -184,9 +184,7 @@ def _sizes(transcript: Transcript) -> tuple[Size, ...]:
     for one in transcript.entries:
         question = one.open() if one.direction == "sent" else None
         kind = question.kind if isinstance(question, Question) else ""
-        found.append(
-            Size(one.round, one.holder, one.direction, one.seconds, len(one.payload), kind)
-        )
+        found.append(Size(one.round, one.holder, one.direction, one.seconds, one.size, kind))
     return tuple(found)
 
 

@@ -12,7 +12,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from ..api import barycenter
+from ..api_value import barycenter
 from ..errors import FileError, InputError
 from ..files import write_whole
 from ..results import Barycenter

@@ -9,8 +9,9 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from ..api import distance_matrix, value_holders
+from ..api import distance_matrix
 from ..api_records import value_records
+from ..api_value import value_holders
 from ..audit import audit
 from ..demo import demo_holders, demo_images, demo_validation
 from ..errors import FileError
@@ -18,8 +19,8 @@ from ..federation.holder import Own
 from ..files import write_whole
 from ..measure import Measure
 from ..results import Audit, Contributions, DistanceMatrix
+from ._tables import ranking_table
 from .console import OUT, interval, number, progress_bar, save_figure, short_status, traffic
-from .valuation import ranking_table
 
 # Pixels lie between 0 and 1, which everybody knows: a reference of that size.
 _OPTIONS: dict[str, dict[str, Any]] = {

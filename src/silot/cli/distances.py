@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.markup import escape
-from rich.table import Table
 
 from .._holders import in_words
 from ..api import distance_matrix, pooled_distance
@@ -21,21 +18,19 @@ from ..protocols.registry import method_named
 from ..results import Distance, DistanceMatrix
 from ..secure import run_secure
 from ._parts import show_parts
+from ._tables import pairs_table
 from .console import (
     OUT,
     bill_rows,
     check_figure,
     check_writable,
     interval,
-    number,
     progress_bar,
     save_figure,
     save_transcript,
-    short_status,
     show_rows,
     steps,
     tell_forecast,
-    traffic,
 )
 from .options import (
     AccuracyOption,
@@ -352,6 +347,7 @@ def _show(result: Distance, json: bool) -> None:
             f"W{result.p}": f"{result.value:.6g}",
             "bounds": interval(result),
             **_likely(result),
+            **_chance(result),
             "method": f"{result.method}, {' and '.join(result.holders)}",
             "status": result.status,
             **bill_rows(result),
@@ -368,25 +364,11 @@ def _likely(result: Distance) -> dict[str, str]:
     return {"likely": f"{low:.4g} to {high:.4g} (95 %, by public records; not certified)"}
 
 
-def pairs_table(result: DistanceMatrix, words: Mapping[str, str] | None = None) -> Table:
-    """Pairs of holders with their distances; ``words`` stand for the names they are given for."""
-    table = Table(title=f"W{result.p} by {result.method}", title_justify="left", box=None)
-    table.add_column("pair")
-    # Of one run for all pairs, no pair has a bill of its own.
-    apart = () if result.shared_bill is not None else ("rounds", "bytes", "seconds")
-    for title in ("value", "bounds", *apart):
-        table.add_column(title, justify="right")
-    table.add_column("status")
-    for (a, b), pair in result.pairs.items():
-        bill = (str(pair.rounds), traffic(pair), f"{pair.seconds:.2f}") if apart else ()
-        table.add_row(
-            escape(" ".join((words or {}).get(name, name) for name in (a, b))),
-            number(pair.value),
-            interval(pair),
-            *bill,
-            short_status(pair.status),
-        )
-    return table
+def _chance(result: Distance) -> dict[str, str]:
+    if result.chance is None:
+        return {}
+    verdict = "no more than chance" if result.by_chance else "more than chance"
+    return {"chance": f"{result.chance:.4g}, for two samples of one law: {verdict}"}
 
 
 def _show_matrix(result: DistanceMatrix) -> None:

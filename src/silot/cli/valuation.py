@@ -8,24 +8,16 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.markup import escape
-from rich.table import Table
 
-from ..api import value_holders
+from ..api_value import value_holders
 from ..errors import InputError
-from ..federation.protocol import COORDINATOR
-from ..results import Contents, Contributions, DistanceMatrix, RecordScores, format_bytes
-from ._parts import show_parts
+from ..results import Contents, RecordScores, format_bytes
+from ._tables import show_between, show_contributions
 from .console import (
     OUT,
-    bill_rows,
-    interval,
-    number,
     save_transcript,
-    show_rows,
     steps,
 )
-from .distances import pairs_table
 from .options import (
     AccuracyOption,
     BudgetOption,
@@ -63,9 +55,6 @@ from .records import (
     tell_outputs,
     write_outputs,
 )
-
-# On a terminal; all are in JSON and in the report.
-_MOST_PAIRS = 36
 
 
 class LabelMetric(StrEnum):
@@ -138,6 +127,13 @@ def value_command(
     ] = None,
     scale: SecureScaleOption = None,
     accuracy: AccuracyOption = None,
+    intervals: Annotated[
+        bool,
+        typer.Option(
+            "--intervals/--no-intervals",
+            help="The error of every distance too: four more exact numbers a holder.",
+        ),
+    ] = True,
     records: Annotated[
         bool,
         typer.Option("--records", help="Score every holder's records: it discloses records."),
@@ -198,7 +194,7 @@ def value_command(
     if method is ValueMethod.sketch:
         options |= sketched
     else:
-        options["class_tolerance"] = class_tolerance
+        options |= {"class_tolerance": class_tolerance, "intervals": intervals}
         of_map |= sketched
     with steps("value") as progress:
         result = value_holders(
@@ -226,9 +222,9 @@ def value_command(
             found["records"] = [item.to_dict() for item in scored.values()]
         typer.echo(jsonlib.dumps(found, allow_nan=False))
         return
-    _show_contributions(result)
+    show_contributions(result)
     if result.between is not None:
-        _show_between(result.between)
+        show_between(result.between)
     show_summaries(scored)
     if scored:
         traffic = sum(item.bytes_sent + item.bytes_received for item in scored.values())
@@ -242,40 +238,3 @@ def value_command(
 def _apart(holder_map: MapMethod | None) -> bool:
     """Whether a map is made by runs of its own."""
     return holder_map not in (None, MapMethod.direct)
-
-
-def ranking_table(result: Contributions) -> Table:
-    """Holders, the most valuable first."""
-    table = Table(box=None, padding=(0, 1, 0, 0), header_style="bold", pad_edge=False)
-    table.add_column("rank", justify="right")
-    table.add_column("holder")
-    for title in ("distance", "bounds", "share", "explained", "records"):
-        table.add_column(title, justify="right", no_wrap=True)
-    for item in result.ranking:
-        table.add_row(
-            str(item.rank),
-            escape(item.holder),
-            number(item.distance.value),
-            interval(item.distance),
-            f"{100 * item.share:.1f} %",
-            f"{100 * item.explained:.0f} %",
-            str(item.records),
-        )
-    return table
-
-
-def _show_contributions(result: Contributions) -> None:
-    OUT.print(ranking_table(result), highlight=False)
-    show_rows({"target": result.target, "status": result.status, **bill_rows(result)})
-    told = {item.holder: item.distance.parts for item in result.ranking}
-    show_parts({name: parts for name, parts in told.items() if parts is not None})
-
-
-def _show_between(between: DistanceMatrix) -> None:
-    if len(between.pairs) <= _MOST_PAIRS:
-        OUT.print(pairs_table(between, {COORDINATOR: "the target"}), highlight=False)
-    else:
-        OUT.print(
-            f"distances of {len(between.pairs)} pairs: --json or --report shows them",
-            highlight=False,
-        )

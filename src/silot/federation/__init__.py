@@ -39,6 +39,7 @@ from .sketching import CountRecords, SketchRecords, SketchTree
 from .suspects import CountSuspects
 from .teacher import Teacher
 from .transcript import Entry, Transcript
+from .uncertainty import DistanceWithError, LabelledDistanceWithError
 
 __all__ = [
     "Answer",
@@ -53,6 +54,7 @@ __all__ = [
     "Disagreement",
     "Disclosure",
     "DistanceTo",
+    "DistanceWithError",
     "DomainErrors",
     "DomainScores",
     "Entry",
@@ -65,6 +67,7 @@ __all__ = [
     "Interpolate",
     "InterpolateByClass",
     "LabelledDistanceTo",
+    "LabelledDistanceWithError",
     "LabelledRecords",
     "LocalFederation",
     "MeanFeatures",

@@ -149,10 +149,13 @@ class Replies:
     ----------
     most
         How many are kept.
+    size
+        Bytes of those that are kept together: a hundred parties of one process share its memory.
     """
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, size: int) -> None:
         self._most = most
+        self._size = size
         self._kept: OrderedDict[str, bytes] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -171,8 +174,9 @@ class Replies:
         reply = encode_reply(compute())
         with self._lock:
             self._kept[key] = reply
-            while len(self._kept) > self._most:
-                self._kept.popitem(last=False)
+            held = sum(map(len, self._kept.values()))
+            while len(self._kept) > self._most or held > self._size:
+                held -= len(self._kept.popitem(last=False)[1])
         return reply
 
 

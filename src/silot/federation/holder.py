@@ -19,6 +19,7 @@ from .question import Codes, Question, decode_question
 from .release import Release
 
 _KEPT_REPLIES = 16
+_KEPT_BYTES = 1 << 18
 
 
 class Holder:
@@ -59,7 +60,7 @@ class Holder:
         self._evaluation = evaluation
         self.policy = policy if policy is not None else Policy()
         self._ledger = ledger
-        self._replies = Replies(_KEPT_REPLIES)
+        self._replies = Replies(_KEPT_REPLIES, _KEPT_BYTES)
         self._embedded: dict[Embedding, tuple[Array, Array]] = {}
         self._lock = threading.Lock()
 

@@ -14,12 +14,12 @@ from typing import ClassVar, Self, cast
 import numpy as np
 
 from ..errors import InputError, MismatchError, WireError
-from ..transport import exact_plan
+from ..transport import ExactPlan, exact_plan
 from ..transport.classwise import distances_to_classes, labelled_plan
 from ..transport.cost import paired_cost
 from .answer import Answer
 from .disclosure import Account, Disclosure
-from .message import LARGEST_TEXT
+from .message import LARGEST_TEXT, Scalar
 from .question import Array, Codes, Names, Question, move_of, register, share_of
 
 
@@ -254,6 +254,12 @@ class LabelledDistanceTo(_WithClassMetric):
         return 1
 
     def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
+        return self.solve(points, weights, labels)[0]
+
+    def solve(
+        self, points: Array, weights: Array, labels: Names | None
+    ) -> tuple[Answer, ExactPlan, Array]:
+        """The answer, the plan, and squared distances from all classes to those of the target."""
         codes, known, new = codes_of(labels, self.classes, len(points))
         self._check(points, known)
         share_names(codes, weights, known)
@@ -265,25 +271,31 @@ class LabelledDistanceTo(_WithClassMetric):
             self.target_weights,
             squares[np.ix_(codes, self.target_codes)],
         )
-        return Answer(
-            scalars={
-                "distance": high**0.5,
-                "distance_lower": low**0.5,
-                "estimate": min(max(plan.cost, low), high) ** 0.5,
-                "optimal": plan.optimal,
-            }
-        )
+        told: dict[str, Scalar] = {
+            "distance": high**0.5,
+            "distance_lower": low**0.5,
+            "estimate": min(max(plan.cost, low), high) ** 0.5,
+            "optimal": plan.optimal,
+        }
+        return Answer(scalars=told), plan, squares
 
     def moves(
         self, points: Array, weights: Array, labels: Names | None, answer: Answer
     ) -> Mapping[str, float]:
+        share, doubled = self.largest_share(points, weights, labels)
+        move = move_of(answer.number("distance"), share, 2)
+        return {"distance": 2.0 * move if doubled else move}
+
+    def largest_share(
+        self, points: Array, weights: Array, labels: Names | None
+    ) -> tuple[float, bool]:
+        """Largest part of the cost that one record can have, and whether it moves others' too."""
         codes, _, new = codes_of(labels, self.classes, len(points))
         squares = self._label_distances(points, self.target, weights, codes, new)
         labels_share = float((weights * squares[codes].max(axis=1)).max())
-        share = share_of(points, weights, self.target) + labels_share
-        move = move_of(answer.number("distance"), share, 2)
         # A record of a class of its holder's own moves the place of that class as well.
-        return {"distance": 2.0 * move if new or self.embedding != "none" else move}
+        doubled = bool(new) or self.embedding != "none"
+        return share_of(points, weights, self.target) + labels_share, doubled
 
 
 register(ClassSizes, LabelledRecords, InterpolateByClass, LabelledDistanceTo)

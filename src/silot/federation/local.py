@@ -7,6 +7,7 @@ import math
 import os
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -29,6 +30,7 @@ from .holder import Holder
 from .policy import Policy
 from .protocol import COORDINATOR, Answers, Protocol, Questions, drive
 from .question import encode_question
+from .spool import Spool, Stored
 from .transcript import Entry, Transcript
 
 
@@ -183,6 +185,7 @@ class LocalFederation:
             )
         elapsed = _stopwatch()
         entries: list[Entry] = []
+        spool = Spool()
         rounds = 0
         told: list[Disclosure] = []
         charged: dict[str, list[float]] = {}
@@ -191,7 +194,7 @@ class LocalFederation:
             nonlocal rounds
             if not questions:
                 return {}
-            answers = self._exchange(questions, rounds, elapsed, entries)
+            answers = self._exchange(questions, rounds, elapsed, entries, spool)
             rounds += 1
             for name, answer in answers.items():
                 charged.setdefault(name, []).append(_charge(answer))
@@ -226,18 +229,25 @@ class LocalFederation:
         round_: int,
         elapsed: Callable[[], float],
         entries: list[Entry],
+        spool: Spool,
     ) -> Answers:
         """Send each question to its holder, all at once, and collect replies."""
         replies: dict[str, tuple[float, object]] = {}
         work: dict[str, Callable[[], None]] = {}
+        # A transcript keeps every message: what a hundred holders are asked alike, once.
+        kept: dict[bytes, tuple[bytes, bytes | Stored]] = {}
         for name in sorted(questions):
             message = encode_question(questions[name])
-            entries.append(Entry(round_, name, "sent", elapsed(), message))
+            if message not in kept:
+                kept[message] = (message, spool.keep(message))
+            message, stored = kept[message]
+            entries.append(Entry(round_, name, "sent", elapsed(), stored))
             work[name] = partial(self._ask, name, message, elapsed, replies)
         late = self._worked(work)
         answers: dict[str, Answer | Failure] = {}
         for name in work:
-            reply = replies.get(name)
+            # What was read is not held twice: answers are views of their own.
+            reply = replies.pop(name, None)
             if name in late or reply is None:
                 kind = "timeout" if name in late else "failed"
                 answers[name] = Failure("holder-timeout" if name in late else "holder-raised", kind)
@@ -247,7 +257,7 @@ class LocalFederation:
                 # Nothing a transcript could keep or a bill could count.
                 answers[name] = Failure("wire-format", "failed", type(payload).__name__)
                 continue
-            entries.append(Entry(round_, name, "received", at, payload))
+            entries.append(Entry(round_, name, "received", at, spool.keep(payload)))
             answers[name] = _read(payload)
         return answers
 
@@ -281,24 +291,27 @@ class LocalFederation:
                 each()
             self._seconds = (time.perf_counter() - started) / len(work)
             return frozenset()
-        slots = threading.Semaphore(several)
+        # A thread for each holder would keep memory for each.
+        waiting, late = deque(work), set(work)
 
-        def in_turn(answer: Callable[[], None]) -> None:
-            with slots:
-                answer()
+        def answering() -> None:
+            # An empty queue ends it.
+            with suppress(IndexError):
+                while True:
+                    name = waiting.popleft()
+                    with suppress(BaseException):
+                        work[name]()
+                    late.discard(name)
 
         # Daemons: a holder that never answers, or an interruption, must not keep the interpreter.
-        threads = {
-            name: threading.Thread(target=in_turn, args=(each,), daemon=True)
-            for name, each in work.items()
-        }
-        for thread in threads.values():
+        threads = [threading.Thread(target=answering, daemon=True) for _ in range(several)]
+        for thread in threads:
             thread.start()
         deadline = None if self._timeout is None else time.monotonic() + self._timeout
-        for thread in threads.values():
+        for thread in threads:
             thread.join(None if deadline is None else max(0.0, deadline - time.monotonic()))
         self._seconds = (time.perf_counter() - started) * several / len(work)
-        return frozenset(name for name, thread in threads.items() if thread.is_alive())
+        return frozenset(late)
 
 
 def _stopwatch() -> Callable[[], float]:

@@ -37,6 +37,7 @@ from .question import Codes, Question, decode_question
 Predictor = Callable[[Any], npt.ArrayLike]
 
 _KEPT_REPLIES = 128
+_KEPT_BYTES = 1 << 26
 # What half and single precision leave of a sum of 1, by bytes of a number.
 _COARSE = {2: 1e-2, 4: 1e-4}
 _FAULTS = {
@@ -143,7 +144,7 @@ class Teacher:
         self._most = whole(most_inputs, "most_inputs", "option-inputs")
         self._askers = None if askers is None else frozenset(askers)
         self.replaced = 0
-        self._replies = Replies(_KEPT_REPLIES)
+        self._replies = Replies(_KEPT_REPLIES, _KEPT_BYTES)
         self._model = threading.Lock()
 
     def rules(self) -> tuple[tuple[Predictor, ...], list[Any]]:

@@ -12,6 +12,7 @@ from ..files import write_whole
 from .answer import Answer, Failure, decode_reply
 from .message import Scalar, pack, unpack
 from .question import Question, decode_question
+from .spool import Stored
 
 _MAGIC = "silot-transcript"
 _VERSION = 1
@@ -31,15 +32,25 @@ class Entry:
         ``"sent"`` to the holder or ``"received"`` from it.
     seconds
         Time since the run began.
-    payload
-        The message as it travelled.
+    message
+        The message as it travelled, or where a long run has put it; ``payload`` reads it.
     """
 
     round: int
     holder: str
     direction: Literal["sent", "received"]
     seconds: float
-    payload: bytes = field(repr=False)
+    message: bytes | Stored = field(repr=False)
+
+    @property
+    def payload(self) -> bytes:
+        """The message as it travelled."""
+        return self.message if isinstance(self.message, bytes) else self.message.read()
+
+    @property
+    def size(self) -> int:
+        """Bytes of the message."""
+        return len(self.message) if isinstance(self.message, bytes) else self.message.size
 
     def open(self) -> Question | Answer | Failure:
         """Decode the message."""
@@ -52,7 +63,9 @@ class Entry:
 class Transcript:
     """The messages of one run, in the order of rounds and, within a round, of holder names.
 
-    Contains what the holders sent: handle it as you would handle their data.
+    Contains what the holders sent: handle it as you would handle their data. Beyond 64 MB of
+    messages a run puts the others into a temporary file without a name that only its owner may
+    read; it goes with the transcript.
     """
 
     protocol: str
@@ -67,12 +80,12 @@ class Transcript:
     @property
     def bytes_sent(self) -> int:
         """Bytes the coordinator sent."""
-        return sum(len(entry.payload) for entry in self.entries if entry.direction == "sent")
+        return sum(entry.size for entry in self.entries if entry.direction == "sent")
 
     @property
     def bytes_received(self) -> int:
         """Bytes the coordinator received."""
-        return sum(len(entry.payload) for entry in self.entries if entry.direction == "received")
+        return sum(entry.size for entry in self.entries if entry.direction == "received")
 
     def seen_by(self, holder: str) -> tuple[Entry, ...]:
         """Entries a holder took part in: all that holder saw."""

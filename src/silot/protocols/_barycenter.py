@@ -99,6 +99,8 @@ class Plan:
                     continue
                 answer = required(answers, name)
                 centre.take(name, Coupling.of(answer, atoms, centre.codes, self.t))
+            # Not held while holders work on the next question.
+            del answers
             centre.move()
             if not centre.note(k):
                 continue

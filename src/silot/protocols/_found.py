@@ -51,8 +51,16 @@ def class_masses(answer: Answer, classes: int) -> Array:
     return masses
 
 
+def chance_text(value: float, chance: float | None) -> str:
+    """How a status says that two samples of one law would be as far apart."""
+    if chance is None or value > chance:
+        return ""
+    return f"; no more than chance: two samples of one law stay below {chance:.4g} in 95 % of cases"
+
+
 def told_distance(answer: Answer, name: str, target: str, seed: int) -> Distance:
     """A distance as a holder told it: between its bounds, or rounded."""
+    chance = answer.optional_number("chance")
     upper, lower = answer.number("distance"), answer.optional_number("distance_lower")
     optimal, estimate = answer.flag("optimal"), answer.optional_number("estimate")
     value = upper if estimate is None else estimate
@@ -69,11 +77,13 @@ def told_distance(answer: Answer, name: str, target: str, seed: int) -> Distance
         lower=lower,
         upper=upper,
         method="told",
-        status=status
-        if optimal
-        else "stopped: the plan was not proven optimal, rescale the features",
+        status=(
+            status if optimal else "stopped: the plan was not proven optimal, rescale the features"
+        )
+        + chance_text(value, chance),
         converged=optimal,
         holders=(name, target),
         p=2,
         seed=seed,
+        chance=chance,
     )

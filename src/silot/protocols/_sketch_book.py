@@ -20,12 +20,12 @@ from ..privacy.cells import MOST_CELLS, Cells
 from ..privacy.compare import Drawn, Rate, Sampler, squared_distance
 from ..privacy.sketch import Decoded, Reading
 from ..privacy.tilts import FEWEST_RECORDS
-from ..results import Barycenter, Contribution, Contributions, Distance, Parts
+from ..results import Barycenter, Contributions, Distance, Parts
 from ..results.sketches import Target
 from ..transport._check import whole
-from ..valuation.holders import explained, explained_shares, inverse_shares, ranks
 from ._parts import column_beyond, sketch_parts
 from ._sketch_centre import centre_of
+from ._worth import Sampled, worth
 from .fedbary import shares_of
 
 LEAST_NU = 50.0
@@ -267,27 +267,13 @@ class Book:
         target: Target,
         barycenter: Barycenter | None,
     ) -> Contributions:
-        values = np.array([item.value for item in distances.values()])
-        parts = explained(values, spread)
-        items = tuple(
-            Contribution(
-                holder=name,
-                distance=distance,
-                share=float(share),
-                explained=float(part),
-                explained_share=float(part_share),
-                rank=int(rank),
-                records=round(self.pages[name].decoded.records),
-            )
-            for (name, distance), share, part, part_share, rank in zip(
-                distances.items(),
-                inverse_shares(values),
-                parts,
-                explained_shares(parts),
-                ranks(values),
-                strict=True,
-            )
-        )
+        sampled = {
+            name: Sampled(item.value, *item.interval)
+            for name, item in distances.items()
+            if item.interval is not None
+        }
+        records = {name: round(self.pages[name].decoded.records) for name in distances}
+        items = worth(distances, sampled, spread, records)
         return Contributions(
             holders=items,
             target=target,

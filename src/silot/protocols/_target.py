@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from ..federation.labelled import (
 )
 from ..federation.protocol import COORDINATOR, required
 from ..federation.question import Answerer, DistanceTo, Question
+from ..federation.uncertainty import DistanceWithError, LabelledDistanceWithError
 from ..measure import Embedding, Measure, label_vectors
 from ..transport.classwise import class_distances
 from ._found import Found
@@ -135,25 +136,43 @@ class Target:
         step = float((room[moves] / np.abs(apart[moves])).min()) if moves.any() else 1.0
         return self.weights * ((known + step * apart) / known)[self.codes]
 
-    def distance_question(self, label_weight: float, embedding: Embedding) -> Question:
-        """Ask a holder for its distance."""
+    def distance_question(
+        self,
+        label_weight: float,
+        embedding: Embedding,
+        *,
+        with_error: bool = False,
+        sample: bool = False,
+        matched: bool = False,
+    ) -> Question:
+        """Ask a holder for its distance, and what chance has to do with it.
+
+        ``sample`` says that the target is one, ``matched`` that it has the classes' proportions
+        of the holder.
+        """
         used = self.weights > 0
         if not self.by_class:
-            return DistanceTo(
-                reference=self.atoms[used],
-                reference_weights=self.weights[used],
-                embedding=embedding,
-            )
-        return LabelledDistanceTo(
-            target=self.atoms[used],
-            target_weights=self.weights[used],
-            target_codes=self.codes[used],
-            classes=self.text,
-            class_distances=self.metric,
-            class_slack=np.zeros(len(self.metric)),
-            label_weight=label_weight,
-            embedding=embedding,
-        )
+            whole: dict[str, Any] = {
+                "reference": self.atoms[used],
+                "reference_weights": self.weights[used],
+                "embedding": embedding,
+            }
+            if with_error:
+                return DistanceWithError(**whole, with_chance=sample)
+            return DistanceTo(**whole)
+        labelled: dict[str, Any] = {
+            "target": self.atoms[used],
+            "target_weights": self.weights[used],
+            "target_codes": self.codes[used],
+            "classes": self.text,
+            "class_distances": self.metric,
+            "class_slack": np.zeros(len(self.metric)),
+            "label_weight": label_weight,
+            "embedding": embedding,
+        }
+        if with_error:
+            return LabelledDistanceWithError(**labelled, with_chance=sample, matched=matched)
+        return LabelledDistanceTo(**labelled)
 
 
 def _metric(atoms: Array, weights: Array, codes: Codes, classes: tuple[str, ...]) -> Array:

@@ -6,18 +6,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-import numpy as np
-
 from ..errors import HolderError, InputError, WireError
-from ..federation.answer import Failure
+from ..federation.answer import Answer, Array, Failure
 from ..federation.disclosure import Disclosure
 from ..federation.labelled import ClassSizes
 from ..federation.protocol import COORDINATOR, Protocol, Steps, required
-from ..federation.question import Answerer, Describe
+from ..federation.question import Answerer, Describe, Question
 from ..measure import Covariance, Embedding
-from ..results import Barycenter, Contribution, Contributions, Distance, Parts
-from ..transport._check import real
-from ..valuation.holders import explained, explained_shares, inverse_shares, ranks
+from ..results import Barycenter, Contributions, Distance
+from ..transport._check import flag, real
 from ._barycenter import Plan as BarycenterPlan
 from ._found import class_masses, missing_text, told_distance
 from ._map import with_exact_map, without_map
@@ -25,6 +22,7 @@ from ._parallel import parallel
 from ._parts import check_why, told_parts, with_parts
 from ._sides import agreed_dimension, check_covariance, check_seed, read_descriptions
 from ._target import LabelMetric, Target
+from ._worth import Notes, Sampled, refusal_of, worth
 from .direct import direct
 from .fedbary import barycenter_plan
 from .fedwad import fedwad
@@ -59,6 +57,7 @@ def contributions(
     weights: Mapping[str, float] | None = None,
     why: bool = False,
     map: Map | None = None,
+    intervals: bool = True,
 ) -> Protocol[Contributions]:
     r"""Distance of every holder to one target, and the shares that follow.
 
@@ -104,6 +103,10 @@ def contributions(
         between holders, and to the target, that a map needs. It discloses every record. Labels
         are then compared as vectors. A holder that refuses leaves the map out, and the status
         says so.
+    intervals
+        Ask holders for the error of their distance too, four more exact numbers each: without
+        the bias of few records, the margin of its interval, its tails, and chance. A holder that
+        refuses tells the distance alone. Needs ``"target"`` or the barycenter.
 
     Returns
     -------
@@ -186,6 +189,7 @@ def contributions(
         seed=check_seed(seed),
         why=why,
         map_embedding=None if map is None else "none" if labels == "none" else covariance,
+        intervals=flag(intervals, "intervals", "option-intervals"),
         centre=centre,
     )
     finest = Disclosure.SCALAR
@@ -207,13 +211,10 @@ def contributions(
             "labels": labels,
             "why": why,
             "map": map,
+            "intervals": intervals,
         },
         expected_rounds=rounds + 4 + why + (map is not None),
     )
-
-
-# Below, labels may be written in another way: a status says so.
-_MOSTLY_SHARED = 0.9
 
 
 @dataclass(frozen=True)
@@ -231,6 +232,7 @@ class _Plan:
     seed: int
     why: bool
     map_embedding: Embedding | None
+    intervals: bool
     centre: BarycenterPlan
 
     def start(self) -> Steps[Contributions]:
@@ -244,17 +246,16 @@ class _Plan:
         else:
             target = Target.of_validation(self.own, self.labels, self.embedding)
             records = yield from self._describe(target, missing)
-        shared: dict[str, float] = {}
-        told: dict[str, Parts | Failure] = {}
+        notes = Notes()
         if self.method in _PAIRWISE and self.own is not None:
             distances = yield from self._in_step(tuple(records), missing)
         else:
-            distances = yield from self._to_target(target, records, missing, shared, told)
+            distances = yield from self._to_target(target, records, missing, notes)
         barycenter = None
         if found is not None:
             barycenter = self.centre.result(found, distances, missing)
-        result = self._result(target, distances, records, barycenter, missing, shared)
-        result = with_parts(result, told)
+        result = self._result(target, distances, records, barycenter, missing, notes)
+        result = with_parts(result, notes.parts)
         if self.map_embedding is None:
             return result
         if len(distances) < 2:
@@ -277,10 +278,9 @@ class _Plan:
         target: Target,
         records: Mapping[str, int],
         missing: dict[str, Failure],
-        shared: dict[str, float],
-        told: dict[str, Parts | Failure],
+        notes: Notes,
     ) -> Steps[dict[str, Distance]]:
-        """Distances to the target; notes the mass of each holder that has classes of the target."""
+        """Distances to the target, and what holders told beside them."""
         weights = dict.fromkeys(records, target.weights)
         if target.classes and self.tolerance > 0:
             answers = yield dict.fromkeys(records, ClassSizes(classes=target.text))
@@ -288,22 +288,49 @@ class _Plan:
             weights = {}
             for name in present:
                 masses = class_masses(required(answers, name), len(target.classes))
-                shared[name] = float(masses.sum())
+                notes.shared[name] = float(masses.sum())
                 weights[name] = target.reweighted(masses, records[name], self.tolerance)
-        questions = {
-            name: replace(target, weights=own).distance_question(self.label_weight, self.embedding)
-            for name, own in weights.items()
-        }
-        answers = yield questions
-        present = self.centre.present(answers, tuple(questions), missing)
+        told: dict[str, Answer | Failure] = {}
+        if self.intervals:
+            told.update((yield self._questions(target, weights, with_error=True)))
+        # Whoever refuses to tell an error may tell the distance alone.
+        refused = {name: code for name, answer in told.items() if (code := refusal_of(answer))}
+        if refused or not self.intervals:
+            left = {name: own for name, own in weights.items() if not told or name in refused}
+            told.update((yield self._questions(target, left, with_error=False)))
+        present = self.centre.present(told, tuple(weights), missing)
+        for name in present:
+            error = Sampled.told(required(told, name))
+            if error is not None:
+                notes.sampled[name] = error
+            elif self.intervals:
+                notes.untold[name] = refused.get(name, "few-records")
         distances = {
-            name: told_distance(required(answers, name), name, self._aim, self.seed)
+            name: told_distance(required(told, name), name, self._aim, self.seed)
             for name in present
         }
         if self.why:
             targets = {name: replace(target, weights=weights[name]) for name in present}
-            told |= yield from told_parts(targets, distances, self.label_weight, self.embedding)
+            notes.parts.update(
+                (yield from told_parts(targets, distances, self.label_weight, self.embedding))
+            )
         return distances
+
+    def _questions(
+        self, target: Target, weights: Mapping[str, Array], *, with_error: bool
+    ) -> dict[str, Question]:
+        # One question for all who are compared with the same weights: it may be large.
+        made: dict[int, Question] = {}
+        for own in weights.values():
+            if id(own) not in made:
+                made[id(own)] = replace(target, weights=own).distance_question(
+                    self.label_weight,
+                    self.embedding,
+                    with_error=with_error,
+                    sample=self.own is not None,
+                    matched=self.tolerance > 0,
+                )
+        return {name: made[id(own)] for name, own in weights.items()}
 
     def _in_step(
         self, names: tuple[str, ...], missing: dict[str, Failure]
@@ -337,30 +364,10 @@ class _Plan:
         records: Mapping[str, int],
         barycenter: Barycenter | None,
         missing: Mapping[str, Failure],
-        shared: Mapping[str, float],
+        notes: Notes,
     ) -> Contributions:
-        values = np.array([item.value for item in distances.values()])
         spread = target.spread(self.label_weight)
-        parts = explained(values, spread)
-        items = tuple(
-            Contribution(
-                holder=name,
-                distance=distance,
-                share=float(share),
-                explained=float(part),
-                explained_share=float(part_share),
-                rank=int(rank),
-                records=records[name],
-            )
-            for (name, distance), share, part, part_share, rank in zip(
-                distances.items(),
-                inverse_shares(values),
-                parts,
-                explained_shares(parts),
-                ranks(values),
-                strict=True,
-            )
-        )
+        items = worth(distances, notes.sampled, spread, records)
         return Contributions(
             holders=items,
             target=self._aim,
@@ -368,7 +375,7 @@ class _Plan:
             labels=self.labels,
             spread=spread,
             status=self._status(distances, barycenter)
-            + _shared_text(shared, distances)
+            + notes.in_words(items)
             + missing_text(missing),
             converged=all(item.converged for item in distances.values())
             and (barycenter is None or barycenter.converged),
@@ -391,12 +398,3 @@ class _Plan:
         if self.own is not None and self.method == "target":
             text += "; every holder saw the validation records"
         return text
-
-
-def _shared_text(shared: Mapping[str, float], distances: Mapping[str, Distance]) -> str:
-    """How a status names holders much of whose data have classes that the target lacks."""
-    odd = [name for name, mass in shared.items() if mass < _MOSTLY_SHARED and name in distances]
-    if not odd:
-        return ""
-    parts = ", ".join(f"{name} ({1.0 - shared[name]:.0%})" for name in odd)
-    return f"; of classes that the target lacks: {parts} of their records"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
+
 from ..errors import InputError
 from ..federation.answer import Answer, Array
 from ..federation.disclosure import Disclosure
@@ -13,6 +15,8 @@ from ..measure import Embedding
 from ..results import Distance
 from ..transport import ExactPlan, exact_plan
 from ..transport._check import as_order, flag
+from ..transport.resampling import chance_distance
+from ._found import chance_text
 from ._parts import asked_clouds
 from ._sides import agreed_dimension, check_seed, sides_of
 
@@ -52,7 +56,8 @@ def direct(
     Returns
     -------
     Protocol[Distance]
-        Discloses every record. Bounds are the primal and dual value of the exact plan.
+        Discloses every record. Bounds are the primal and dual value of the exact plan; ``chance``
+        is what two samples of one law stay below.
 
     Raises
     ------
@@ -81,11 +86,14 @@ def direct(
             agreed_dimension(dict(zip(sides, (x.atoms.shape[1], y.atoms.shape[1]), strict=True)))
             plan = x.plan_to(y)
             parts = x.parts_to(y, plan, embedding)
-            return replace(distance_of(plan, sides, order, checked_seed), parts=parts)
+            chance = _chance((x.atoms, x.weights), (y.atoms, y.weights), order)
+            return replace(distance_of(plan, sides, order, checked_seed, chance), parts=parts)
         answers = yield from ask({side: Records(embedding=embedding) for side in sides}, own)
         clouds = {side: read_cloud(required(answers, side)) for side in sides}
         agreed_dimension({side: cloud[0].shape[1] for side, cloud in clouds.items()})
-        return exact_distance(clouds[sides[0]], clouds[sides[1]], sides, order, checked_seed)
+        first, second = clouds.values()
+        plan = exact_plan(first[0], second[0], first[1], second[1], p=order)
+        return distance_of(plan, sides, order, checked_seed, _chance(first, second, order))
 
     holders = tuple(side for side in (a, b) if side is not None)
     return Protocol(
@@ -110,16 +118,28 @@ def exact_distance(
     return distance_of(exact_plan(first[0], second[0], first[1], second[1], p=p), sides, p, seed)
 
 
-def distance_of(plan: ExactPlan, sides: tuple[str, str], p: int, seed: int) -> Distance:
-    """``W_p`` of a plan, between its value and its dual's."""
+def distance_of(
+    plan: ExactPlan, sides: tuple[str, str], p: int, seed: int, chance: float | None = None
+) -> Distance:
+    """``W_p`` of a plan, between its value and its dual's; ``chance`` where that is known."""
     return Distance(
         value=plan.distance,
         lower=min(plan.lower, plan.distance),
         upper=max(plan.upper, plan.distance),
         method="direct",
-        status="converged: exact, proven by the dual bound" if plan.optimal else plan.status,
+        status=("converged: exact, proven by the dual bound" if plan.optimal else plan.status)
+        + chance_text(plan.distance, chance),
         converged=plan.optimal,
         holders=sides,
         p=p,
         seed=seed,
+        chance=chance,
     )
+
+
+def _chance(first: Cloud, second: Cloud, order: int) -> float | None:
+    x, y = (
+        (cloud, masses / masses.sum(), np.zeros(len(cloud), dtype=np.int64))
+        for cloud, masses in (first, second)
+    )
+    return chance_distance(x, y, None, p=order)

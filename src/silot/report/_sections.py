@@ -12,6 +12,7 @@ from ..results import Billed, Contribution, Contributions, format_bytes
 from ._checks import Scored
 from ._figures import Picture, ranking_figure
 from ._words import (
+    MISSING_NUMBER,
     count,
     interval,
     level_in_words,
@@ -24,6 +25,14 @@ from ._words import (
     target_in_words,
 )
 
+_WORDS = (
+    "Rank: by the corrected distance; a range where chance leaves the order open.",
+    "Chance: what samples of one law, of these sizes, stay below in 95 % of cases.",
+    "Corrected: the distance that infinitely many records of the holder's law would have, with "
+    "its 95 % interval; the bounds are those of the distance of the records as they are.",
+    "Share: part of the sum of inverse distances. Explained: part of the spread of the target "
+    "that the holder's data explain. Explained share: part of the sum of these.",
+)
 _STATUSES = 8
 _FILTERED = 8
 
@@ -144,19 +153,26 @@ def _closest(found: Contributions) -> list[str]:
         closest = f"{names} are equally close to {target} and closest"
     else:
         closest = f"Of {count(len(ranked), 'holder')}, {names} is closest to {target}"
-    reach = max(item.distance.upper for item in leaders)
-    rivals = [
-        printable(item.holder) for item in ranked[len(leaders) :] if item.distance.lower <= reach
-    ]
-    if not rivals:
+    rest = ranked[len(leaders) :]
+    if ranked[0].ranks is None:
+        reach = max(item.distance.upper for item in leaders)
+        rivals = [item for item in rest if item.distance.lower <= reach]
         proof = "The bounds prove that no other holder is closer."
+        doubt = "The bounds leave open whether"
     else:
-        proof = f"The bounds leave open whether {listed(rivals)} may be closer."
+        rivals = [item for item in rest if item.ranks is not None and item.ranks[0] == 1]
+        proof = "No other holder is as close, by the 95 % intervals."
+        doubt = "Chance leaves open whether"
+    if rivals:
+        proof = f"{doubt} {listed([printable(item.holder) for item in rivals])} may be closer."
     last = ranked[-1]
     sentences = [f"{closest}, {at}.", proof]
     if last.rank != ranked[0].rank:
-        far = listed([printable(last.holder)])
-        sentences.append(f"{far} is farthest, at {number(last.distance.value)}.")
+        sentences.append(f"{printable(last.holder)} is farthest, at {number(last.distance.value)}.")
+    chance = [printable(item.holder) for item in ranked if item.distance.by_chance]
+    if chance:
+        verb = "is" if len(chance) == 1 else "are"
+        sentences.append(f"{listed(chance)} {verb} no further off than chance.")
     return sentences
 
 
@@ -171,19 +187,30 @@ def ranking(found: Contributions) -> Ranking:
         Column("holder", numeric=False),
         Column("distance"),
         Column("bounds"),
+        Column("chance"),
+        Column("corrected"),
+        Column("95 %"),
         Column("share"),
+        Column("explained"),
         Column("explained share"),
         Column("records"),
         Column("status", numeric=False),
     )
     rows = [
         (
-            Cell(str(item.rank)),
+            Cell(item.place),
             Cell(printable(item.holder)),
             Cell(number(item.distance.value)),
             Cell(interval(*item.distance.bounds)),
-            Cell(percent(item.share), item.share / largest),
-            Cell(percent(item.explained_share), item.explained_share / explained),
+            Cell(_optional(item.distance.chance)),
+            Cell(_optional(item.corrected)),
+            Cell(MISSING_NUMBER if item.interval is None else interval(*item.interval)),
+            Cell(_share(item.share, item.share_interval), item.share / largest),
+            Cell(_share(item.explained, item.explained_interval), item.explained),
+            Cell(
+                _share(item.explained_share, item.explained_share_interval),
+                item.explained_share / explained,
+            ),
             Cell(f"{item.records:,}"),
             Cell(short_status(item.distance.status), warn=not item.distance.converged),
         )
@@ -193,6 +220,7 @@ def ranking(found: Contributions) -> Ranking:
         f"Method: {printable(found.method)}; order of the distance: {ranked[0].distance.p}; "
         f"labels: {printable(found.labels)}; seed: {found.seed}.",
         f"Spread of {target}, its distance to its own mean: {number(found.spread)}.",
+        *_WORDS,
     ]
     return Ranking(
         Table(
@@ -208,6 +236,16 @@ def ranking(found: Contributions) -> Ranking:
         _statuses(ranked),
         facts,
     )
+
+
+def _optional(value: float | None) -> str:
+    return MISSING_NUMBER if value is None else number(value)
+
+
+def _share(share: float, ends: tuple[float, float] | None) -> str:
+    if ends is None:
+        return percent(share)
+    return f"{percent(share)} [{100 * ends[0]:.0f}, {100 * ends[1]:.0f}]"
 
 
 def _statuses(ranked: Sequence[Contribution]) -> list[tuple[str, str]]:

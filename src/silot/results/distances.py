@@ -56,6 +56,10 @@ class Distance(Billed):
     parts
         What the squared distance is made of, by column and by class, where that was asked for
         (``why=True``) and told; ``None`` elsewhere.
+    chance
+        What two samples of one law, of these sizes, stay below in 95 % of cases: a value up to
+        it is no more than chance. ``None`` where nobody had the records of both sides, or
+        there are fewer than ten on one.
     transcript
         The messages of the run.
     """
@@ -72,6 +76,12 @@ class Distance(Billed):
     history: tuple[Mapping[str, float], ...] = ()
     interval: tuple[float, float] | None = None
     parts: Parts | None = None
+    chance: float | None = None
+
+    @property
+    def by_chance(self) -> bool:
+        """Whether two samples of one law would be this far apart; ``False`` if not known."""
+        return self.chance is not None and self.value <= self.chance
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -100,6 +110,7 @@ class Distance(Billed):
             ],
             "interval": None if self.interval is None else list(self.interval),
             "parts": None if self.parts is None else self.parts.to_dict(),
+            "chance": self.chance,
         }
 
     def __repr__(self) -> str:

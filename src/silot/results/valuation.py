@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -106,18 +106,32 @@ class Contribution:
     holder
         Its name.
     distance
-        ``Distance`` of its records to the target.
+        ``Distance`` of its records to the target: the value as it is, with certified bounds. It
+        has the bias of a finite sample, larger for fewer records. Its ``chance`` is what samples
+        of the target's law stay below.
     share
-        Inverse-distance share (0..1): its part of the sum of ``1 / distance`` over holders.
+        Inverse-distance share (0..1): its part of the sum of ``1 / corrected`` over holders; the
+        error of a distance stands for it where that is no larger.
     explained
-        ``max(0, 1 - distance^2 / spread^2)``, with the ``spread`` of the contributions: 1 for a
+        ``max(0, 1 - corrected^2 / spread^2)``, with the ``spread`` of the contributions: 1 for a
         copy of the target, 0 for data no better than a single point.
     explained_share
         Its part of the sum of ``explained`` over holders (equal parts when all are 0).
     rank
-        1 for the holder closest to the target; equal distances share a rank.
+        1 for the holder of the smallest corrected distance; equal ones share a rank.
     records
         Records of positive weight it told of.
+    corrected
+        Estimate of the distance of the law behind the records: the one that infinitely many of
+        them would have to the same target. ``None`` where the holder did not tell it; then
+        ``distance.value`` stands for it in shares and rank.
+    interval
+        Where that distance lies in 95 % of cases.
+    ranks
+        Smallest and largest rank that chance leaves open: holders whose ranges overlap are tied.
+        ``None`` where no holder told an interval.
+    share_interval, explained_interval, explained_share_interval
+        95 % intervals of the three, ``None`` likewise.
     """
 
     holder: str
@@ -127,18 +141,26 @@ class Contribution:
     explained_share: float
     rank: int
     records: int
+    corrected: float | None = None
+    interval: tuple[float, float] | None = None
+    ranks: tuple[int, int] | None = None
+    share_interval: tuple[float, float] | None = None
+    explained_interval: tuple[float, float] | None = None
+    explained_share_interval: tuple[float, float] | None = None
+
+    @property
+    def place(self) -> str:
+        """The rank, or the range that chance leaves open, as ``"1-3"``."""
+        low, high = self.ranks or (self.rank, self.rank)
+        return str(low) if low == high else f"{low}-{high}"
 
     def to_dict(self) -> dict[str, Any]:
         """Fields by name, ready for JSON."""
-        return {
-            "holder": self.holder,
-            "rank": self.rank,
-            "share": self.share,
-            "explained": self.explained,
-            "explained_share": self.explained_share,
-            "records": self.records,
-            "distance": self.distance.to_dict(),
-        }
+        found: dict[str, Any] = {}
+        for item in fields(self):
+            value = getattr(self, item.name)
+            found[item.name] = list(value) if isinstance(value, tuple) else value
+        return found | {"distance": self.distance.to_dict()}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -230,7 +252,7 @@ class Contributions(Billed):
 
     def _repr_html_(self) -> str:
         rows = "".join(
-            f"<tr><td>{item.rank}</td><td>{html.escape(item.holder)}</td>"
+            f"<tr><td>{item.place}</td><td>{html.escape(item.holder)}</td>"
             f"<td>{item.distance.value:.4g}</td>"
             f"<td>[{item.distance.lower:.4g}, {item.distance.upper:.4g}]</td>"
             f"<td>{100 * item.share:.1f} %</td></tr>"

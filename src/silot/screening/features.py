@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import Self
 
 import numpy as np
-from sklearn.linear_model import LogisticRegression
 
 from ..errors import WireError
 from ..transport._check import Array
@@ -39,6 +38,8 @@ class Broken:
     @classmethod
     def fit(cls, frames: Frames, seed: int) -> tuple[Self, Array]:
         """Fit it; and the ratios of the validation records themselves (m,)."""
+        from sklearn.linear_model import LogisticRegression
+
         rng = np.random.default_rng([seed, 12])
         points, size = frames.points, len(frames.points)
         every = np.arange(size)

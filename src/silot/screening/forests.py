@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
-from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 
 from ..errors import WireError
 from ..transport._check import Array
@@ -48,6 +47,8 @@ class Forest:
         cls, points: Array, codes: Codes, weights: Array, classes: int, seed: int
     ) -> tuple[Self, Array]:
         """Grow trees; and the mean of those that did not see a record, for each record (n, C)."""
+        from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
+
         own = np.zeros((len(points), classes))
         grown: list[tuple[Any, Any]] = []
         for kind in (ExtraTreesClassifier, RandomForestClassifier):

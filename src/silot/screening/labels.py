@@ -8,8 +8,6 @@ from typing import Self
 import numpy as np
 from scipy.optimize import minimize
 from scipy.special import logsumexp
-from sklearn.decomposition import PCA
-from sklearn.linear_model import LogisticRegression
 
 from ..errors import WireError
 from ..transport import cost_matrix
@@ -221,6 +219,8 @@ class _Linear:
         cls, z: Array, codes: Codes, weights: Array, classes: int, rng: np.random.Generator
     ) -> Self:
         """Logistic regression; the log loss of folds chooses how strong it is."""
+        from sklearn.decomposition import PCA
+
         clipped = np.clip(z, -5.0, 5.0)
         turn = np.eye(z.shape[1])
         if z.shape[1] > _COMPONENTS:
@@ -253,6 +253,8 @@ class _Fitted:
         cls, columns: Array, codes: Codes, weights: Array, classes: int, strength: float
     ) -> Self:
         """One logistic model; classes it has not seen get next to nothing."""
+        from sklearn.linear_model import LogisticRegression
+
         seen = np.unique(codes)
         slopes = np.zeros((columns.shape[1], classes))
         heights = np.full(classes, np.log(1e-4))
