@@ -16,7 +16,7 @@ from sklearn.neighbors import LocalOutlierFactor
 from silot.transport import calibrated_gradient, cost_matrix, exact_plan, plan_from_cost
 from silot.valuation import TrainingRound
 
-from .common import Array, Labels
+from .common import Array, Flags, Labels
 
 NEIGHBOURS = 10
 TREES = 200
@@ -70,7 +70,7 @@ def lava_published(x: Array, y: Labels, other: Array, labels: Labels) -> Array:
 
     mine, own = np.unique(y, return_inverse=True)
     theirs, known = np.unique(labels, return_inverse=True)
-    near, far = torch.from_numpy(x), torch.from_numpy(other)
+    near, far = torch.tensor(x), torch.tensor(other)
     options: dict[str, Any] = {
         "loss": "sinkhorn",
         "p": 2,
@@ -95,7 +95,7 @@ def lava_published(x: Array, y: Labels, other: Array, labels: Labels) -> Array:
         return apart + between[one][:, two - len(mine)]
 
     marked = [
-        torch.cat([points, torch.from_numpy(codes)[:, None].double()], dim=1)
+        torch.cat([points, torch.tensor(codes)[:, None].double()], dim=1)
         for points, codes in ((near, own), (far, known + len(mine)))
     ]
     potential = SamplesLoss(**options, cost=cost, potentials=True)(*marked)[0]
@@ -121,7 +121,7 @@ class ConfidentLearning:
         """Fit the forest."""
         return cls(RandomForestClassifier(TREES, random_state=seed).fit(other, labels))
 
-    def __call__(self, x: Array, y: Labels) -> tuple[Array, Array]:
+    def __call__(self, x: Array, y: Labels) -> tuple[Array, Flags]:
         """How suspect labels are, by self-confidence; and which cleanlab flags by default."""
         # Imported here: whoever runs another reproduction needs no cleanlab.
         from cleanlab.filter import find_label_issues
@@ -134,7 +134,9 @@ class ConfidentLearning:
         chances /= chances.sum(axis=1, keepdims=True)
         codes = np.searchsorted(classes, y)
         flagged = find_label_issues(codes, chances, n_jobs=1)
-        return -np.asarray(get_label_quality_scores(codes, chances)), np.asarray(flagged)
+        return -np.asarray(get_label_quality_scores(codes, chances)), np.asarray(
+            flagged, dtype=np.bool_
+        )
 
 
 def neighbour_ratio(x: Array, y: Labels, other: Array, labels: Labels) -> Array:
