@@ -51,7 +51,8 @@ def run(context: Context) -> Report:
             "standardised over all coordinates. Features: N(0, 1) added; strong: N(0, 4^2).",
             f"Curves: {size} records, 15 % noisy (the paper: 10 % for features), 500 for "
             "validation, 1000 for the test. LAVA with its published settings. Random "
-            "removes any records, only noisy ones is the best that can be: noisy ones first, then any.",
+            "removes any records, only noisy ones is the best that can be: noisy ones "
+            "first, then any.",
             "Table 4: 5000 records over 5 clients, 1000 for validation, 1000 for the test; 10 % "
             "(CIFAR-10) or 20 % (Fashion-MNIST) noisy, as in the paper, which does not say "
             "how. `value_records` for each client, what it flags at fdr .1 is removed; FedAvg "
