@@ -20,6 +20,7 @@ import silot
 Array = npt.NDArray[np.float64]
 Images = npt.NDArray[np.uint8]
 Labels = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
 Verdict = Literal["matched", "partly", "not matched"]
 
 # FedWaD as published: holders send means of records, whatever the sizes.

@@ -7,10 +7,10 @@ from typing import Literal
 import numpy as np
 
 import silot
-from silot import Measure
+from silot import Measure, Own
 
 from .common import Array, Claim, Context, Labels, Report, Table, spread, stream, verdict
-from .value_baselines import Federated, accuracy, knn_shapley, lava
+from .value_baselines import Federated, accuracy, knn_shapley, lava_published
 from .value_data import STRONG, Pool, embedded, noisy_features, wrong_labels
 
 Kind = Literal["features", "strong features", "labels"]
@@ -50,11 +50,12 @@ def run(context: Context) -> Report:
             "images used for nothing else, where the paper has features of a network; "
             "standardised over all coordinates. Features: N(0, 1) added; strong: N(0, 4^2).",
             f"Curves: {size} records, 15 % noisy (the paper: 10 % for features), 500 for "
-            "validation, 1000 for the test. Random removes any records, only noisy ones is the "
-            "best that can be: noisy ones first, then any.",
+            "validation, 1000 for the test. LAVA with its published settings. Random "
+            "removes any records, only noisy ones is the best that can be: noisy ones "
+            "first, then any.",
             "Table 4: 5000 records over 5 clients, 1000 for validation, 1000 for the test; 10 % "
             "(CIFAR-10) or 20 % (Fashion-MNIST) noisy, as in the paper, which does not say "
-            "how. `value_records` for each client, what it flags is removed; FedAvg "
+            "how. `value_records` for each client, what it flags at fdr .1 is removed; FedAvg "
             "with 20 rounds of 5 steps. Also: as many removed from the top of the list as are "
             "noisy.",
         ],
@@ -82,7 +83,7 @@ def _curve(pool: Pool, kind: Kind, size: int, seed: int) -> Found:
     )
     scores = {
         "silot": result.scores,
-        "LAVA": lava(x, y, other, labels),
+        "LAVA": lava_published(x, y, other, labels),
         "KNN-Shapley": -knn_shapley(x, y, other, labels),
         "random": rng.random(size),
         "only noisy ones": bad + rng.random(size),
@@ -101,7 +102,8 @@ def _curve(pool: Pool, kind: Kind, size: int, seed: int) -> Found:
 def _federated(pool: Pool, kind: Kind, share: float, seed: int) -> Found:
     rng = stream(25, seed, len(kind), round(100 * share))
     *parts, (other, labels), (test, truth) = pool.draw(rng, *[1000] * 5, 1000, 1000)
-    target = Measure(other, labels=labels)
+    # Models are fitted once for all clients.
+    target = Own(Measure(other, labels=labels))
     before: dict[str, tuple[Array, Labels]] = {}
     after: dict[str, tuple[Array, Labels]] = {}
     top: dict[str, tuple[Array, Labels]] = {}
@@ -184,8 +186,8 @@ def _claims(
             "494 of 500; 580 of 1000",
             f"{spread(removed, '.0%')} of the number of noisy ones",
             verdict(min(removed) > 0.58 and max(removed) < 1.2, partly=max(removed) > 0.58),
-            "With labels the long tail of clean records' label part hides weaker feature noise "
-            "from the rule; the order is right, see the column on the top of the list.",
+            "Where classes overlap most wrong labels look right, and few are flagged. "
+            + _missed(tables),
         ),
         Claim(
             "accuracy rises by 6 to 8 points (table 4)",
@@ -197,6 +199,21 @@ def _claims(
             "regularised linear model has little more to gain.",
         ),
     ]
+
+
+def _missed(tables: dict[tuple[str, Kind], Found]) -> str:
+    shares = {
+        name: found["hits"] / found["noisy"]
+        for (name, kind), found in tables.items()
+        if kind == "strong features"
+    }
+    few = [f"{name} {share:.0%}" for name, share in shares.items() if share < 0.9]
+    if not few:
+        return ""
+    return (
+        f"Strong noise that is flagged, {', '.join(few)}: what noise does is learnt from noise of "
+        "up to twice the spread, and the ratio can fall beyond."
+    )
 
 
 def _curve_table(curves: dict[tuple[str, Kind], Found]) -> Table:

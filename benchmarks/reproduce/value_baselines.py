@@ -1,21 +1,27 @@
-"""Data values that need the raw records: KNN-Shapley, LAVA, leave-one-out, FedAvg games."""
+"""What others say of records and clients: cleanlab, LAVA, KNN-Shapley, outliers, FedAvg games."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
+from sklearn.ensemble import RandomForestClassifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
+from sklearn.neighbors import LocalOutlierFactor
 
 from silot.transport import calibrated_gradient, cost_matrix, exact_plan, plan_from_cost
 from silot.valuation import TrainingRound
 
-from .common import Array, Labels
+from .common import Array, Flags, Labels
 
 NEIGHBOURS = 10
+TREES = 200
+# Least chance of a class, for labels that no validation record has.
+_LEAST = 1e-6
 
 
 def knn_shapley(x: Array, y: Labels, other: Array, labels: Labels, k: int = NEIGHBOURS) -> Array:
@@ -52,6 +58,107 @@ def lava(x: Array, y: Labels, other: Array, labels: Labels) -> Array:
     return calibrated_gradient(plan_from_cost(cost, a, b).potentials[0], a)
 
 
+def lava_published(x: Array, y: Labels, other: Array, labels: Labels) -> Array:
+    """LAVA with the settings it was published with (n,).
+
+    Entropic potentials of geomloss, not debiased, with blur² = .1, of the cost |x - x'|² / 2 and
+    the entropic transport cost between the records of the two classes, with the same blur.
+    """
+    # Imported here: the other baselines need no torch.
+    import torch
+    from geomloss import SamplesLoss
+
+    mine, own = np.unique(y, return_inverse=True)
+    theirs, known = np.unique(labels, return_inverse=True)
+    near, far = torch.tensor(x), torch.tensor(other)
+    options: dict[str, Any] = {
+        "loss": "sinkhorn",
+        "p": 2,
+        "blur": 0.1**0.5,
+        "debias": False,
+        "backend": "tensorized",
+    }
+    classes = SamplesLoss(**options)
+    between = torch.tensor(
+        [
+            [float(classes(near[own == k], far[known == l])) for l in range(len(theirs))]
+            for k in range(len(mine))
+        ]
+    )
+
+    def cost(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        one, two = a[0, :, -1].long(), b[0, :, -1].long()
+        # Classes of the validation records are numbered on, so sides can be told apart.
+        if int(one.min()) >= len(mine):
+            return cost(b, a).transpose(1, 2)
+        apart = torch.cdist(a[:, :, :-1], b[:, :, :-1]) ** 2 / 2
+        return apart + between[one][:, two - len(mine)]
+
+    marked = [
+        torch.cat([points, torch.tensor(codes)[:, None].double()], dim=1)
+        for points, codes in ((near, own), (far, known + len(mine)))
+    ]
+    potential = SamplesLoss(**options, cost=cost, potentials=True)(*marked)[0]
+    return calibrated_gradient(potential.reshape(-1).numpy(), np.full(len(x), 1.0 / len(x)))
+
+
+@dataclass(frozen=True)
+class ConfidentLearning:
+    """cleanlab with a forest that is fitted on the validation records.
+
+    Northcutt et al., *Confident Learning: Estimating Uncertainty in Dataset Labels*, 2021.
+
+    Attributes
+    ----------
+    forest
+        The forest; its chances of a record's classes are out of sample.
+    """
+
+    forest: RandomForestClassifier
+
+    @classmethod
+    def fit(cls, other: Array, labels: Labels, seed: int) -> ConfidentLearning:
+        """Fit the forest."""
+        return cls(RandomForestClassifier(TREES, random_state=seed).fit(other, labels))
+
+    def __call__(self, x: Array, y: Labels) -> tuple[Array, Flags]:
+        """How suspect labels are, by self-confidence; and which cleanlab flags by default."""
+        # Imported here: whoever runs another reproduction needs no cleanlab.
+        from cleanlab.filter import find_label_issues
+        from cleanlab.rank import get_label_quality_scores
+
+        known = np.asarray(self.forest.classes_)
+        classes = np.union1d(known, y)
+        chances = np.full((len(x), len(classes)), _LEAST)
+        chances[:, np.searchsorted(classes, known)] += np.asarray(self.forest.predict_proba(x))
+        chances /= chances.sum(axis=1, keepdims=True)
+        codes = np.searchsorted(classes, y)
+        flagged = find_label_issues(codes, chances, n_jobs=1)
+        return -np.asarray(get_label_quality_scores(codes, chances)), np.asarray(
+            flagged, dtype=np.bool_
+        )
+
+
+def neighbour_ratio(x: Array, y: Labels, other: Array, labels: Labels) -> Array:
+    """Distance to the nearest validation record of the class, over that to the nearest other."""
+    apart = np.sqrt(cost_matrix(x, other))
+    same = y[:, None] == labels
+    of_class = np.where(same, apart, np.inf).min(axis=1)
+    of_others = np.where(same, np.inf, apart).min(axis=1)
+    found = np.minimum(of_class, 1e6) / np.clip(of_others, 1e-9, 1e6)
+    return np.asarray(found, dtype=np.float64)
+
+
+def neighbour_distance(x: Array, other: Array, k: int = 5) -> Array:
+    """Mean distance to the nearest validation records (n,)."""
+    return np.sqrt(np.sort(cost_matrix(x, other), axis=1)[:, :k]).mean(axis=1)
+
+
+def outlier_factor(x: Array, other: Array) -> Array:
+    """Local outlier factor of records among the validation records (n,)."""
+    return -np.asarray(LocalOutlierFactor(n_neighbors=20, novelty=True).fit(other).score_samples(x))
+
+
 def plain_gradient(x: Array, other: Array) -> Array:
     """Calibrated gradients of exact transport of features alone (n,)."""
     return calibrated_gradient(exact_plan(x, other).potentials[0], np.full(len(x), 1.0 / len(x)))
@@ -62,29 +169,10 @@ def accuracy(x: Array, y: Labels, other: Array, labels: Labels, most: int = 200)
     return float(np.mean(_fitted(x, y, most).predict(other) == labels))
 
 
-def leave_out_losses(
-    x: Array, y: Labels, other: Array, labels: Labels, chosen: Array, most: int = 30
-) -> Array:
-    """How much the validation loss falls when a record is left out, for the chosen ones."""
-    whole = _loss(x, y, other, labels, most)
-    found = np.empty(len(chosen))
-    for at, place in enumerate(np.asarray(chosen, dtype=np.int64).tolist()):
-        rest = np.arange(len(x)) != place
-        found[at] = whole - _loss(x[rest], y[rest], other, labels, most)
-    return found
-
-
 def _fitted(x: Array, y: Labels, most: int) -> LogisticRegression:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         return LogisticRegression(C=0.1, max_iter=most).fit(x, y)
-
-
-def _loss(x: Array, y: Labels, other: Array, labels: Labels, most: int) -> float:
-    model = _fitted(x, y, most)
-    chances = model.predict_proba(other)
-    known = np.searchsorted(model.classes_, labels)
-    return float(-np.mean(np.log(np.maximum(chances[np.arange(len(labels)), known], 1e-12))))
 
 
 @dataclass

@@ -50,7 +50,8 @@ class Pool:
 
 def digits() -> Pool:
     """Digits of 8 x 8 pixels (scikit-learn)."""
-    x, y = load_digits(return_X_y=True)
+    bunch = load_digits(return_X_y=True)
+    x, y = np.asarray(bunch[0]), np.asarray(bunch[1])
     return Pool("digits", _one_scale(x), y.astype(np.int64))
 
 
@@ -100,6 +101,26 @@ def credit(context: Context) -> Pool:
     return Pool("credit default", _column_scale(x), y)
 
 
+def table(context: Context, stem: str, name: str) -> Pool:
+    """A small table of the UCI repository; texts are one column a value."""
+    rows = [row for row in context.table("uci_small", stem) if "?" not in row.values()]
+    columns: list[Array] = []
+    for key in [key for key in rows[0] if key != "target"]:
+        values = np.array([row[key] for row in rows])
+        try:
+            columns.append(values.astype(np.float64))
+        except ValueError:
+            columns += [(values == kind) * 1.0 for kind in np.unique(values)]
+    y = np.array([int(row["target"]) for row in rows], dtype=np.int64)
+    return Pool(name, _column_scale(np.stack(columns, axis=1)), y)
+
+
+def wine(context: Context) -> Pool:
+    """White wines whose quality is poor (5 or less), middling (6) or good (7 or more)."""
+    pool = table(context, "winequality-white", "wine quality")
+    return Pool(pool.name, pool.x, np.clip(pool.y, 5, 7))
+
+
 def wrong_labels(rng: np.random.Generator, y: Labels, share: float) -> tuple[Labels, Labels]:
     """Labels of which a share is wrong, and which records those are (0 or 1)."""
     bad = _some(rng, len(y), share)
@@ -110,6 +131,25 @@ def wrong_labels(rng: np.random.Generator, y: Labels, share: float) -> tuple[Lab
     moved = (codes + rng.integers(1, len(classes), len(places))) % len(classes)
     found[places] = classes[moved]
     return found, bad
+
+
+def flipped_labels(rng: np.random.Generator, y: Labels, share: float) -> tuple[Labels, Labels]:
+    """Labels of which a share is that of the next class; of two, the commoner one's alone."""
+    classes, codes = np.unique(y, return_inverse=True)
+    places = rng.permutation(len(y))
+    if len(classes) == 2:
+        places = places[codes[places] == np.bincount(codes).argmax()]
+    places = places[: round(share * len(y))]
+    found, bad = y.copy(), np.zeros(len(y), dtype=np.int64)
+    found[places], bad[places] = classes[(codes[places] + 1) % len(classes)], 1
+    return found, bad
+
+
+def tilted(rng: np.random.Generator, y: Labels, size: int) -> Labels:
+    """Places of a draw in which every second class is three times as likely as it was."""
+    codes = np.unique(y, return_inverse=True)[1]
+    weights = np.where(codes % 2, 3.0, 1.0)
+    return rng.choice(len(y), size, replace=False, p=weights / weights.sum())
 
 
 def noisy_features(
