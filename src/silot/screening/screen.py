@@ -288,7 +288,9 @@ class Screen:
         """Log ratios of wrong labels, those of validation records, and suggested classes."""
         # Records of another class are not judged, but a class can be suggested for them.
         known = np.minimum(codes, self.classes - 1)
-        swaps = _swaps(shares[counted], codes[counted])
+        masses = np.bincount(self.codes, self.weights, minlength=self.classes)
+        tilt, swaps = _law(shares[counted], codes[counted], np.maximum(masses, 1e-6))
+        shares = shares + tilt
         ratios = np.where(codes < self.classes, labels_of(shares, known, swaps), 0.0)
         null = even(labels_of(self.shares, self.codes, swaps), self.weights)
         others = shares.copy()
@@ -336,38 +338,53 @@ def even_swaps(classes: int) -> Array:
     return (1.0 - np.eye(classes)) / max(classes - 1, 1)
 
 
-def _swaps(shares: Array, codes: Codes) -> Array:
-    r"""Chance :math:`T_{kl}` that a wrong label of class k is l: even, unless data tell otherwise.
+def _law(shares: Array, codes: Codes, masses: Array) -> tuple[Array, Array]:
+    r"""Log odds (C,) of classes at the holder against validation data, and swaps (C, C).
 
-    Expectation and maximisation with a pseudo-count for each pair; kept where it explains the
-    labels better than even chances by more than the Bayesian information criterion asks for.
+    Of models in which classes are as common as in the validation data or not, and a wrong label
+    is of any other class or, by :math:`T_{kl}`, of some rather than others, the one that explains
+    records and labels best by the Bayesian information criterion:
+
+    .. math:: \sum_i \log \sum_k w_k\, p(k | x_i)\, ((1 - \pi) [k = l_i] + \pi T_{k l_i})
+
+    by expectation and maximisation, with pseudo-counts (Saerens, Latinne and Decaestecker, 2002,
+    for the odds :math:`w_k` of classes).
     """
     classes = shares.shape[1]
-    even_ = even_swaps(classes)
-    if classes < 3 or len(codes) == 0:
-        return even_
-    rows, chances = np.arange(len(codes)), np.exp(shares)
-    given = chances[rows, codes]
+    plain = even_swaps(classes)
+    if len(codes) == 0:
+        return np.zeros(classes), plain
+    rows, chances, size = np.arange(len(codes)), np.exp(shares), len(codes)
 
-    def fitted(free: bool) -> tuple[Array, float]:
-        swaps, rate = even_, 0.1
+    def fitted(shifted: bool, free: bool) -> tuple[float, Array, Array]:
+        swaps, rate, common = plain, 0.1, masses
+        gain = -np.inf
         for _ in range(_STEPS):
-            wrong = rate * chances * swaps[:, codes].T
-            total = (1.0 - rate) * given + wrong.sum(axis=1)
-            held = wrong / total[:, None]
-            rate = (float(held.sum()) + 0.05) / (len(codes) + 1.0)
+            held = chances * (common / masses)
+            sound = (1.0 - rate) * held[rows, codes]
+            held *= rate * swaps[:, codes].T
+            total = sound + held.sum(axis=1)
+            before, gain = gain, float(np.log(total).sum())
+            if gain - before < 1e-6 * size:
+                break
+            held /= total[:, None]
+            rate = (float(held.sum()) + 0.05) / (size + 1.0)
             if free:
                 counts = np.zeros((classes, classes))
                 np.add.at(counts.T, codes, held)
-                counts += classes * even_
+                counts += classes * plain
                 swaps = counts / counts.sum(axis=1, keepdims=True)
-        wrong = rate * chances * swaps[:, codes].T
-        return swaps, float(np.log((1.0 - rate) * given + wrong.sum(axis=1)).sum())
+            if shifted:
+                held[rows, codes] += sound / total
+                common = (held.sum(axis=0) + classes * masses) / (size + classes)
+        price = shifted * (classes - 1) + free * classes * (classes - 2)
+        return gain - 0.5 * price * np.log(size), common / masses, swaps
 
-    swaps, gain = fitted(free=True)
-    _, plain = fitted(free=False)
-    price = 0.5 * classes * (classes - 2) * np.log(len(codes))
-    return swaps if gain - plain > price else even_
+    models = [
+        fitted(shifted, free) for shifted in (False, True) for free in (False, True)[: classes - 1]
+    ]
+    _, odds, swaps = max(models, key=lambda model: model[0])
+    return np.log(odds), swaps
 
 
 def _odds(ratios: Array, counted: Array, null: Array) -> Array:
