@@ -167,7 +167,7 @@ def test_models_chosen_to_fail_on_some_records_move_counts_no_further(factor: fl
     question = asked()
     with np.errstate(over="ignore"):
         slopes = np.nan_to_num(question.slopes * factor)
-    wild = dataclasses.replace(question, broken=np.full(4, factor), slopes=slopes)
+    wild = dataclasses.replace(question, broken=np.full((2, 4), factor), slopes=slopes)
     far = np.vstack([RECORDS, np.full(3, 1e150)])
     before = wild.exact(RECORDS, np.ones(30), LABELS)
     after = wild.exact(far, np.ones(31), np.append(LABELS, "a"))

@@ -166,7 +166,18 @@ def test_noise_has_larger_ratios_than_validation_records() -> None:
     assert np.isfinite(made(frames.odd(fresh).parts)).all()
 
 
+def test_nobody_is_sounder_the_further_out() -> None:
+    rng = np.random.default_rng(7)
+    for d in (3, 64):
+        rows = rng.normal(size=(300, d))
+        frames = Frames(rows, np.full(300, 1 / 300))
+        made, own = Broken.fit(frames, 0)
+        for size in (3.0, 20.0, 1000.0):
+            far = frames.odd(rng.normal(size=(50, d)) * size).parts
+            assert np.median(made(far)) > np.quantile(own, 0.9), (d, size)
+
+
 @pytest.mark.parametrize("bad", [np.zeros(3), np.full(4, np.nan)])
 def test_weights_of_parts_are_checked(bad: Array) -> None:
     with pytest.raises(WireError):
-        Broken(bad, 0.0).check()
+        Broken(bad, np.zeros(4), 0.0).check()

@@ -112,7 +112,7 @@ def test_few_values_far_outside_are_flagged_whatever_their_number(name: str, siz
         hit = gross[result.kinds[gross] == FEATURES]
         assert (result.columns[hit, 0] == column[result.kinds[gross] == FEATURES]).all()
     # Of heavy tails twelve quartile ranges are no surprise.
-    assert np.mean(found) >= {"normal": 0.8, "t3": 0.01 * size}[name]
+    assert np.mean(found) >= {"normal": 0.5, "t3": 0.008 * size}[name]
     assert np.mean(others) <= 2.0
 
 

@@ -79,7 +79,7 @@ class ScreenModels(Question):
             slopes=experts.slopes,
             heights=experts.heights,
             pool=experts.pool,
-            broken=screen.broken.slopes,
+            broken=np.stack([screen.broken.slopes, screen.broken.ceilings]),
             broken_height=screen.broken.height,
             sound=screen.sound,
             nearness=screen.nearness.logs,
@@ -107,12 +107,18 @@ class ScreenModels(Question):
             self.point_weights,
             experts,
             self.shares,
-            Broken(self.broken, self.broken_height),
+            Broken(*_rows(self.broken), self.broken_height),
             self.sound,
             Nearness(self.nearness, self.dimension, self.least),
         )
         found.check()
         return found
+
+
+def _rows(table: Array) -> tuple[Array, Array]:
+    if table.ndim != 2 or len(table) != 2:
+        raise WireError("the weights of the parts are none.", code="question-fields")
+    return table[0], table[1]
 
 
 @dataclass(frozen=True, kw_only=True)

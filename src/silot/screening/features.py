@@ -13,6 +13,8 @@ from .frames import Frames
 
 # Noise of so many usual spreads in all columns or in so many of them, and values of other records.
 _SIZES, _SHARES = (0.7, 1.0, 2.0), (1.0, 0.3)
+# Above any part.
+_ENDLESS = 1e9
 
 
 @dataclass(frozen=True)
@@ -28,11 +30,15 @@ class Broken:
     ----------
     slopes
         Of the four parts (4,): logs of potential, residuals, nearest records, largest residual.
+    ceilings
+        Parts above these count as these (4,): the largest of validation records where a slope is
+        negative, for nobody is sounder the further out.
     height
         What is added.
     """
 
     slopes: Array = field(repr=False)
+    ceilings: Array = field(repr=False)
     height: float
 
     @classmethod
@@ -59,14 +65,17 @@ class Broken:
         broken = np.arange(len(parts)) >= size
         model.fit((parts - centre) / unit, broken, sample_weight=size * np.concatenate(masses))
         slopes = np.asarray(model.coef_)[0] / unit
-        made = cls(slopes, float(np.asarray(model.intercept_)[0]) - float(slopes @ centre))
+        ceilings = np.where(slopes < 0, own.max(axis=0), _ENDLESS)
+        height = float(np.asarray(model.intercept_)[0]) - float(slopes @ centre)
+        made = cls(slopes, ceilings, height)
         return made, made(own)
 
     def check(self) -> None:
         """Raise where fields are no numbers."""
-        if self.slopes.shape != (4,) or not np.isfinite([*self.slopes, self.height]).all():
+        shapes = self.slopes.shape == self.ceilings.shape == (4,)
+        if not shapes or not np.isfinite([*self.slopes, *self.ceilings, self.height]).all():
             raise WireError("the weights of the parts are none.", code="question-fields")
 
     def __call__(self, parts: Array) -> Array:
         """Log ratios (n,)."""
-        return parts @ self.slopes + self.height
+        return np.minimum(parts, self.ceilings) @ self.slopes + self.height

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, field
 from typing import Self
 
@@ -253,6 +254,7 @@ class _Fitted:
         cls, columns: Array, codes: Codes, weights: Array, classes: int, strength: float
     ) -> Self:
         """One logistic model; classes it has not seen get next to nothing."""
+        from sklearn.exceptions import ConvergenceWarning
         from sklearn.linear_model import LogisticRegression
 
         seen = np.unique(codes)
@@ -262,7 +264,10 @@ class _Fitted:
             heights[seen] = 0.0
             return cls(slopes, heights)
         model = LogisticRegression(C=strength, max_iter=300)
-        model.fit(columns, codes, sample_weight=weights / weights.mean())
+        with warnings.catch_warnings():
+            # The folds judge what it is good for, converged or not.
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            model.fit(columns, codes, sample_weight=weights / weights.mean())
         coefficients, offsets = np.asarray(model.coef_), np.asarray(model.intercept_)
         if len(seen) == 2:
             coefficients = np.vstack([-0.5 * coefficients, 0.5 * coefficients])

@@ -30,6 +30,8 @@ NAMED = 3
 # Ratios beyond this say no more.
 _LARGEST = 30.0
 _STEPS = 200
+# Part of the level at which records are flagged for being far out alone.
+_BESIDE = 0.2
 # A chance of being as far out that says something.
 _RARELY = 0.01
 # The least share of records a fault is taken to have.
@@ -260,7 +262,7 @@ class Screen:
             by_label[judged & used] = flag(labels[judged & used], null, fdr, likely[0].value)
         by_features[used] = flag(features[used], sound, fdr, likely[1].value)
         # However few, values far outside are no chance.
-        by_features[used] |= flag_rare(chances[used], fdr)
+        by_features[used] |= flag_rare(chances[used], _BESIDE * fdr)
         origin = np.full(len(points), -1, dtype=np.int64)
         places = np.flatnonzero(used)
         first = originals(points[used], frames, self.nearness, fdr)
@@ -269,8 +271,8 @@ class Screen:
         named = np.argsort(-off, axis=1, kind="stable")[:, :NAMED]
         each = np.stack(
             [
-                _odds(labels, labels[judged & used], null),
-                _odds(features, features[used], sound),
+                _odds(labels, null, likely[0]),
+                _odds(features, sound, likely[1]),
             ]
         )
         scores = logsumexp(each, axis=0)
@@ -387,8 +389,11 @@ def _law(shares: Array, codes: Codes, masses: Array) -> tuple[Array, Array]:
     return np.log(odds), swaps
 
 
-def _odds(ratios: Array, counted: Array, null: Array) -> Array:
-    """Log odds (n,) of a fault, by its ratios and the share that seems to have it.
+def _odds(ratios: Array, null: Array, share: Share) -> Array:
+    """Log odds (n,) of a fault, by its ratios and the share that has it.
+
+    A share that may be nothing is taken to be next to nothing: what says little of these records
+    must not blur what says much.
 
     Ratios count no more than sound records allow: of these a share of at most ``1 / r`` has a
     ratio of ``r`` or more.
@@ -399,9 +404,8 @@ def _odds(ratios: Array, counted: Array, null: Array) -> Array:
     above = len(ordered) - np.searchsorted(ordered, ratios, side="left")
     most = np.log((1.0 + len(ordered)) / (1.0 + above))
     told = np.minimum(ratios, most + np.maximum(ratios - ordered[-1], 0.0))
-    share = share_broken(counted).value - share_broken(null).value
-    share = min(max(share, _RARE), 0.5)
-    return told + np.log(share / (1.0 - share))
+    value = min(max(share.value, _RARE), 0.5) if share.low > 0 else _RARE
+    return told + np.log(value / (1.0 - value))
 
 
 def _table(likely: list[Share], flagged: float) -> Array:
