@@ -342,8 +342,8 @@ def test_a_transcript_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> N
 
 
 def test_data_that_do_not_fit_have_one_exit_status_whoever_finds_out() -> None:
-    x = Measure([[0.0], [1.0]], labels=["I21.4", "I21.0"])
-    y = Measure([[0.0], [1.0]], labels=["I214", "I210"])
+    rows = np.arange(60.0)[:, None]
+    x, y = (Measure(rows, labels=kinds * 30) for kinds in (["I21.4", "I21.0"], ["I214", "I210"]))
     with pytest.raises(UnfitError) as caught:
         silot.value_records(x, y, labels=True)
     assert (caught.value.code, caught.value.exit_status) == ("labels-disjoint", 5)
