@@ -228,7 +228,9 @@ class Trial:
         with progress_bar("records") as bar:
             task = bar.add_task("holders", total=len(holders))
             for name, measure in holders.items():
-                made[name] = value_records(measure, self.trusted, name=name, **self.options)
+                found = value_records(measure, self.trusted, name=name, **self.options)
+                # Messages of a hundred runs, each with the validation records, are not kept.
+                made[name] = replace(found, transcript=None)
                 bar.advance(task)
         return made
 

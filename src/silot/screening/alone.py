@@ -6,7 +6,8 @@ import numpy as np
 
 from ..transport._check import Array
 from ._arrays import Codes, Flags
-from .screen import Screen, even_swaps, features_of, labels_of
+from .flips import even_swaps, labels_of
+from .screen import Screen, features_of
 
 
 class Alone:

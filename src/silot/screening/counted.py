@@ -9,7 +9,8 @@ import numpy as np
 
 from ..transport._check import Array
 from ._arrays import Codes
-from .screen import Screen, even_swaps, labels_of
+from .flips import even_swaps, labels_of
+from .screen import Screen
 
 # Shares of sound records above an edge: more edges tell more, and bring more noise.
 _ABOVE = np.array([0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005])

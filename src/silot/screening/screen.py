@@ -14,6 +14,7 @@ from ._arrays import Codes, Flags, even
 from .copies import Nearness, accidental, originals
 from .features import Broken
 from .flags import Share, flag, flag_rare, share_above, share_broken
+from .flips import LARGEST, labels_of, law
 from .frames import Frames, Odd
 from .labels import Experts
 
@@ -27,9 +28,6 @@ KINDS = ("", "label", "features")
 _MOST = 2000
 # Columns that are named for each record.
 NAMED = 3
-# Ratios beyond this say no more.
-_LARGEST = 30.0
-_STEPS = 200
 # Part of the level at which records are flagged for being far out alone.
 _BESIDE = 0.2
 # A chance of being as far out that says something.
@@ -213,7 +211,7 @@ class Screen:
     @property
     def sound_features(self) -> Array:
         """Log ratios (m,) of the features of validation records, as those of others are told."""
-        return np.clip(self.sound, -_LARGEST, _LARGEST)
+        return np.clip(self.sound, -LARGEST, LARGEST)
 
     def __call__(
         self, points: Array, weights: Array, codes: Codes | None, *, fdr: float
@@ -291,7 +289,7 @@ class Screen:
         # Records of another class are not judged, but a class can be suggested for them.
         known = np.minimum(codes, self.classes - 1)
         masses = np.bincount(self.codes, self.weights, minlength=self.classes)
-        tilt, swaps = _law(shares[counted], codes[counted], np.maximum(masses, 1e-6))
+        tilt, swaps = law(shares[counted], codes[counted], np.maximum(masses, 1e-6))
         shares = shares + tilt
         ratios = np.where(codes < self.classes, labels_of(shares, known, swaps), 0.0)
         null = even(labels_of(self.shares, self.codes, swaps), self.weights)
@@ -322,71 +320,7 @@ def _features(screen: Screen, odd: Odd, chances: Array) -> Array:
     rare = chances < _RARELY
     with np.errstate(divide="ignore"):
         worth = np.log(0.5) - 0.5 * np.log(chances)
-    return np.clip(np.where(rare, np.maximum(ratios, worth), ratios), -_LARGEST, _LARGEST)
-
-
-def labels_of(shares: Array, codes: Codes, swaps: Array) -> Array:
-    r"""Log of :math:`\sum_{k \ne l} p(k | x) T_{kl} / p(l | x)` (n,)."""
-    rows = np.arange(len(codes))
-    given = shares[rows, codes]
-    with np.errstate(divide="ignore"):
-        wrong = shares + np.log(swaps)[:, codes].T
-    wrong[rows, codes] = -np.inf
-    return np.clip(logsumexp(wrong, axis=1) - given, -_LARGEST, _LARGEST)
-
-
-def even_swaps(classes: int) -> Array:
-    """Chances that a wrong label is another class, all alike."""
-    return (1.0 - np.eye(classes)) / max(classes - 1, 1)
-
-
-def _law(shares: Array, codes: Codes, masses: Array) -> tuple[Array, Array]:
-    r"""Log odds (C,) of classes at the holder against validation data, and swaps (C, C).
-
-    Of models in which classes are as common as in the validation data or not, and a wrong label
-    is of any other class or, by :math:`T_{kl}`, of some rather than others, the one that explains
-    records and labels best by the Bayesian information criterion:
-
-    .. math:: \sum_i \log \sum_k w_k\, p(k | x_i)\, ((1 - \pi) [k = l_i] + \pi T_{k l_i})
-
-    by expectation and maximisation, with pseudo-counts (Saerens, Latinne and Decaestecker, 2002,
-    for the odds :math:`w_k` of classes).
-    """
-    classes = shares.shape[1]
-    plain = even_swaps(classes)
-    if len(codes) == 0:
-        return np.zeros(classes), plain
-    rows, chances, size = np.arange(len(codes)), np.exp(shares), len(codes)
-
-    def fitted(shifted: bool, free: bool) -> tuple[float, Array, Array]:
-        swaps, rate, common = plain, 0.1, masses
-        gain = -np.inf
-        for _ in range(_STEPS):
-            held = chances * (common / masses)
-            sound = (1.0 - rate) * held[rows, codes]
-            held *= rate * swaps[:, codes].T
-            total = sound + held.sum(axis=1)
-            before, gain = gain, float(np.log(total).sum())
-            if gain - before < 1e-6 * size:
-                break
-            held /= total[:, None]
-            rate = (float(held.sum()) + 0.05) / (size + 1.0)
-            if free:
-                counts = np.zeros((classes, classes))
-                np.add.at(counts.T, codes, held)
-                counts += classes * plain
-                swaps = counts / counts.sum(axis=1, keepdims=True)
-            if shifted:
-                held[rows, codes] += sound / total
-                common = (held.sum(axis=0) + classes * masses) / (size + classes)
-        price = shifted * (classes - 1) + free * classes * (classes - 2)
-        return gain - 0.5 * price * np.log(size), common / masses, swaps
-
-    models = [
-        fitted(shifted, free) for shifted in (False, True) for free in (False, True)[: classes - 1]
-    ]
-    _, odds, swaps = max(models, key=lambda model: model[0])
-    return np.log(odds), swaps
+    return np.clip(np.where(rare, np.maximum(ratios, worth), ratios), -LARGEST, LARGEST)
 
 
 def _odds(ratios: Array, null: Array, share: Share) -> Array:
