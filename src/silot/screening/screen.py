@@ -32,8 +32,8 @@ NAMED = 3
 _BESIDE = 0.2
 # A chance of being as far out that says something.
 _RARELY = 0.01
-# The least share of records a fault is taken to have.
-_RARE = 1e-4
+# The least share of records that features, and labels, are taken to be wrong of.
+_RARE, _SOME = 1e-3, 1e-2
 
 
 @dataclass(frozen=True)
@@ -269,8 +269,10 @@ class Screen:
         named = np.argsort(-off, axis=1, kind="stable")[:, :NAMED]
         each = np.stack(
             [
-                _odds(labels, null, likely[0]),
-                _odds(features, sound, likely[1]),
+                _odds(labels, null, max(likely[0].value, _SOME)),
+                # A share by ranks alone may be nothing: what says little of these records must
+                # not blur what their labels say.
+                _odds(features, sound, likely[1].value if likely[1].low > 0 else _RARE),
             ]
         )
         scores = logsumexp(each, axis=0)
@@ -323,11 +325,8 @@ def _features(screen: Screen, odd: Odd, chances: Array) -> Array:
     return np.clip(np.where(rare, np.maximum(ratios, worth), ratios), -LARGEST, LARGEST)
 
 
-def _odds(ratios: Array, null: Array, share: Share) -> Array:
+def _odds(ratios: Array, null: Array, share: float) -> Array:
     """Log odds (n,) of a fault, by its ratios and the share that has it.
-
-    A share that may be nothing is taken to be next to nothing: what says little of these records
-    must not blur what says much.
 
     Ratios count no more than sound records allow: of these a share of at most ``1 / r`` has a
     ratio of ``r`` or more.
@@ -338,8 +337,8 @@ def _odds(ratios: Array, null: Array, share: Share) -> Array:
     above = len(ordered) - np.searchsorted(ordered, ratios, side="left")
     most = np.log((1.0 + len(ordered)) / (1.0 + above))
     told = np.minimum(ratios, most + np.maximum(ratios - ordered[-1], 0.0))
-    value = min(max(share.value, _RARE), 0.5) if share.low > 0 else _RARE
-    return told + np.log(value / (1.0 - value))
+    share = min(max(share, _RARE), 0.5)
+    return told + np.log(share / (1.0 - share))
 
 
 def _table(likely: list[Share], flagged: float) -> Array:
