@@ -153,23 +153,7 @@ class ScreenRecords(ScreenModels):
 
     def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
         found = self.screened(points, weights, labels)
-        return Answer(
-            {
-                "scores": found.scores,
-                "labels": found.labels,
-                "features": found.features,
-                "suggested": found.suggested,
-                "judged": found.judged,
-                "kinds": found.kinds,
-                "origin": found.origin,
-                "nearest": found.nearest,
-                "apart": found.apart,
-                "columns": found.columns,
-                "residuals": found.residuals,
-                "shares": found.shares,
-                "weights": weights,
-            }
-        )
+        return Answer({**vars(found), "weights": weights})
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -289,6 +289,14 @@ def received_weights(answer: Answer, size: int) -> Array:
         ) from None
 
 
+def misfit() -> WireError:
+    """What an answer raises whose arrays are not those that were asked for."""
+    return WireError(
+        "the answer does not fit the question. The holder runs other code, or a broken one.",
+        code="answer-malformed",
+    )
+
+
 def distance_difference(first: Received, second: Received) -> float:
     """Lower bound of W from what two sides told of their distances to one reference."""
     ends = [(side.distance, side.distance_lower) for side in (first, second)]

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..errors import MismatchError, WireError
 from ..federation.answer import Answer, Array, Failure
 from ..federation.disclosure import Disclosure
 from ..federation.labelled import LabelledRecords
@@ -23,7 +22,7 @@ from ..transport import (
     interpolate,
 )
 from ..transport._check import flag, interval, whole
-from ._sides import check_covariance, check_seed, received_weights
+from ._sides import agreed_dimension, check_covariance, check_seed, misfit, received_weights
 
 # Regularisation as a share of the mean cost.
 _EPSILON = 0.03
@@ -134,12 +133,8 @@ class _Plan:
         points, weights = answer.array("points", ndim=2), answer.array("weights", ndim=1)
         weights = weights / weights.sum()
         described = required((yield {self.holder: Describe(embedding=self.embedding)}), self.holder)
-        if (dimension := described.number("dimension")) != points.shape[1]:
-            raise MismatchError(
-                f"{self.holder!r} has {int(dimension)} features and the validation data "
-                f"{points.shape[1]}. Give both the same features in the same order.",
-                code="dimension-mismatch",
-            )
+        dimension = int(described.number("dimension"))
+        agreed_dimension({self.holder: dimension, COORDINATOR: points.shape[1]})
         frame = Frame.of(points, weights)
         drawn = np.random.default_rng([self.seed, 6]).standard_normal(
             (self.support, points.shape[1])
@@ -156,7 +151,7 @@ class _Plan:
         scores = scored.array("gradients", ndim=1)
         held = received_weights(scored, len(scores))
         if _huge(scores):
-            raise _misfit()
+            raise misfit()
         towards = Interpolate(
             reference=reference,
             reference_weights=masses,
@@ -196,7 +191,7 @@ class _Plan:
         masses = received_weights(told, len(atoms))
         used = np.flatnonzero(held)
         if len(atoms) != len(used) or float(np.abs(atoms).max()) > _LARGEST**0.5:
-            raise _misfit()
+            raise misfit()
         found = debiased_potential(atoms, target, masses, weights, epsilon=epsilon)
         gradients_ = calibrated_gradient(found.values, masses)
         # Records without mass have no atom: the lowest score.
@@ -218,10 +213,3 @@ def _regularisation(points: Array, weights: Array, seed: int) -> float:
     mean_cost = float(weights @ cost_matrix(points, points) @ weights)
     # One validation record has no spread; any positive number will do then.
     return _EPSILON * mean_cost or 1.0
-
-
-def _misfit() -> WireError:
-    return WireError(
-        "the answer does not fit the question. The holder runs other code, or a broken one.",
-        code="answer-malformed",
-    )

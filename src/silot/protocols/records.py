@@ -8,7 +8,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import InputError, MismatchError, WireError
+from ..errors import InputError
 from ..federation.answer import Answer, Array
 from ..federation.disclosure import Disclosure
 from ..federation.labelled import ClassSizes, Codes, LabelledRecords, decode_classes
@@ -17,9 +17,9 @@ from ..federation.question import Answerer, Describe, Question
 from ..federation.screening import ScreenRecords
 from ..results import Estimate, RecordScores, Screening
 from ..results._words import count
-from ..screening import KINDS, NAMED, Screen, needed
+from ..screening import KINDS, NAMED, Screen, Screened, needed
 from ..transport._check import flag, real
-from ._sides import check_seed, received_weights
+from ._sides import agreed_dimension, check_seed, misfit, received_weights
 
 Flags = npt.NDArray[np.bool_]
 
@@ -129,23 +129,18 @@ class RecordsPlan:
         screen, kept, classes = fitted(self.own, labels=self.labels, seed=self.seed)
         check_enough(screen, self.fdr)
         described = required((yield {self.holder: Describe()}), self.holder)
-        expected = screen.points.shape[1]
-        if (dimension := described.number("dimension")) != expected:
-            raise MismatchError(
-                f"{self.holder!r} has {int(dimension)} features and the validation data "
-                f"{expected}. Give both the same features in the same order.",
-                code="dimension-mismatch",
-            )
+        dimension = int(described.number("dimension"))
+        agreed_dimension({self.holder: dimension, COORDINATOR: screen.points.shape[1]})
         question = ScreenRecords.of(screen, classes, fdr=self.fdr)
         answer = required((yield {self.holder: question}), self.holder)
         return self.result(screen, kept, classes, answer)
 
     def result(self, screen: Screen, kept: Codes, classes: str, answer: Answer) -> RecordScores:
         """Read an answer, which may come from anybody."""
-        told = Received.of(answer, screen)
+        told, weights = read_screened(answer, screen)
         names = np.array(decode_classes(classes)) if screen.classes else None
         kinds = np.array(KINDS)[told.kinds]
-        counted = int((told.weights > 0).sum())
+        counted = int((weights > 0).sum())
         broken = {
             name: Estimate(*(counted * told.shares[row]).tolist())
             for row, name in enumerate(("label", "features", "all"))
@@ -185,7 +180,7 @@ class RecordsPlan:
             f"{self.trusted} records"
         )
 
-    def _status(self, screen: Screen, told: Received, flagged: Flags) -> str:
+    def _status(self, screen: Screen, told: Screened, flagged: Flags) -> str:
         text = f"screened with {len(screen.points)} {self.trusted} records"
         if self.labels and screen.classes == 0:
             text += "; these have one class only, so labels were not judged"
@@ -240,77 +235,50 @@ def check_enough(screen: Screen, fdr: float, trusted: str = "validation") -> Non
         )
 
 
-@dataclass(frozen=True)
-class Received:
-    """An answer whose numbers were checked: it may come from anybody."""
-
-    scores: Array
-    labels: Array
-    features: Array
-    suggested: Codes
-    judged: Codes
-    kinds: Codes
-    origin: Codes
-    nearest: Codes
-    apart: Array
-    columns: Codes
-    residuals: Array
-    shares: Array
-    weights: Array
-
-    @classmethod
-    def of(cls, answer: Answer, screen: Screen) -> Received:
-        """Read and check an answer."""
-        scores = answer.array("scores", ndim=1)
-        size, named = len(scores), min(NAMED, screen.points.shape[1])
-        classes = screen.classes
-        found = cls(
-            scores,
-            answer.array("labels", ndim=1),
-            answer.array("features", ndim=1),
-            _codes(answer, "suggested", (size,), -1, max(classes, 0) - 1),
-            _codes(answer, "judged", (size,), 0, 1),
-            _codes(answer, "kinds", (size,), 0, len(KINDS) - 1),
-            _codes(answer, "origin", (size,), -1, size - 1),
-            _codes(answer, "nearest", (size,), 0, len(screen.points) - 1),
-            answer.array("apart", ndim=1),
-            _codes(answer, "columns", (size, named), 0, screen.points.shape[1] - 1),
-            answer.array("residuals", ndim=2, columns=named),
-            answer.array("shares", ndim=2, columns=3),
-            received_weights(answer, size),
+def read_screened(answer: Answer, screen: Screen) -> tuple[Screened, Array]:
+    """What an answer says of each record, and their weights; it may come from anybody."""
+    scores = answer.array("scores", ndim=1)
+    size, named = len(scores), min(NAMED, screen.points.shape[1])
+    classes = screen.classes
+    found = Screened(
+        scores,
+        answer.array("labels", ndim=1),
+        answer.array("features", ndim=1),
+        _codes(answer, "suggested", (size,), -1, max(classes, 0) - 1),
+        _codes(answer, "judged", (size,), 0, 1),
+        _codes(answer, "kinds", (size,), 0, len(KINDS) - 1),
+        _codes(answer, "origin", (size,), -1, size - 1),
+        _codes(answer, "nearest", (size,), 0, len(screen.points) - 1),
+        answer.array("apart", ndim=1),
+        _codes(answer, "columns", (size, named), 0, screen.points.shape[1] - 1),
+        answer.array("residuals", ndim=2, columns=named),
+        answer.array("shares", ndim=2, columns=3),
+    )
+    vectors = (found.labels, found.features, found.apart, found.residuals)
+    sound = (
+        all(len(vector) == size for vector in vectors)
+        and all(
+            float(np.abs(part).max(initial=0.0)) <= _LARGEST
+            for part in (scores, found.labels, found.features)
         )
-        vectors = (found.labels, found.features, found.apart, found.residuals)
-        sound = (
-            all(len(vector) == size for vector in vectors)
-            and all(
-                float(np.abs(part).max(initial=0.0)) <= _LARGEST
-                for part in (scores, found.labels, found.features)
-            )
-            and found.apart.min(initial=0.0) >= 0
-            and found.residuals.min(initial=0.0) >= 0
-            and len(found.shares) == 3
-            and 0.0 <= found.shares.min() <= found.shares.max() <= 1.0
-            and (found.shares[:, 1] <= found.shares[:, 0]).all()
-            and (found.shares[:, 0] <= found.shares[:, 2]).all()
-            and (found.origin < np.arange(size)).all()
-            and (classes == 0 or found.suggested.min(initial=0) >= 0)
-        )
-        if not sound:
-            raise _misfit()
-        return found
+        and found.apart.min(initial=0.0) >= 0
+        and found.residuals.min(initial=0.0) >= 0
+        and len(found.shares) == 3
+        and 0.0 <= found.shares.min() <= found.shares.max() <= 1.0
+        and (found.shares[:, 1] <= found.shares[:, 0]).all()
+        and (found.shares[:, 0] <= found.shares[:, 2]).all()
+        and (found.origin < np.arange(size)).all()
+        and (classes == 0 or found.suggested.min(initial=0) >= 0)
+    )
+    if not sound:
+        raise misfit()
+    return found, received_weights(answer, size)
 
 
 def _codes(answer: Answer, name: str, shape: tuple[int, ...], low: int, high: int) -> Codes:
     codes = answer.arrays.get(name)
     if codes is None or codes.dtype != np.int64 or codes.shape != shape:
-        raise _misfit()
+        raise misfit()
     if codes.size and not (low <= codes.min() and codes.max() <= high):
-        raise _misfit()
+        raise misfit()
     return codes
-
-
-def _misfit() -> WireError:
-    return WireError(
-        "the answer does not fit the question. The holder runs other code, or a broken one.",
-        code="answer-malformed",
-    )
