@@ -16,7 +16,7 @@ from .federation.holder import Own
 from .federation.local import LocalFederation, Progress
 from .federation.protocol import COORDINATOR
 from .measure import Covariance, Measure
-from .protocols._map import without_map
+from .protocols._together import without_map
 from .protocols.registry import method_named
 from .results import Contributions, Distance, DistanceMatrix
 from .secure import SecureOptions, run_secure

@@ -200,11 +200,17 @@ def run_sketch_matrix(
 
 
 def run_sketch_values(
-    measures: dict[str, Measure], *, why: bool = False, map: bool = False, **options: Any
+    measures: dict[str, Measure],
+    *,
+    why: bool = False,
+    map: bool = False,
+    shapley: bool = False,
+    **options: Any,
 ) -> Contributions:
     """Worth of measures that were checked, from one release of each."""
     flag(why, "why", "option-why")
-    return run_sketches(measures, **options).values(why=why, map=map)
+    flag(shapley, "shapley", "option-shapley")
+    return run_sketches(measures, **options).values(why=why, map=map, shapley=shapley)
 
 
 def check_budget(name: str, spent: float, asked: float, budget: float, delta: float) -> None:

@@ -113,7 +113,7 @@ def value_holders(
         Called after every exchange.
     **options
         Options of ``silot.protocols.contributions``, such as ``method``, ``support``,
-        ``class_tolerance``, ``why`` and ``seed``. With ``method="sketch"`` those of
+        ``class_tolerance``, ``why``, ``shapley`` and ``seed``. With ``method="sketch"`` those of
         ``silot.sketches``; labels are then compared as vectors.
 
     Returns

@@ -97,6 +97,17 @@ def test_the_report_of_value_has_ranking_map_and_records(folder: Path) -> None:
     }
 
 
+def test_value_shows_shapley_shares_on_the_terminal_in_json_and_in_the_report(folder: Path) -> None:
+    arguments = ("value", *HOLDERS, "--validation", "mine.npz", "--shapley")
+    done = silot(folder, *arguments, "--report", "shapley.html")
+    assert done.returncode == 0, done.stderr
+    assert max(map(len, done.stdout.splitlines())) <= 80
+    assert "Shapley value" in done.stdout and "Shapley share" in done.stdout
+    assert "Shapley share" in (folder / "shapley.html").read_text()
+    found = json.loads(silot(folder, *arguments, "--json").stdout)
+    assert sum(item["shapley_share"] for item in found["holders"]) == pytest.approx(1.0)
+
+
 def test_value_shows_the_distances_of_a_map_and_says_what_they_disclosed(folder: Path) -> None:
     done = silot(folder, "value", *HOLDERS, "--validation", "mine.npz", "--map", "direct")
     assert done.returncode == 0, done.stderr

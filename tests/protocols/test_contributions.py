@@ -238,6 +238,7 @@ def test_duplicating_a_holders_records_changes_nothing(labels: bool) -> None:
         {"labels": True, "label_metric": "vectors"},
         {"method": "fedbary", "support": 20, "rounds": 5},
         {"map": "direct"},
+        {"shapley": True},
         {"validation": None, "support": 10, "rounds": 6, "labels": True},
     ],
     ids=str,
@@ -357,6 +358,58 @@ def test_a_map_changes_nothing_else_and_has_the_bill_of_its_run() -> None:
     assert mapped.rounds == plain.rounds + 1
     assert "for the map of holders all sent their records" in mapped.status
     assert plain.between is None and plain.disclosure == "scalar"
+
+
+@pytest.mark.parametrize("method", ["target", "direct"])
+def test_shapley_values_divide_what_the_best_mixture_of_all_explains(method: str) -> None:
+    records = VALIDATION.points
+    halves = {"low": records[records[:, 0] < 0], "high": records[records[:, 0] >= 0]}
+    holders = {**halves, "far": records + 50.0}
+    plain = silot.value_holders(holders, VALIDATION, method=method)
+    found = silot.value_holders(holders, VALIDATION, method=method, shapley=True)
+    values = {item.holder: item.shapley for item in found.holders}
+    assert values["far"] == 0.0 and found["far"].shapley_share == 0.0
+    assert values["low"] + values["high"] == pytest.approx(1.0, abs=0.005)
+    assert sum(item.shapley_share for item in found.holders) == pytest.approx(1.0)
+    assert found.shares == plain.shares and found.disclosure == "record"
+    assert found.rounds == plain.rounds + 1
+    assert "Shapley values exact: all 8 coalitions" in found.status
+    assert plain["low"].shapley is None and found.to_dict()["holders"][0]["shapley"] is not None
+
+
+def test_map_and_shapley_values_take_one_question() -> None:
+    one = silot.value_holders(MARKET, VALIDATION, map="direct")
+    both = silot.value_holders(MARKET, VALIDATION, map="direct", shapley=True)
+    assert both.rounds == one.rounds and both.bytes_sent == one.bytes_sent
+    assert both.between is not None and one.between is not None
+    assert both.between.values.tolist() == one.between.values.tolist()
+
+
+def test_a_holder_that_refuses_leaves_shapley_values_out() -> None:
+    holders = {"a": X, "b": Holder(Measure(X + 1.0), Policy(), Ledger())}
+    found = LocalFederation(holders).run(contributions("ab", own=Own(VALIDATION), shapley=True))
+    assert [item.shapley for item in found.holders] == [None, None]
+    assert "no Shapley values: b (policy-level)" in found.status
+    lonely = silot.value_holders({"a": X}, VALIDATION, shapley=True)
+    assert lonely["a"].shapley is None and "no Shapley values: it takes two" in lonely.status
+
+
+@pytest.mark.parametrize("aim", ["validation", "barycenter"])
+def test_shapley_values_of_sketches_disclose_nothing_more(aim: str) -> None:
+    rng = np.random.default_rng(3)
+    public = rng.normal(size=(800, 2))
+    holders = {"a": rng.normal(size=(3000, 2)), "b": rng.normal(size=(3000, 2)) + 4.0}
+    validation = rng.normal(size=(300, 2)) if aim == "validation" else None
+    plain, found = (
+        silot.value_holders(holders, validation, method="sketch", public=public, shapley=each)
+        for each in (False, True)
+    )
+    assert found.disclosure == plain.disclosure == "sketch" and found.rounds == plain.rounds
+    assert found.privacy_mu == plain.privacy_mu
+    values = [item.shapley or 0.0 for item in found.holders]
+    assert min(values) >= 0.0
+    if aim == "validation":
+        assert values[0] > 0.7 > 0.1 > values[1]
 
 
 def test_a_holder_that_refuses_the_map_leaves_it_out_and_is_named() -> None:
@@ -604,6 +657,7 @@ WAYS: dict[str, dict[str, object]] = {
     "fedbary": {"method": "fedbary"},
     "trianglewad": {"method": "trianglewad"},
     "map": {"map": "direct"},
+    "shapley": {"shapley": True},
 }
 
 
@@ -739,6 +793,7 @@ def test_an_answer_that_does_not_fit_is_a_coded_error(kind: str, reply: Answer) 
         ({"seed": -1}, "option-seed"),
         ({"quorum": 9}, "option-quorum"),
         ({"map": 1}, "option-map"),
+        ({"shapley": 1}, "option-shapley"),
         ({"map": "sketch"}, "option-map"),
         ({"intervals": 1}, "option-intervals"),
     ],

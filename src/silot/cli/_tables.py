@@ -74,6 +74,16 @@ def shares_table(result: Contributions) -> Table:
     return table
 
 
+def shapley_table(result: Contributions) -> Table:
+    """What every holder adds to the best mixture of the others."""
+    table = _table("rank", "holder", "Shapley value", "Shapley share")
+    for item in result.ranking:
+        if item.shapley is not None and item.shapley_share is not None:
+            cells = (_percent(item.shapley), _percent(item.shapley_share))
+            table.add_row(item.place, escape(item.holder), *cells)
+    return table
+
+
 def _table(rank: str, holder: str, *titles: str) -> Table:
     table = Table(box=None, padding=(0, 1, 0, 0), header_style="bold", pad_edge=False)
     table.add_column(rank, justify="right", no_wrap=True)
@@ -95,6 +105,8 @@ def show_contributions(result: Contributions) -> None:
     """What holders are worth, the bill, and what distances are made of."""
     OUT.print(ranking_table(result), highlight=False)
     OUT.print(shares_table(result), highlight=False)
+    if any(item.shapley is not None for item in result.holders):
+        OUT.print(shapley_table(result), highlight=False)
     show_rows({"target": result.target, "status": result.status, **bill_rows(result)})
     told = {item.holder: item.distance.parts for item in result.ranking}
     show_parts({name: parts for name, parts in told.items() if parts is not None})

@@ -125,6 +125,12 @@ def value_command(
             "--map", help="Distances between holders too, by this; direct discloses records."
         ),
     ] = None,
+    shapley: Annotated[
+        bool,
+        typer.Option(
+            "--shapley", help="Shapley shares too: they disclose records, but with -m sketch."
+        ),
+    ] = False,
     scale: SecureScaleOption = None,
     accuracy: AccuracyOption = None,
     intervals: Annotated[
@@ -184,6 +190,7 @@ def value_command(
     if records and own is not None:
         trial = Trial.of(own, of_holders, id_column, labels=labels, fdr=fdr, seed=seed)
     options = given(support=support, rounds=rounds, quorum=quorum, why=why or None)
+    options |= given(shapley=shapley or None)
     sketched = sketch_options(
         public, privacy_epsilon, privacy_delta, mass_limit, ledgers, budget, label_column, columns,
         id_column,

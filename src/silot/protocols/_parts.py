@@ -217,15 +217,17 @@ def sketch_parts(
     first: Decoded, second: Decoded, embedding: Embedding, classes: Sequence[str]
 ) -> Parts:
     """Parts of the cost between the points of cells of two sketches: what was told already."""
-    clouds: list[Cloud] = []
-    for found in (first, second):
-        kinds, cells = np.nonzero(found.weights)
-        points = found.atoms[cells]
-        if embedding != "none":
-            points = np.hstack([points, class_coordinates(found, embedding)[kinds]])
-        clouds.append(Cloud.of(points, found.weights[kinds, cells], kinds, classes))
-    x, y = clouds
+    x, y = (cell_cloud(found, embedding, classes) for found in (first, second))
     return x.parts_to(y, x.plan_to(y), embedding, of="cells")
+
+
+def cell_cloud(found: Decoded, embedding: Embedding, classes: Sequence[str] = ()) -> Cloud:
+    """The points of cells of a sketch, with their masses."""
+    kinds, cells = np.nonzero(found.weights)
+    points = found.atoms[cells]
+    if embedding != "none":
+        points = np.hstack([points, class_coordinates(found, embedding)[kinds]])
+    return Cloud.of(points, found.weights[kinds, cells], kinds, classes)
 
 
 def column_beyond(measures: Sequence[Array], cells: Cells) -> str | None:

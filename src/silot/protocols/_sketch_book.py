@@ -23,8 +23,10 @@ from ..privacy.tilts import FEWEST_RECORDS
 from ..results import Barycenter, Contributions, Distance, Parts
 from ..results.sketches import Target
 from ..transport._check import whole
-from ._parts import column_beyond, sketch_parts
-from ._sketch_centre import centre_of
+from ..valuation.mixtures import mixture_shapley
+from ._parts import cell_cloud, column_beyond, sketch_parts
+from ._sketch_centre import SketchCentre, centre_of
+from ._together import with_shapley, without_shapley
 from ._worth import Sampled, worth
 from .fedbary import shares_of
 
@@ -181,26 +183,30 @@ class Book:
         return found
 
     def barycenter(
-        self,
-        weights: Mapping[str, float] | None,
-        support: int | None,
-        rounds: int,
-        *,
-        why: bool = False,
+        self, weights: Mapping[str, float] | None, support: int | None, rounds: int
     ) -> Barycenter:
         """Barycenter of the holders' atoms, and of their scatters."""
         shares = shares_of(weights, self.names)
+        return self._around(self._centre(shares, support, rounds), shares)
+
+    def _centre(
+        self, shares: Mapping[str, float], support: int | None, rounds: int
+    ) -> SketchCentre:
         count = (
             min(self.cells.size, MOST_CELLS)
             if support is None
             else whole(support, "support", "option-support")
         )
-        centre = centre_of(
+        return centre_of(
             {name: self.pages[name].decoded for name in self.names},
             shares,
             count,
             whole(rounds, "rounds", "option-rounds"),
         )
+
+    def _around(
+        self, centre: SketchCentre, shares: Mapping[str, float], *, why: bool = False
+    ) -> Barycenter:
         law = self._sampler.draw(centre.law, law=True)
         distances = {
             name: self._result(
@@ -222,7 +228,9 @@ class Book:
             lower=0.0,
             distances=distances,
             shares=shares,
-            status=("converged" if centre.settled else f"stopped after {rounds} rounds")
+            status=(
+                "converged" if centre.settled else f"stopped after {len(centre.history)} rounds"
+            )
             + f": atoms of mean scatter {centre.law.scatter:.3g} around them; objective and "
             "distances are estimates, not certified",
             converged=centre.settled,
@@ -230,7 +238,7 @@ class Book:
             history=centre.history,
         )
 
-    def values(self, target: Target, *, why: bool = False) -> Contributions:
+    def values(self, target: Target, *, why: bool = False, shapley: bool = False) -> Contributions:
         """Distances to a target, and the shares that follow."""
         if target not in get_args(Target):
             raise InputError(
@@ -243,6 +251,7 @@ class Book:
                     "there are no validation data. Give own=, or target='barycenter'.",
                     code="validation-absent",
                 )
+            law = self.pages[COORDINATOR].decoded
             spread = self._draw(COORDINATOR).variance ** 0.5
             distances = {
                 name: replace(
@@ -251,14 +260,26 @@ class Book:
                 for name in self.names
             }
         else:
-            barycenter = self.barycenter(None, None, 20, why=why)
+            shares = shares_of(None, self.names)
+            centre = self._centre(shares, None, 20)
+            law, barycenter = centre.law, self._around(centre, shares, why=why)
             distances = dict(barycenter.distances)
             # Told once, with the holders.
             plain = {name: replace(each, parts=None) for name, each in distances.items()}
             barycenter = replace(barycenter, distances=plain)
             middle = float(np.mean([self._draw(name).variance for name in self.names]))
             spread = middle**0.5
-        return self._contributions(distances, spread, target, barycenter)
+        found = self._contributions(distances, spread, target, barycenter)
+        return self._with_shapley(found, law) if shapley else found
+
+    def _with_shapley(self, found: Contributions, target: Decoded) -> Contributions:
+        if len(self.names) < 2:
+            return without_shapley(found, "it takes two")
+        cells = {name: cell_cloud(self.pages[name].decoded, self.embedding) for name in self.names}
+        clouds = {name: (cloud.atoms, cloud.weights) for name, cloud in cells.items()}
+        own = cell_cloud(target, self.embedding)
+        values = mixture_shapley(clouds, (own.atoms, own.weights), found.spread, seed=self.seed)
+        return with_shapley(found, values)
 
     def _contributions(
         self,

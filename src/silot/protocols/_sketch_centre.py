@@ -25,6 +25,11 @@ class SketchCentre:
     history: tuple[Mapping[str, float], ...]
     settled: bool
 
+    @property
+    def outcome(self) -> str:
+        """How the search for it ended."""
+        return "converged" if self.settled else f"stopped after {len(self.history)} rounds"
+
 
 def centre_of(
     sketches: Mapping[str, Decoded], shares: Mapping[str, float], support: int, rounds: int

@@ -17,11 +17,11 @@ from ..results import Barycenter, Contributions, Distance
 from ..transport._check import flag, real
 from ._barycenter import Plan as BarycenterPlan
 from ._found import class_masses, missing_text, told_distance
-from ._map import with_exact_map, without_map
 from ._parallel import parallel
 from ._parts import check_why, told_parts, with_parts
 from ._sides import agreed_dimension, check_covariance, check_seed, read_descriptions
 from ._target import LabelMetric, Target
+from ._together import Together
 from ._worth import Notes, Sampled, refusal_of, worth
 from .direct import direct
 from .fedbary import barycenter_plan
@@ -57,6 +57,7 @@ def contributions(
     weights: Mapping[str, float] | None = None,
     why: bool = False,
     map: Map | None = None,
+    shapley: bool = False,
     intervals: bool = True,
 ) -> Protocol[Contributions]:
     r"""Distance of every holder to one target, and the shares that follow.
@@ -103,6 +104,10 @@ def contributions(
         between holders, and to the target, that a map needs. It discloses every record. Labels
         are then compared as vectors. A holder that refuses leaves the map out, and the status
         says so.
+    shapley
+        Shapley values too, where a coalition is worth the part of the target that the best
+        mixture of its members explains (``silot.valuation.mixtures``). Like a map it asks for
+        every record and compares labels as vectors.
     intervals
         Ask holders for the error of their distance too, four more exact numbers each: without
         the bias of few records, the margin of its interval, its tails, and chance. A holder that
@@ -155,12 +160,7 @@ def contributions(
             code="option-class-tolerance",
         )
     check_why(why, "target" if own is None else method)
-    if map not in (None, "direct"):
-        raise InputError(
-            f"map is {map!r}; give None or 'direct'. silot.value_holders makes maps from sketches "
-            "and secure distances too.",
-            code="option-map",
-        )
+    together = Together.checked(map, shapley, "none" if labels == "none" else covariance)
     embedding: Embedding = covariance if labels == "vectors" else "none"
     centre = barycenter_plan(
         holders,
@@ -188,12 +188,12 @@ def contributions(
         options={"support": support, "rounds": rounds, "tol": tol},
         seed=check_seed(seed),
         why=why,
-        map_embedding=None if map is None else "none" if labels == "none" else covariance,
+        together=together,
         intervals=flag(intervals, "intervals", "option-intervals"),
         centre=centre,
     )
     finest = Disclosure.SCALAR
-    if own is None or method != "target" or map is not None:
+    if own is None or method != "target" or together:
         finest = Disclosure.RECORD
     elif why or labels == "classes" or (labels == "vectors" and class_tolerance > 0):
         finest = Disclosure.AGGREGATE
@@ -211,9 +211,10 @@ def contributions(
             "labels": labels,
             "why": why,
             "map": map,
+            "shapley": shapley,
             "intervals": intervals,
         },
-        expected_rounds=rounds + 4 + why + (map is not None),
+        expected_rounds=rounds + 4 + why + bool(together),
     )
 
 
@@ -231,7 +232,7 @@ class _Plan:
     options: Mapping[str, float]
     seed: int
     why: bool
-    map_embedding: Embedding | None
+    together: Together
     intervals: bool
     centre: BarycenterPlan
 
@@ -256,11 +257,7 @@ class _Plan:
             barycenter = self.centre.result(found, distances, missing)
         result = self._result(target, distances, records, barycenter, missing, notes)
         result = with_parts(result, notes.parts)
-        if self.map_embedding is None:
-            return result
-        if len(distances) < 2:
-            return without_map(result, "it takes two")
-        return (yield from with_exact_map(result, target, self.map_embedding))
+        return (yield from self.together.added(result, target))
 
     @property
     def _aim(self) -> str:

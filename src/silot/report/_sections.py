@@ -33,6 +33,11 @@ _WORDS = (
     "Share: part of the sum of inverse distances. Explained: part of the spread of the target "
     "that the holder's data explain. Explained share: part of the sum of these.",
 )
+_SHAPLEY = (
+    "Shapley: what the holder adds to the part of the target that the best mixture of others "
+    "explains, on average over the orders in which holders may join, of distances as they are. "
+    "Shapley share: part of the sum of these."
+)
 _STATUSES = 8
 _FILTERED = 8
 
@@ -182,6 +187,7 @@ def ranking(found: Contributions) -> Ranking:
     target = target_in_words(found.target)
     largest = max(item.share for item in ranked) or 1.0
     explained = max(item.explained_share for item in ranked) or 1.0
+    shapley = max(item.shapley_share or 0.0 for item in ranked)
     columns = (
         Column("rank"),
         Column("holder", numeric=False),
@@ -193,6 +199,7 @@ def ranking(found: Contributions) -> Ranking:
         Column("share"),
         Column("explained"),
         Column("explained share"),
+        *([Column("Shapley"), Column("Shapley share")] if shapley else []),
         Column("records"),
         Column("status", numeric=False),
     )
@@ -211,6 +218,7 @@ def ranking(found: Contributions) -> Ranking:
                 _share(item.explained_share, item.explained_share_interval),
                 item.explained_share / explained,
             ),
+            *(_shapley(item, shapley) if shapley else ()),
             Cell(f"{item.records:,}"),
             Cell(short_status(item.distance.status), warn=not item.distance.converged),
         )
@@ -221,6 +229,7 @@ def ranking(found: Contributions) -> Ranking:
         f"labels: {printable(found.labels)}; seed: {found.seed}.",
         f"Spread of {target}, its distance to its own mean: {number(found.spread)}.",
         *_WORDS,
+        *([_SHAPLEY] if shapley else []),
     ]
     return Ranking(
         Table(
@@ -240,6 +249,13 @@ def ranking(found: Contributions) -> Ranking:
 
 def _optional(value: float | None) -> str:
     return MISSING_NUMBER if value is None else number(value)
+
+
+def _shapley(item: Contribution, largest: float) -> tuple[Cell, Cell]:
+    if item.shapley is None or item.shapley_share is None:
+        return Cell(MISSING_NUMBER), Cell(MISSING_NUMBER)
+    bar = item.shapley_share / largest
+    return Cell(percent(item.shapley)), Cell(percent(item.shapley_share), bar)
 
 
 def _share(share: float, ends: tuple[float, float] | None) -> str:

@@ -36,7 +36,7 @@ class SketchBook(Protocol):
         """Measure between them."""
         ...
 
-    def values(self, target: Target, *, why: bool = False) -> Contributions:
+    def values(self, target: Target, *, why: bool = False, shapley: bool = False) -> Contributions:
         """What each is worth for a target."""
         ...
 
@@ -140,7 +140,12 @@ class Sketches(Billed):
         return self._billed(self.book.barycenter(weights, support, rounds))
 
     def values(
-        self, target: Target | None = None, *, why: bool = False, map: bool = False
+        self,
+        target: Target | None = None,
+        *,
+        why: bool = False,
+        map: bool = False,
+        shapley: bool = False,
     ) -> Contributions:
         """What every holder's data are worth.
 
@@ -154,9 +159,11 @@ class Sketches(Billed):
         map
             Tell the distances of a map too, between holders and to the coordinator's own
             measure where that is the target; nothing more is asked of anybody.
+        shapley
+            Shapley values too, of mixtures of the cells.
         """
         chosen = target or ("validation" if self.book.owned else "barycenter")
-        found = self._billed(self.book.values(chosen, why=why).named(self.columns))
+        found = self._billed(self.book.values(chosen, why=why, shapley=shapley).named(self.columns))
         if not map:
             return found
         if len(self.names) < 2:

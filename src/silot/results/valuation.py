@@ -132,6 +132,13 @@ class Contribution:
         ``None`` where no holder told an interval.
     share_interval, explained_interval, explained_share_interval
         95 % intervals of the three, ``None`` likewise.
+    shapley
+        Shapley value, of distances as they are: what the holder adds to the part of the target
+        that the best mixture of others explains, on average over the orders in which holders may
+        join. The values of all sum to what the best mixture of all explains. ``None`` where it
+        was not asked for.
+    shapley_share
+        Its part of that sum (equal parts when all are 0).
     """
 
     holder: str
@@ -147,6 +154,8 @@ class Contribution:
     share_interval: tuple[float, float] | None = None
     explained_interval: tuple[float, float] | None = None
     explained_share_interval: tuple[float, float] | None = None
+    shapley: float | None = None
+    shapley_share: float | None = None
 
     @property
     def place(self) -> str:
