@@ -237,6 +237,7 @@ def test_a_list_of_several_holders_names_them(folder: Path, tmp_path: Path) -> N
     [
         (("bare.csv", "--validation", "good-named.csv", *OPTIONS), "file-columns"),
         (("good.npz", "--validation", "good-named.csv", *OPTIONS), "file-columns"),
+        (("ward.csv", "--validation", "good.csv", *OPTIONS[:-1], "pateint"), "file-columns"),
         (("good.npz", "--validation", "clean.npz", "--id-column", "y"), "option-unknown"),
         (
             ("ward.csv", "--validation", "good.csv", "--label-column", "patient",

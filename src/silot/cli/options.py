@@ -173,6 +173,8 @@ def load_holders(
     unlabelled = set[Path]()
     if missing_label is not None and label_column is not None:
         unlabelled = _without(label_column, paths)
+    # Where no table has it the name is wrong: whoever reads the first table says so.
+    identified = {path for path in paths if id_column and id_column in column_names(path)} or paths
     loaded: dict[str, Measure] = {}
     for name, path in zip(names, paths, strict=True):
         table = not path.name.lower().endswith(".npz")
@@ -180,7 +182,7 @@ def load_holders(
             path,
             label_column=label_column if table and path not in unlabelled else None,
             weight_column=weight_column if table else None,
-            id_column=id_column if id_column and id_column in column_names(path) else None,
+            id_column=id_column if table and path in identified else None,
             columns=chosen if table else None,
             missing_label=missing_label,
         )
