@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 SECURE := .venv-secure
 BIN := $(VENV)/bin
-CODE := src tests benchmarks examples
+CODE := src tests benchmarks evidence examples
 PIP := $(BIN)/python -m pip --quiet --quiet --disable-pip-version-check
 
 # The engine of secure distances pins an older numpy: it has an environment of its own, and part

@@ -1,0 +1,1 @@
+"""Evidence: what was measured, by commands that measure it again."""
