@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 
@@ -464,14 +465,16 @@ def command(line: str) -> dict[str, Any]:
 
 
 def drawn_alike() -> None:
-    """Draw the noise of releases from a fixed seed: opendp's own has none."""
+    """Draw the noise of releases by what is released: opendp's own has no seed.
+
+    Holders answer in threads, whose order must not matter.
+    """
     if find_spec("opendp") is None:
         return
     from opendp.mod import Measurement
 
-    rng = np.random.default_rng(0)
-
     def release(_: Any, values: Any) -> Any:
+        rng = np.random.default_rng(crc32(np.asarray(values).tobytes()))
         noise = rng.normal(size=np.size(values)) * 200.0
         moved = np.asarray(values) + np.rint(noise).astype(np.int64)
         return moved.tolist() if np.ndim(values) else int(moved[0])

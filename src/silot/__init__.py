@@ -11,6 +11,7 @@ from ._lazy import lazily
 
 if TYPE_CHECKING:
     from . import transport
+    from ._methods import METHODS
     from .adaptation import LinkCosts, Network, evaluate, links
     from .api import distance, distance_matrix, pooled_distance
     from .api_adapt import adapt
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from .learning import ModelSpec
     from .loading import load_measure
     from .measure import Measure
-    from .protocols import METHODS
     from .results import (
         Adaptation,
         Audit,
@@ -110,7 +110,7 @@ lazily(
         "LinkCosts": ".adaptation",
         "LinkPlan": ".results",
         "LocalFederation": ".federation",
-        "METHODS": ".protocols",
+        "METHODS": "._methods",
         "Measure": ".measure",
         "ModelSpec": ".learning",
         "Network": ".adaptation",

@@ -3,33 +3,56 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, overload
 
 from ._holders import (
     checked_measures,
-    in_words,
     named_holders,
     shares_of,
     unreserved,
 )
+from ._methods import Pairwise, chosen, run_pair
 from .api_matrix import run_matrix
-from .api_sketch import run_sketch_distance
 from .errors import InputError
 from .federation.holder import Own
 from .federation.local import LocalFederation, Progress
 from .federation.protocol import COORDINATOR
 from .measure import Covariance, Data
 from .protocols.pooled import pooled
-from .protocols.registry import method_named
 from .results import Distance, DistanceMatrix
 from .secure import run_secure
+
+
+@overload
+def distance(
+    x: Data,
+    y: Data,
+    method: Pairwise,
+    *,
+    labels: bool | str = False,
+    covariance: Covariance = "diagonal",
+    progress: Callable[[Progress], None] | None = None,
+) -> Distance: ...
+
+
+@overload
+def distance(
+    x: Data,
+    y: Data,
+    method: str = "direct",
+    *,
+    labels: bool | str = False,
+    covariance: Covariance = "diagonal",
+    progress: Callable[[Progress], None] | None = None,
+    **options: Any,
+) -> Distance: ...
 
 
 def distance(
     x: Data,
     y: Data,
+    method: str | Pairwise = "direct",
     *,
-    method: str = "direct",
     labels: bool | str = False,
     covariance: Covariance = "diagonal",
     progress: Callable[[Progress], None] | None = None,
@@ -47,7 +70,8 @@ def distance(
     method
         ``"direct"``, ``"fedwad"``, ``"trianglewad"`` or ``"sketch"``; ``silot.METHODS`` says
         what each discloses, needs and guarantees. ``"secure"`` computes on secret shares, all
-        parties simulated here (see ``silot.secure``).
+        parties simulated here (see ``silot.secure``). Or one object with its options, such as
+        ``FedWaD(support=50)`` of ``silot.protocols``, which an editor checks as you write.
     labels
         Whether to compare labelled records, through their OTDD vectors; for data frames the name
         of their column. Classes are compared by their records, not by their names; ``status``
@@ -77,31 +101,23 @@ def distance(
     >>> round(distance(x, x + [3.0, 4.0]).value, 6)
     5.0
     """
-    embedding = covariance if labels else "none"
-    if method == "sketch" and "ledgers" in options:
+    name, options = chosen(method, options)
+    if name == "sketch" and "ledgers" in options:
         raise InputError(
             "distance names its two sides x and y, which is no name for a ledger. Use "
             "silot.sketches({name: data, ...}, ledgers=...), whose names are yours.",
             code="option-ledgers",
         )
     measures = checked_measures({"x": x, "y": y}, labels)
-    if method == "sketch":
-        return run_sketch_distance(
-            measures, labels=labels, covariance=covariance, progress=progress, **options
-        )
-    if method == "secure":
-        sides = ({name: measure} for name, measure in measures.items())
-        result = run_secure(*sides, embedding=embedding, progress=progress, **options)
-    else:
-        protocol = method_named(method).protocol("x", "y", **options, embedding=embedding)
-        result = LocalFederation(measures).run(protocol, progress=progress)
-    return in_words(result, measures, labels)
+    return run_pair(
+        name, measures, labels=labels, covariance=covariance, progress=progress, **options
+    )
 
 
 def distance_matrix(
     holders: Mapping[str, Data] | Sequence[Data],
+    method: str | Pairwise = "direct",
     *,
-    method: str = "direct",
     labels: bool | str = False,
     covariance: Covariance = "diagonal",
     progress: Callable[[int, int], None] | None = None,
@@ -140,10 +156,10 @@ def distance_matrix(
         raise InputError(
             f"{len(named)} holder(s) given; a matrix needs two or more.", code="holder-names"
         )
-    method_named("direct" if method == "secure" else method)
+    name, options = chosen(method, options)
     return run_matrix(
         checked_measures(named, labels),
-        method=method,
+        method=name,
         labels=labels,
         covariance=covariance,
         progress=progress,

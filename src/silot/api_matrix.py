@@ -8,18 +8,17 @@ from importlib.util import find_spec
 from itertools import combinations
 from typing import Any, Literal
 
-from ._holders import in_words
+from ._methods import run_pair
 from .api_sketch import check_sketches, run_sketch_matrix
 from .errors import InputError, SilotError
 from .federation.disclosure import Disclosure
 from .federation.holder import Own
-from .federation.local import LocalFederation, Progress
+from .federation.local import Progress
 from .federation.protocol import COORDINATOR
 from .measure import Covariance, Measure
 from .protocols._together import without_map
-from .protocols.registry import method_named
 from .results import Contributions, Distance, DistanceMatrix
-from .secure import SecureOptions, run_secure
+from .secure import SecureOptions
 from .secure._engine import absent
 
 MapMethod = Literal["direct", "sketch", "secure"]
@@ -39,20 +38,13 @@ def run_matrix(
     if method == "sketch":
         own = None if target is None else Own(target)
         return run_sketch_matrix(measures, own=own, labels=labels, covariance=covariance, **options)
-    chosen = method_named("direct" if method == "secure" else method)
     if target is not None:
         measures = {**measures, COORDINATOR: target}
-    embedding = covariance if labels else "none"
-    federation = LocalFederation(measures) if method != "secure" else None
     couples = list(combinations(measures, 2))
     pairs: dict[tuple[str, str], Distance] = {}
     for a, b in couples:
-        if federation is None:
-            sides = ({name: measures[name]} for name in (a, b))
-            result = run_secure(*sides, embedding=embedding, **options)
-        else:
-            result = federation.run(chosen.protocol(a, b, **options, embedding=embedding))
-        pairs[(a, b)] = in_words(result, {name: measures[name] for name in (a, b)}, labels)
+        sides = {name: measures[name] for name in (a, b)}
+        pairs[(a, b)] = run_pair(method, sides, labels=labels, covariance=covariance, **options)
         if progress is not None:
             progress(len(pairs), len(couples))
     return DistanceMatrix(

@@ -9,8 +9,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from ..protocols.registry import METHODS
-from ..secure import SECURE
+from .._methods import METHODS
 from .console import OUT
 
 
@@ -36,12 +35,12 @@ def methods_command(
                         "privacy": method.privacy,
                         "options": list(method.options),
                     }
-                    for method in (*METHODS.values(), SECURE)
+                    for method in METHODS.values()
                 ]
             )
         )
         return
-    for method in (*METHODS.values(), SECURE):
+    for method in METHODS.values():
         table = Table.grid(padding=(0, 2))
         table.add_column(style="bold", min_width=10)
         table.add_column()

@@ -11,6 +11,7 @@ import typer
 
 from ..api_value import value_holders
 from ..errors import InputError
+from ..protocols._pairwise import comparing
 from ..results import Contents, RecordScores, format_bytes
 from ._tables import show_between, show_contributions
 from .console import (
@@ -18,6 +19,7 @@ from .console import (
     save_transcript,
     steps,
 )
+from .generate import taking
 from .options import (
     AccuracyOption,
     BudgetOption,
@@ -72,32 +74,21 @@ class MapMethod(StrEnum):
     secure = "secure"
 
 
-class ValueMethod(StrEnum):
-    """How a holder is compared with validation data."""
-
-    target = "target"
-    fedbary = "fedbary"
-    trianglewad = "trianglewad"
-    direct = "direct"
-    sketch = "sketch"
-
-
 MetricOption = Annotated[LabelMetric, typer.Option(help="How labels are compared.")]
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this file."""
-    app.command("value")(value_command)
+    app.command("value")(taking([], choose="target", among=comparing())(value_command))
 
 
 def value_command(
     holders: HoldersArgument,
+    *,
     validation: Annotated[
         Path | None, typer.Option(help="Data of the law that matters. Default: the barycenter.")
     ] = None,
-    method: Annotated[
-        ValueMethod, typer.Option("--method", "-m", help="How holders meet validation data.")
-    ] = ValueMethod.target,
+    method: str,
     labels: LabelsOption = False,
     label_metric: MetricOption = LabelMetric.classes,
     class_tolerance: Annotated[
@@ -175,7 +166,7 @@ def value_command(
             "one of them out.",
             code="option-transcript",
         )
-    if transcript is not None and method is not ValueMethod.sketch and _apart(holder_map):
+    if transcript is not None and method != "sketch" and _apart(holder_map):
         raise InputError(
             f"--transcript keeps the messages of one run, and --map {holder_map} makes others: "
             "leave one of them out.",
@@ -198,7 +189,7 @@ def value_command(
     chosen = None if accuracy is None else accuracy.value
     # Never for a report's sake: what holders are asked does not depend on who shows it.
     of_map = given(scale=scale, accuracy=chosen)
-    if method is ValueMethod.sketch:
+    if method == "sketch":
         options |= sketched
     else:
         options |= {"class_tolerance": class_tolerance, "intervals": intervals}
@@ -209,7 +200,7 @@ def value_command(
             own,
             labels=labels,
             label_metric=label_metric.value,
-            method=method.value,
+            method=method,
             map=None if holder_map is None else holder_map.value,
             map_options=of_map,
             seed=seed,

@@ -10,7 +10,7 @@ from .fedwad import fedwad
 from .gradients import gradients
 from .pooled import pooled
 from .records import records
-from .registry import METHODS, Method
+from .registry import METHODS, Direct, FedWaD, Pairwise, Sketch, TriangleWad
 from .sketch import sketch, sketches
 from .suspects import suspects
 from .trianglewad import trianglewad
@@ -18,7 +18,11 @@ from .trianglewad import trianglewad
 __all__ = [
     "DIVERGENCES",
     "METHODS",
-    "Method",
+    "Direct",
+    "FedWaD",
+    "Pairwise",
+    "Sketch",
+    "TriangleWad",
     "adapt",
     "contributions",
     "direct",

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..errors import InputError, WireError
+from ..errors import WireError
 from ..federation.answer import Answer, Array, Failure
 from ..federation.labelled import (
     ClassSizes,
@@ -26,7 +26,6 @@ from ..privacy.sketch import Decoded
 from ..results import Contributions, Distance, Parts
 from ..results.parts import other_name
 from ..transport import ExactPlan, exact_plan
-from ..transport._check import flag
 from ..transport.decomposition import canonical_order, decompose
 from ._target import Target
 
@@ -82,16 +81,6 @@ class Cloud:
             class_costs=found.classes if self.classes else None,
             masses=found.masses,
             of=of,
-        )
-
-
-def check_why(why: bool, method: str) -> None:
-    """Raise where a method of worth cannot tell what its distances are made of."""
-    if flag(why, "why", "option-why") and method not in ("target", "direct"):
-        raise InputError(
-            f"method {method!r} tells no parts of its distances. Give method 'target', 'direct' "
-            "or 'sketch', or leave why out.",
-            code="option-why",
         )
 
 

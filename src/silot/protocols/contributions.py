@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -17,34 +17,23 @@ from ..results import Barycenter, Contributions, Distance
 from ..transport._check import flag, real
 from ._barycenter import Plan as BarycenterPlan
 from ._found import class_masses, missing_text, told_distance
+from ._pairwise import compared_by
 from ._parallel import parallel
-from ._parts import check_why, told_parts, with_parts
+from ._parts import told_parts, with_parts
 from ._sides import agreed_dimension, check_covariance, check_seed, read_descriptions
 from ._target import LabelMetric, Target
 from ._together import Together
 from ._worth import Notes, Sampled, refusal_of, worth
-from .direct import direct
 from .fedbary import barycenter_plan
-from .fedwad import fedwad
-from .trianglewad import trianglewad
 
-ValueMethod = Literal["target", "fedbary", "trianglewad", "direct"]
 Map = Literal["direct"]
-
-# The pairwise method behind each way to compare a holder with validation data. FedBary with a
-# fixed Q is FedWaD between every holder and the coordinator, in step.
-_PAIRWISE: dict[str, Callable[..., Protocol[Distance]]] = {
-    "fedbary": fedwad,
-    "trianglewad": trianglewad,
-    "direct": direct,
-}
 
 
 def contributions(
     holders: Sequence[str],
     *,
     own: Answerer | None = None,
-    method: ValueMethod = "target",
+    method: str = "target",
     labels: LabelMetric = "none",
     covariance: Covariance = "diagonal",
     label_weight: float = 1.0,
@@ -74,8 +63,9 @@ def contributions(
     method
         How a holder is compared with validation data. ``"target"`` shows the validation records
         to the holders, and each tells one exact number. ``"fedbary"`` (FedWaD with the
-        coordinator), ``"trianglewad"`` and ``"direct"`` are the protocols of the papers and the
-        baseline: they disclose every record of the holder. Ignored without ``own``.
+        coordinator), ``"trianglewad"``, ``"direct"`` and other distance methods are asked of each
+        holder and ``own``; those three disclose every record of the holder. Ignored without
+        ``own``.
     labels
         ``"classes"``: the squared distance of two records gains ``label_weight`` times the
         squared Wasserstein distance of their classes' records in the target. ``"vectors"``:
@@ -138,11 +128,7 @@ def contributions(
     >>> fed.run(contributions(["good", "bad"], own=Own(Measure(x[30:])))).ranking[0].holder
     'good'
     """
-    if method != "target" and method not in _PAIRWISE:
-        raise InputError(
-            f"method is {method!r}; give one of target, {', '.join(_PAIRWISE)}.",
-            code="option-method",
-        )
+    kind = None if method == "target" else compared_by(method)
     if labels not in ("none", "classes", "vectors"):
         raise InputError(
             f"labels is {labels!r}; give 'none', 'classes' or 'vectors'.", code="option-labels"
@@ -159,7 +145,12 @@ def contributions(
             f"class_tolerance is {class_tolerance!r}; zero or more is needed.",
             code="option-class-tolerance",
         )
-    check_why(why, "target" if own is None else method)
+    if flag(why, "why", "option-why") and own is not None and kind and "why" not in kind.options:
+        raise InputError(
+            f"method {method!r} tells no parts of its distances. Give method 'target', 'direct' "
+            "or 'sketch', or leave why out.",
+            code="option-why",
+        )
     together = Together.checked(map, shapley, "none" if labels == "none" else covariance)
     embedding: Embedding = covariance if labels == "vectors" else "none"
     centre = barycenter_plan(
@@ -193,8 +184,10 @@ def contributions(
         centre=centre,
     )
     finest = Disclosure.SCALAR
-    if own is None or method != "target" or together:
+    if own is None or together:
         finest = Disclosure.RECORD
+    elif kind is not None:
+        finest = kind.disclosure
     elif why or labels == "classes" or (labels == "vectors" and class_tolerance > 0):
         finest = Disclosure.AGGREGATE
     return Protocol(
@@ -248,7 +241,7 @@ class _Plan:
             target = Target.of_validation(self.own, self.labels, self.embedding)
             records = yield from self._describe(target, missing)
         notes = Notes()
-        if self.method in _PAIRWISE and self.own is not None:
+        if self.method != "target" and self.own is not None:
             distances = yield from self._in_step(tuple(records), missing)
         else:
             distances = yield from self._to_target(target, records, missing, notes)
@@ -332,15 +325,10 @@ class _Plan:
     def _in_step(
         self, names: tuple[str, ...], missing: dict[str, Failure]
     ) -> Steps[dict[str, Distance]]:
-        build = _PAIRWISE[self.method]
-        options: dict[str, object] = {"embedding": self.embedding, "seed": self.seed}
-        if self.method == "direct":
-            options["why"] = self.why
-        else:
-            options["support"] = self.options["support"]
-        if self.method == "fedbary":
-            options |= {"rounds": self.options["rounds"], "tol": self.options["tol"]}
-        runs = {name: build(name, own=self.own, **options).start() for name in names}
+        kind = compared_by(self.method)
+        options = {**self.options, "embedding": self.embedding, "seed": self.seed, "why": self.why}
+        method = kind(**{name: value for name, value in options.items() if name in kind.options})
+        runs = {name: method.between(name, own=self.own).start() for name in names}
         found = yield from parallel(runs)
         distances: dict[str, Distance] = {}
         failed: HolderError | WireError | None = None

@@ -8,50 +8,22 @@ import numpy as np
 
 from ..errors import InputError
 from ..federation.answer import Answer, Array
-from ..federation.disclosure import Disclosure
-from ..federation.protocol import Protocol, Steps, ask, required
-from ..federation.question import Answerer, Records
-from ..measure import Embedding
+from ..federation.protocol import Steps
+from ..federation.question import Records
+from ..options import option, truth
 from ..results import Distance
 from ..transport import ExactPlan, exact_plan
-from ..transport._check import as_order, flag
 from ..transport.resampling import chance_distance
 from ._found import chance_text
+from ._pairwise import Pairwise, Sides
 from ._parts import asked_clouds
-from ._sides import agreed_dimension, check_seed, sides_of
+from ._sides import agreed_dimension
 
 Cloud = tuple[Array, Array]
 
 
-def direct(
-    a: str,
-    b: str | None = None,
-    *,
-    own: Answerer | None = None,
-    p: int = 2,
-    seed: int = 0,
-    why: bool = False,
-    embedding: Embedding = "none",
-) -> Protocol[Distance]:
-    """Exact ``W_p`` by sending all records to the coordinator.
-
-    Parameters
-    ----------
-    a, b
-        Holders. With ``own`` the second side is the coordinator's own measure.
-    own
-        ``Own(measure)``, instead of ``b``.
-    p
-        1 or 2.
-    seed
-        Taken for the record, as by every method; nothing here is random.
-    why
-        Tell what the squared distance is made of, as ``parts`` of the result. Of records that
-        are sent anyway; with labels the first holder tells the classes of its records as well.
-        Needs ``p`` 2: the distance itself is no sum over columns.
-    embedding
-        Label coordinates added to the records: ``"none"``, ``"diagonal"``,
-        ``"diagonal-of-root"`` or ``"full"``.
+class Direct(Pairwise):
+    """Exact ``W_p`` by sending all records to the coordinator: the baseline.
 
     Returns
     -------
@@ -68,42 +40,59 @@ def direct(
     --------
     >>> from silot import LocalFederation
     >>> fed = LocalFederation({"a": [[0.0]], "b": [[2.0]]})
-    >>> fed.run(direct("a", "b")).value
+    >>> fed.run(Direct().between("a", "b")).value
     2.0
     """
-    sides = sides_of(a, b, own)
-    order, checked_seed = as_order(p), check_seed(seed)
-    if flag(why, "why", "option-why") and order != 2:
-        raise InputError(
-            "why is for p = 2: a distance of order 1 is no sum over columns. Give p=2, or leave "
-            "why out.",
-            code="option-why",
-        )
 
-    def start() -> Steps[Distance]:
-        if why:
-            x, y = yield from asked_clouds(sides, embedding, own)
-            agreed_dimension(dict(zip(sides, (x.atoms.shape[1], y.atoms.shape[1]), strict=True)))
-            plan = x.plan_to(y)
-            parts = x.parts_to(y, plan, embedding)
-            chance = _chance((x.atoms, x.weights), (y.atoms, y.weights), order)
-            return replace(distance_of(plan, sides, order, checked_seed, chance), parts=parts)
-        answers = yield from ask({side: Records(embedding=embedding) for side in sides}, own)
-        clouds = {side: read_cloud(required(answers, side)) for side in sides}
-        agreed_dimension({side: cloud[0].shape[1] for side, cloud in clouds.items()})
-        first, second = clouds.values()
-        plan = exact_plan(first[0], second[0], first[1], second[1], p=order)
-        return distance_of(plan, sides, order, checked_seed, _chance(first, second, order))
+    name = "direct"
+    sends = "all records to the coordinator"
+    needs = "one round; records pooled at the coordinator"
+    guarantees = "exact W, proven by primal and dual value"
+    privacy = "none: it sends the records"
 
-    holders = tuple(side for side in (a, b) if side is not None)
-    return Protocol(
-        "direct",
-        holders,
-        Disclosure.RECORD,
-        start,
-        {"p": order, "seed": checked_seed, "embedding": embedding, "why": why},
-        expected_rounds=1 + (why and embedding != "none"),
+    why: bool = option(
+        "Tell what the squared distance is made of, as ``parts`` of the result. Of records that "
+        "are sent anyway; with labels the first holder tells the classes of its records as well. "
+        "Needs ``p`` 2: the distance itself is no sum over columns.",
+        truth(),
+        default=False,
+        brief="What distances are made of, by column and class.",
     )
+
+    def fit(self) -> None:
+        if self.why and self.p != 2:
+            raise InputError(
+                "why is for p = 2: a distance of order 1 is no sum over columns. Give p=2, or "
+                "leave why out.",
+                code="option-why",
+            )
+
+    @property
+    def most_rounds(self) -> int:
+        return 1 + (self.why and self.embedding != "none")
+
+    def steps(self, sides: Sides) -> Steps[Distance]:
+        if self.why:
+            return (yield from self._explained(sides))
+        first, second = map(read_cloud, (yield from sides.ask(Records(embedding=self.embedding))))
+        agreed_dimension(
+            {side: c[0].shape[1] for side, c in zip(sides.names, (first, second), strict=True)}
+        )
+        plan = exact_plan(first[0], second[0], first[1], second[1], p=self.p)
+        return distance_of(plan, sides.names, self.p, self.seed, _chance(first, second, self.p))
+
+    def _explained(self, sides: Sides) -> Steps[Distance]:
+        x, y = yield from asked_clouds(sides.names, self.embedding, sides.own)
+        agreed_dimension(
+            {side: c.atoms.shape[1] for side, c in zip(sides.names, (x, y), strict=True)}
+        )
+        plan = x.plan_to(y)
+        parts = x.parts_to(y, plan, self.embedding)
+        chance = _chance((x.atoms, x.weights), (y.atoms, y.weights), self.p)
+        return replace(distance_of(plan, sides.names, self.p, self.seed, chance), parts=parts)
+
+
+direct = Direct.build
 
 
 def read_cloud(answer: Answer) -> Cloud:

@@ -3,30 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal, get_args
 
 import numpy as np
-import numpy.typing as npt
 
-from ..errors import InputError
 from ..federation.answer import Answer, Failure
-from ..federation.disclosure import Disclosure
-from ..federation.protocol import Protocol, Steps, ask, failure_error, required
-from ..federation.question import Answerer, DistanceTo, Interpolate
-from ..measure import Embedding
+from ..federation.protocol import Steps, ask, failure_error
+from ..federation.question import DistanceTo, Interpolate
+from ..options import count, none_or, number, option, share, word, word_or
 from ..results import Distance
 from ..transport import interpolate
-from ..transport._check import as_order, interval, real, whole
 from ..transport.geodesic import Interpolation
+from ._pairwise import Sides, WithReference
 from ._sides import (
     CLOSE,
     Received,
-    Reference,
-    describe,
-    moments_bound,
-    reference_options,
-    sides_of,
 )
 from ._walk import PATIENCE, Walk
 
@@ -48,25 +40,7 @@ _MOST_ATOMS = 1000
 _FEW_ATOMS = 100
 
 
-def fedwad(
-    a: str,
-    b: str | None = None,
-    *,
-    own: Answerer | None = None,
-    support: int | None = None,
-    rounds: int = 20,
-    tol: float = 1e-4,
-    seed: int = 0,
-    p: int = 2,
-    t: float | Uniform | None = None,
-    interpolation: Choice = "auto",
-    distances: When = "every",
-    reference: npt.ArrayLike | None = None,
-    reference_mean: float = 0.0,
-    reference_scale: float = 1.0,
-    moments: bool = True,
-    embedding: Embedding = "none",
-) -> Protocol[Distance]:
+class FedWaD(WithReference):
     r"""Federated Wasserstein distance (FedWaD, Algorithm 1).
 
     Starting from a public reference :math:`\xi`, every round asks both holders for an
@@ -76,50 +50,6 @@ def fedwad(
     .. math:: W_p(\mu, \nu) \le W_p(\mu, \xi) + W_p(\xi, \nu)
 
     with equality when :math:`\xi` lies on the geodesic between the holders.
-
-    Parameters
-    ----------
-    a, b
-        Holders. With ``own`` the second side is the coordinator's own measure.
-    own
-        ``Own(measure)``, instead of ``b``.
-    support
-        Atoms S of the reference; ``None``: as many as either side has, where both have equally
-        many records of one weight and 1000 at most, else 100. A round sends some (n + m + 4 S) d
-        numbers with exact interpolation, 4 S d with barycentric.
-    rounds
-        Most rounds.
-    tol
-        Stop when the upper bound fell by less than this share over five rounds, or the bounds are
-        this close. Needs ``distances="every"``.
-    seed
-        Seed of the reference and of the random parameters.
-    p
-        1 or 2.
-    t
-        Interpolation parameter. ``None`` draws a new one for each fit, often near 0 and 1;
-        ``"uniform"`` draws each from 0 to 1 alike, as published; a number between 0 and 1 is
-        that of every fit, which usually settles off the geodesic and overestimates. A holder
-        that is asked with t sends its records moved by the share t of their way to the
-        reference: near 0 it sends them nearly as they are, and that is where small errors come
-        from (docs/results/frontier.md).
-    interpolation
-        Of what holders send. ``"exact"``: n + S - 1 atoms, a point of the geodesic whatever the
-        sizes and weights. ``"barycentric"``, as published: S atoms, which are off the geodesic
-        where they merge records. ``"auto"``: barycentric where both sides and the reference
-        have equally many atoms of one weight, for it is exact there, else exact.
-    distances
-        When holders tell their distance to the reference: ``"every"`` round, only after the
-        ``"last"``, or ``"never"``. Less often means weaker bounds.
-    reference
-        Atoms (S, d) to start from, instead of a draw of ``support`` atoms.
-    reference_mean, reference_scale
-        Mean and standard deviation of the drawn reference, in units of the features.
-    moments
-        Ask both sides for mean and covariance too, for the Gelbrich lower bound (p = 2). A side
-        that refuses only weakens the bound.
-    embedding
-        Label coordinates added to the records.
 
     Returns
     -------
@@ -151,95 +81,90 @@ def fedwad(
     >>> rng = np.random.default_rng(0)
     >>> x = rng.normal(size=(50, 2))
     >>> fed = LocalFederation({"a": x, "b": x + [3.0, 4.0]})
-    >>> result = fed.run(fedwad("a", "b", support=50, rounds=20, seed=0))
+    >>> result = fed.run(FedWaD(support=50, rounds=20, seed=0).between("a", "b"))
     >>> abs(result.value - 5.0) < 0.01
     True
     """
-    rounds = whole(rounds, "rounds", "option-rounds")
-    if real(tol, "tol", "option-tol") < 0:
-        raise InputError(f"tol is {tol!r}; zero or more is needed.", code="option-tol")
-    if not isinstance(distances, str) or distances not in ("every", "last", "never"):
-        raise InputError(
-            f"distances is {distances!r}; give 'every', 'last' or 'never'.",
-            code="option-distances",
-        )
-    if not isinstance(interpolation, str) or interpolation not in get_args(Choice):
-        raise InputError(
-            f"interpolation is {interpolation!r}; give one of {', '.join(get_args(Choice))}.",
-            code="option-interpolation",
-        )
-    plan = _Plan(
-        sides=sides_of(a, b, own),
-        own=own,
-        rounds=rounds,
-        tol=float(tol),
-        p=as_order(p),
-        t=_checked(t),
-        interpolation=interpolation,
-        distances=distances,
-        reference=reference_options(reference, support, reference_mean, reference_scale, seed),
-        moments=moments and p == 2,
-        embedding=embedding,
-    )
-    return Protocol(
-        "fedwad",
-        tuple(side for side in (a, b) if side is not None),
-        Disclosure.RECORD,
-        plan.start,
-        {
-            "support": plan.reference.support,
-            "rounds": rounds,
-            "tol": plan.tol,
-            "seed": plan.reference.seed,
-            "p": plan.p,
-            "t": plan.t,
-            "interpolation": interpolation,
-            "distances": distances,
-            "embedding": embedding,
-        },
-        expected_rounds=rounds + 2 + plan.moments,
+
+    name = "fedwad"
+    sends = "an interpolating measure a round, distances to the reference, moments"
+    needs = "a reference of S atoms; about 20 rounds; S near the number of records"
+    guarantees = (
+        "upper bound (triangle inequality) and lower bound, both certified; the "
+        "upper bound tends to W from above or settles a little higher"
     )
 
+    support: int | None = option(
+        "Atoms S of the reference. ``None``: as many as either side has, where both have equally "
+        "many records of one weight and 1000 at most, else 100. A round sends some (n + m + 4 S) d "
+        "numbers with exact interpolation, 4 S d with barycentric.",
+        none_or(count()),
+        default=None,
+    )
+    rounds: int = option(
+        "Most rounds.",
+        count(),
+        default=20,
+    )
+    tol: float = option(
+        "Stop when the upper bound fell by less than this share over five rounds, or the bounds "
+        'are this close. Needs ``distances="every"``.',
+        number(least=0),
+        default=1e-4,
+    )
+    t: float | Uniform | None = option(
+        "Interpolation parameter. ``None`` draws a new one for each fit, often near 0 and 1; "
+        '``"uniform"`` draws each from 0 to 1 alike, as published; a number between 0 and 1 is '
+        "that of every fit, which usually settles off the geodesic and overestimates. A holder "
+        "that is asked with t sends its records moved by the share t of their way to the "
+        "reference: near 0 it sends them nearly as they are, and that is where small errors come "
+        "from (docs/results/frontier.md).",
+        none_or(word_or("uniform", share())),
+        default=None,
+        brief="Interpolation parameter, 0 to 1, or 'uniform'.",
+    )
+    interpolation: Choice = option(
+        "Form of the interpolating measures. "
+        '``"exact"``: n + S - 1 atoms, a point of the geodesic whatever the sizes and weights. '
+        '``"barycentric"``, as published: S atoms, which are off the geodesic where they merge '
+        'records. ``"auto"``: barycentric where both sides and the reference have equally many '
+        "atoms of one weight, for it is exact there, else exact.",
+        word(*get_args(Choice)),
+        default="auto",
+    )
+    distances: When = option(
+        'When holders tell their distance to the reference: ``"every"`` round, only after the '
+        '``"last"``, or ``"never"``. Less often means weaker bounds.',
+        word(*get_args(When)),
+        default="every",
+        flag=False,
+    )
 
-@dataclass(frozen=True)
-class _Plan:
-    """Checked options of one protocol."""
+    @property
+    def most_rounds(self) -> int:
+        return self.rounds + 2 + self.asks_moments
 
-    sides: tuple[str, str]
-    own: Answerer | None
-    rounds: int
-    tol: float
-    p: int
-    t: float | Uniform | None
-    interpolation: Choice
-    distances: When
-    reference: Reference
-    moments: bool
-    embedding: Embedding
-
-    def start(self) -> Steps[Distance]:
-        described = yield from describe(self.sides, self.embedding, self.own)
+    def steps(self, sides: Sides) -> Steps[Distance]:
+        described = yield from sides.describe()
         largest = max(described.records.values())
         few = largest if described.even and largest <= _MOST_ATOMS else _FEW_ATOMS
-        reference = replace(self.reference, support=self.reference.support or few)
+        reference = replace(self.public, support=self.public.support or few)
         state = Walk(*reference.build(described))
         # Then barycentric interpolants are exact.
         matched = described.even and len(state.weights) == largest
         form = self._form(matched)
         parameters = self._parameters()
-        if self.moments:
-            state.bounds.raise_lower(
-                (yield from moments_bound(self.sides, self.embedding, self.own))
-            )
+        if self.asks_moments:
+            state.bounds.raise_lower((yield from sides.moments_bound()))
         settled = False
         for k in range(self.rounds):
-            yield from self._round(state, parameters, k, described.dimension, form)
+            yield from self._round(sides, state, parameters, k, described.dimension, form)
             if self.distances == "every" and state.has_settled(self.tol):
                 settled = True
                 break
         if self.distances != "never":
-            yield from self._measure(state)
-        return self._result(state, settled, form, matched)
+            yield from self._measure(sides, state)
+        return self._result(sides, state, settled, form, matched)
 
     def _form(self, matched: bool) -> Interpolation:
         if self.interpolation != "auto":
@@ -247,7 +172,13 @@ class _Plan:
         return "barycentric" if matched else "exact"
 
     def _round(
-        self, state: Walk, parameters: Iterator[float], k: int, dimension: int, form: Interpolation
+        self,
+        sides: Sides,
+        state: Walk,
+        parameters: Iterator[float],
+        k: int,
+        dimension: int,
+        form: Interpolation,
     ) -> Steps[None]:
         t = next(parameters)
         question = Interpolate(
@@ -260,8 +191,8 @@ class _Plan:
             scalars=self.distances == "every",
             embedding=self.embedding,
         )
-        answers = yield from ask(dict.fromkeys(self.sides, question), self.own)
-        first, second = (Received.of(required(answers, side), dimension) for side in self.sides)
+        answers = yield from sides.ask(question)
+        first, second = (Received.of(answer, dimension) for answer in answers)
         if _precedes(second, first):
             # The walk must not depend on which holder is named first.
             first, second = second, first
@@ -276,7 +207,7 @@ class _Plan:
         state.learn(first, second, t, merged, k)
         state.move(merged, self.p)
 
-    def _measure(self, state: Walk) -> Steps[None]:
+    def _measure(self, sides: Sides, state: Walk) -> Steps[None]:
         """Distances of both sides to the last iterate."""
         question = DistanceTo(
             reference=state.atoms,
@@ -284,9 +215,9 @@ class _Plan:
             p=self.p,
             embedding=self.embedding,
         )
-        answers = yield from ask(dict.fromkeys(self.sides, question), self.own)
+        answers = yield from ask(dict.fromkeys(sides.names, question), sides.own)
         found: list[float] = []
-        for side in self.sides:
+        for side in sides.names:
             answer = answers.get(side, Failure("holder-silent"))
             if isinstance(answer, Answer):
                 found.append(answer.number("distance"))
@@ -301,7 +232,7 @@ class _Plan:
     def _parameters(self) -> Iterator[float]:
         """Interpolation parameters, one for each fit."""
         # A second stream, so that they do not depend on how the reference was made.
-        rng = np.random.default_rng([self.reference.seed, 1])
+        rng = np.random.default_rng([self.seed, 1])
         place = rng.random()
         while True:
             if isinstance(self.t, float):
@@ -312,7 +243,9 @@ class _Plan:
                 place = (place + _GOLDEN) % 1.0
                 yield float(np.clip(np.sin(0.5 * np.pi * place) ** 2, *_T_RANGE))
 
-    def _result(self, state: Walk, settled: bool, form: Interpolation, matched: bool) -> Distance:
+    def _result(
+        self, sides: Sides, state: Walk, settled: bool, form: Interpolation, matched: bool
+    ) -> Distance:
         told = np.isfinite(state.estimate)
         estimate = state.bounds.upper if told else state.estimate_untold(self.p)
         value, lower, upper = state.bounds.settle(estimate)
@@ -323,9 +256,9 @@ class _Plan:
             method="fedwad",
             status=self._status(state, settled, form, matched),
             converged=state.bounds.close,
-            holders=self.sides,
+            holders=sides.names,
             p=self.p,
-            seed=self.reference.seed,
+            seed=self.seed,
             history=tuple(state.history),
         )
 
@@ -355,14 +288,7 @@ class _Plan:
         return text
 
 
-def _checked(t: float | Uniform | None) -> float | Uniform | None:
-    if t is None or (isinstance(t, str) and t == "uniform"):
-        return t
-    if isinstance(t, str):
-        raise InputError(
-            f"t is {t[:40]!r}; a number between 0 and 1, or 'uniform', is needed.", code="option-t"
-        )
-    return interval(t, "t", "option-t")
+fedwad = FedWaD.build
 
 
 def _precedes(first: Received, second: Received) -> bool:

@@ -11,10 +11,12 @@ from ..federation.disclosure import Disclosure
 from ..federation.protocol import COORDINATOR, Protocol, Steps
 from ..federation.question import Answerer
 from ..measure import Embedding
+from ..options import anything, count, none_or, number, option, truth
 from ..privacy.accounting import mu_of
 from ..privacy.cells import Public
 from ..results import Distance, Sketches
-from ..transport._check import flag, real, whole
+from ..transport._check import real, whole
+from ._pairwise import Pairwise
 from ._sides import check_covariance, check_seed, sides_of
 from ._sketch_plan import SketchPlan, class_names, public_box, public_classes, public_sample
 
@@ -144,41 +146,10 @@ def sketches(
     )
 
 
-def sketch(
-    a: str,
-    b: str | None = None,
-    *,
-    own: Answerer | None = None,
-    public: Public | None = None,
-    public_mean: npt.ArrayLike | None = None,
-    public_scale: npt.ArrayLike | None = None,
-    classes: Sequence[object] | None = None,
-    privacy_epsilon: float = 1.0,
-    privacy_delta: float = 1e-5,
-    size: int | None = None,
-    cells: int | None = None,
-    mass_limit: float | None = None,
-    p: int = 2,
-    why: bool = False,
-    seed: int = 0,
-    embedding: Embedding = "none",
-) -> Protocol[Distance]:
+class Sketch(Pairwise):
     """Distance of two holders from a differentially private sketch of each.
 
     To compare more than two, use ``sketches``: one release of each holder serves all pairs.
-
-    Parameters
-    ----------
-    a, b
-        Holders. With ``own`` the second side is the coordinator's own measure, without noise.
-    p
-        2: sketches tell no other order.
-    why
-        Tell what the distance between the cells' points is made of, as ``parts`` of the result:
-        from the sketches, so nothing more is asked.
-    own, public, public_mean, public_scale, classes, privacy_epsilon, privacy_delta, size, cells, \
-mass_limit, seed, embedding
-        As ``sketches``.
 
     Returns
     -------
@@ -199,41 +170,104 @@ mass_limit, seed, embedding
     >>> rng = np.random.default_rng(0)
     >>> public, x = rng.normal(size=(400, 2)), rng.normal(size=(3000, 2))
     >>> fed = LocalFederation({"a": x[:1500], "b": x[1500:] + [3.0, 0.0]})
-    >>> found = fed.run(sketch("a", "b", public=public, privacy_epsilon=4.0))
+    >>> found = fed.run(Sketch(public=public, privacy_epsilon=4.0).between("a", "b"))
     >>> found.disclosure, 2.0 < found.value < 4.0
     ('sketch', True)
     """
-    sides, explained = sides_of(a, b, own), flag(why, "why", "option-why")
-    if p != 2:
-        raise InputError(f"p is {p!r}; sketches tell W2 only. Give p=2.", code="option-p")
-    inner = sketches(
-        [side for side in sides if side != COORDINATOR],
-        own=own,
-        public=public,
-        public_mean=public_mean,
-        public_scale=public_scale,
-        classes=classes,
-        privacy_epsilon=privacy_epsilon,
-        privacy_delta=privacy_delta,
-        size=size,
-        cells=cells,
-        mass_limit=mass_limit,
-        seed=seed,
-        embedding=embedding,
+
+    name = "sketch"
+    disclosure = Disclosure.SKETCH
+    sends = "noisy counts of records in public cells, their clipped mean offset and scatter"
+    needs = (
+        "public records or a public mean and scale; 200 records at least at privacy_epsilon 1, "
+        "2000 for good; one or two rounds; the extra named privacy"
+    )
+    guarantees = "an estimate, with public= and an interval of its error; no certified bound"
+    privacy = (
+        "(privacy_epsilon, privacy_delta)-differential privacy of each record, charged to the "
+        "holder's ledger"
     )
 
-    def start() -> Steps[Distance]:
-        found = yield from inner.start()
-        return found.distance(*sides, why=explained)
-
-    return Protocol(
-        "sketch",
-        inner.holders,
-        inner.disclosure,
-        start,
-        inner.parameters,
-        expected_rounds=inner.expected_rounds,
+    public: Public | None = option(
+        "Public records, as for ``sketches``.",
+        anything("records (m, d), or None"),
+        default=None,
     )
+    public_mean: npt.ArrayLike | None = option(
+        "Public mean of every feature.",
+        anything("numbers, or None"),
+        default=None,
+    )
+    public_scale: npt.ArrayLike | None = option(
+        "Public standard deviation of every feature.",
+        anything("numbers, or None"),
+        default=None,
+    )
+    classes: Sequence[object] | None = option(
+        "Public class names, else those of ``public``.",
+        anything("names, or None"),
+        default=None,
+    )
+    privacy_epsilon: float = option(
+        "Privacy budget of each holder.",
+        number(),
+        default=1.0,
+        code="option-privacy",
+    )
+    privacy_delta: float = option(
+        "Chance that the privacy budget is exceeded.",
+        number(),
+        default=1e-5,
+        code="option-privacy",
+    )
+    size: int | None = option(
+        "Records of the smallest holder, where that is public. Otherwise 2 % of the budget ask.",
+        none_or(count()),
+        default=None,
+    )
+    cells: int | None = option(
+        "Cells that records are counted in. At most a third of the public records.",
+        none_or(count(2, 4096)),
+        default=None,
+    )
+    mass_limit: float | None = option(
+        "Of weighted records: the largest weight, public.",
+        none_or(number(above=0)),
+        default=None,
+    )
+    why: bool = option(
+        "What distances are made of, by column and class. From the sketches, so nothing more is "
+        "asked.",
+        truth(),
+        default=False,
+    )
+
+    def fit(self) -> None:
+        if self.p != 2:
+            raise InputError(f"p is {self.p!r}; sketches tell W2 only. Give p=2.", code="option-p")
+
+    def between(
+        self, a: str, b: str | None = None, own: Answerer | None = None
+    ) -> Protocol[Distance]:
+        sides = sides_of(a, b, own)
+        options = {name: value for name, value in self.values().items() if name not in ("p", "why")}
+        inner = sketches([side for side in sides if side != COORDINATOR], own=own, **options)
+
+        def start() -> Steps[Distance]:
+            released = yield from inner.start()
+            return released.distance(*sides, why=self.why)
+
+        return Protocol(
+            self.name,
+            inner.holders,
+            inner.disclosure,
+            start,
+            inner.parameters,
+            expected_rounds=inner.expected_rounds,
+        )
+
+
+sketch = Sketch.build
 
 
 def limit_of(mass_limit: float) -> float:

@@ -2,91 +2,37 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
-import numpy.typing as npt
 
-from ..errors import InputError
 from ..federation.answer import Array
-from ..federation.disclosure import Disclosure
-from ..federation.protocol import Protocol, Steps, ask, required
-from ..federation.question import Answerer, Interpolate
-from ..measure import Embedding
+from ..federation.protocol import Steps
+from ..federation.question import Interpolate
+from ..options import option, share, truth, word
 from ..results import Distance
 from ..transport import ExactPlan, exact_plan
-from ..transport._check import as_order, flag, interval
 from ..transport.geodesic import Interpolation
+from ._pairwise import Sides, WithReference
 from ._sides import (
     Bounds,
     Description,
     Received,
-    Reference,
     cloud_rounding,
-    describe,
     distance_difference,
     mean_difference,
-    moments_bound,
-    reference_options,
-    sides_of,
 )
 
 Choice = Literal["auto", "exact", "barycentric"]
 
 
-def trianglewad(
-    a: str,
-    b: str | None = None,
-    *,
-    own: Answerer | None = None,
-    support: int | None = None,
-    t: float = 0.5,
-    seed: int = 0,
-    p: int = 2,
-    interpolation: Choice = "auto",
-    distances: bool = True,
-    reference: npt.ArrayLike | None = None,
-    reference_mean: float = 0.0,
-    reference_scale: float = 1.0,
-    moments: bool = True,
-    embedding: Embedding = "none",
-) -> Protocol[Distance]:
+class TriangleWad(WithReference):
     r"""TriangleWad with a shared parameter (eq. 7 and 8).
 
     Both holders interpolate towards the same public reference with the same ``t``; by similar
     triangles
 
     .. math:: \widehat W(\mu, \nu) = \frac{1}{1 - t} W_p(\eta_\mu(t), \eta_\nu(t))
-
-    Parameters
-    ----------
-    a, b
-        Holders. With ``own`` the second side is the coordinator's own measure.
-    own
-        ``Own(measure)``, instead of ``b``.
-    support
-        Atoms of the reference; by default as many as the smaller side has records.
-    t
-        Shared parameter; the closer to 1, the more the reference counts.
-    seed
-        Seed of the reference.
-    p
-        1 or 2.
-    interpolation
-        ``"exact"`` (eq. 4), ``"barycentric"`` (eq. 5), or ``"auto"``: barycentric for equally
-        many records of uniform weight, where it overestimates only, exact otherwise. A holder
-        of n records sends n atoms of d numbers when barycentric, n + S - 1 when exact.
-    distances
-        Ask for distances to the reference and displacements, for tighter bounds.
-    reference
-        Atoms (S, d), instead of a draw.
-    reference_mean, reference_scale
-        Mean and standard deviation of the drawn reference, in units of the features.
-    moments
-        Ask both sides for mean and covariance too, for the Gelbrich lower bound (p = 2).
-    embedding
-        Label coordinates added to the records.
 
     Returns
     -------
@@ -119,65 +65,50 @@ def trianglewad(
     >>> from silot import LocalFederation
     >>> x = np.random.default_rng(0).normal(size=(40, 2))
     >>> fed = LocalFederation({"a": x, "b": x + [3.0, 4.0]})
-    >>> result = fed.run(trianglewad("a", "b", seed=0))
+    >>> result = fed.run(TriangleWad(seed=0).between("a", "b"))
     >>> 5.0 - 1e-9 <= result.value < 5.5
     True
     """
-    if not isinstance(interpolation, str) or interpolation not in ("auto", "exact", "barycentric"):
-        raise InputError(
-            f"interpolation is {interpolation!r}; give 'auto', 'exact' or 'barycentric'.",
-            code="option-interpolation",
-        )
-    plan = _Plan(
-        sides=sides_of(a, b, own),
-        own=own,
-        t=interval(t, "t", "option-t"),
-        p=as_order(p),
-        interpolation=interpolation,
-        distances=flag(distances, "distances", "option-distances"),
-        reference=reference_options(reference, support, reference_mean, reference_scale, seed),
-        moments=moments and p == 2,
-        embedding=embedding,
-    )
-    return Protocol(
-        "trianglewad",
-        tuple(side for side in (a, b) if side is not None),
-        Disclosure.RECORD,
-        plan.start,
-        {
-            "support": plan.reference.support,
-            "t": plan.t,
-            "seed": plan.reference.seed,
-            "p": plan.p,
-            "interpolation": interpolation,
-            "distances": plan.distances,
-            "embedding": embedding,
-        },
-        expected_rounds=2 + plan.moments,
+
+    name = "trianglewad"
+    sends = "one interpolating measure, distances to the reference, moments"
+    needs = "a reference of S atoms; one round; a shared t"
+    guarantees = (
+        "certified upper bound with exact interpolation, or equally many uniform "
+        "records; else an estimate between certified bounds"
     )
 
+    t: float = option(
+        "Shared interpolation parameter, 0 to 1. The closer to 1, the more the reference counts.",
+        share(),
+        default=0.5,
+    )
+    interpolation: Choice = option(
+        'Form of the interpolating measures. ``"exact"`` (eq. 4), ``"barycentric"`` (eq. 5), or '
+        '``"auto"``: barycentric for equally many records of uniform weight, where it '
+        "overestimates only, exact otherwise. A holder of n records sends n atoms of d numbers "
+        "when barycentric, n + S - 1 when exact.",
+        word(*get_args(Choice)),
+        default="auto",
+    )
+    distances: bool = option(
+        "Ask for distances to the reference and displacements, for tighter bounds.",
+        truth(),
+        default=True,
+        flag=False,
+    )
 
-@dataclass(frozen=True)
-class _Plan:
-    """Checked options of one protocol."""
+    @property
+    def most_rounds(self) -> int:
+        return 2 + self.asks_moments
 
-    sides: tuple[str, str]
-    own: Answerer | None
-    t: float
-    p: int
-    interpolation: Choice
-    distances: bool
-    reference: Reference
-    moments: bool
-    embedding: Embedding
-
-    def start(self) -> Steps[Distance]:
-        described = yield from describe(self.sides, self.embedding, self.own)
-        atoms, weights = self.reference.build(described)
+    def steps(self, sides: Sides) -> Steps[Distance]:
+        described = yield from sides.describe()
+        atoms, weights = self.public.build(described)
         kind = self._kind(described)
         bounds = Bounds()
-        if self.moments:
-            bounds.raise_lower((yield from moments_bound(self.sides, self.embedding, self.own)))
+        if self.asks_moments:
+            bounds.raise_lower((yield from sides.moments_bound()))
         question = Interpolate(
             reference=atoms,
             reference_weights=weights,
@@ -187,10 +118,8 @@ class _Plan:
             scalars=self.distances,
             embedding=self.embedding,
         )
-        answers = yield from ask(dict.fromkeys(self.sides, question), self.own)
-        first, second = (
-            Received.of(required(answers, side), described.dimension) for side in self.sides
-        )
+        answers = yield from sides.ask(question)
+        first, second = (Received.of(answer, described.dimension) for answer in answers)
         plan = exact_plan(first.atoms, second.atoms, first.weights, second.weights, p=self.p)
         reference_mean = weights @ atoms
         bounds.raise_lower(mean_difference(first, second, self.t, reference_mean))
@@ -222,9 +151,9 @@ class _Plan:
             method="trianglewad",
             status=self._status(described, kind, bounds, certified, optimal),
             converged=bounds.close,
-            holders=self.sides,
+            holders=sides.names,
             p=self.p,
-            seed=self.reference.seed,
+            seed=self.seed,
         )
 
     def _kind(self, described: Description) -> Interpolation:
@@ -252,12 +181,15 @@ class _Plan:
                 "estimate: for p = 1 similar triangles prove nothing, only the bounds hold. "
                 "Use p = 2"
             )
-        sizes = " and ".join(str(described.records[side]) for side in self.sides)
+        sizes = " and ".join(map(str, described.records.values()))
         return (
             f"estimate: {kind} interpolation with {sizes} records is biased upwards, by about "
             f"t / (1 - t) = {self.t / (1 - self.t):.3g} spreads of the reference. Use "
             "interpolation='exact' or a smaller t"
         )
+
+
+trianglewad = TriangleWad.build
 
 
 def reference_spread(atoms: Array, weights: Array, p: int) -> float:

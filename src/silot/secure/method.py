@@ -1,43 +1,103 @@
-"""What a user should know of the secure method before choosing it."""
+"""The secure distance as a method: its options, and what a user should know before choosing it."""
 
 from __future__ import annotations
 
+from typing import get_args
+
 from ..errors import InputError
 from ..federation.disclosure import Disclosure
-from ..federation.protocol import Protocol
-from ..protocols.registry import Method
+from ..federation.protocol import Steps
+from ..options import none_or, number, option, truth, word
+from ..protocols._pairwise import Pairwise, Sides
 from ..results import Distance
+from .options import ROLES, Accuracy, SecureOptions
 
 
-def _protocol(
-    a: str,
-    b: str,
-    *,
-    scale: float = 1.0,
-    two_party: bool = False,
-    protocol: str = "",
-    receiver: str = "",
-    privacy_epsilon: float | None = None,
-    diameter: float | None = None,
-    accuracy: str = "normal",
-) -> Protocol[Distance]:
-    """Say that questions and answers are not how this method works."""
-    raise InputError(
-        "method 'secure' has an engine of its own and asks no questions. Use "
-        "silot.distance(x, y, method='secure') or `silot secure`.",
-        code="method-secure",
+class Secure(Pairwise):
+    """Distance by secure multi-party computation on secret shares (see ``SecureOptions``).
+
+    Returns
+    -------
+    Distance
+        With bounds proven inside the computation. Its parties are no holders that answer
+        questions: ``silot.distance(x, y, Secure(...))`` simulates them, ``silot secure`` links
+        them.
+    """
+
+    name = "secure"
+    disclosure = Disclosure.SCALAR
+    asks = False
+    sends = "secret shares to three computing parties, of which one learns one number"
+    needs = (
+        "the extra silot[secure]; a public scale; the two holders and a third party that "
+        "colludes with neither, or two_party for the holders alone (slower, about 100 records)"
+    )
+    guarantees = (
+        "bounds proven inside the computation and told in steps, usually within 3 % of the "
+        "square; the value usually within 0.5 % of W2 (fast: 2 %); or a lower bound that says so"
+    )
+    privacy = (
+        "towards parties that follow the protocol: sizes, dimension, scale and the number are "
+        "all that is told; privacy_epsilon adds noise to the number too"
     )
 
+    scale: float = option(
+        "Public length that fits the data.",
+        number(),
+        default=1.0,
+    )
+    two_party: bool = option(
+        "Compute without any third party. Slower, for about 100 records.",
+        truth(),
+        default=False,
+    )
+    protocol: str = option(
+        "Kind of sharing; ``two_party`` chooses it.",
+        word("", "aby3", "cheetah"),
+        default="",
+        flag=False,
+    )
+    receiver: str = option(
+        "Who is told the number. The coordinator by default.",
+        word("", *ROLES),
+        default="",
+        flag=False,
+    )
+    privacy_epsilon: float | None = option(
+        "Budget of the noise that is added to the number.",
+        none_or(number()),
+        default=None,
+    )
+    diameter: float | None = option(
+        "With privacy_epsilon: public diameter of the ball that records are clipped to.",
+        none_or(number()),
+        default=None,
+    )
+    accuracy: Accuracy = option(
+        "How close the value comes: fast is usually within 2 %, normal 0.5 %.",
+        word(*get_args(Accuracy)),
+        default="normal",
+    )
 
-SECURE = Method(
-    "secure",
-    _protocol,
-    Disclosure.SCALAR,
-    sends="secret shares to three computing parties, of which one learns one number",
-    needs="the extra silot[secure]; a public scale; the two holders and a third party that "
-    "colludes with neither, or two_party for the holders alone (slower, about 100 records)",
-    guarantees="bounds proven inside the computation and told in steps, usually within 3 % of the "
-    "square; the value usually within 0.5 % of W2 (fast: 2 %); or a lower bound that says so",
-    privacy="towards parties that follow the protocol: sizes, dimension, scale and the number are "
-    "all that is told; privacy_epsilon adds noise to the number too",
-)
+    def fit(self) -> None:
+        if self.p != 2:
+            raise InputError(
+                "method 'secure' computes W2: leave p out, or give 2.", code="option-p"
+            )
+        _ = self.public
+
+    @property
+    def public(self) -> SecureOptions:
+        """The options that all parties must give alike."""
+        shared = {k: v for k, v in self.values().items() if k not in ("p", "seed")}
+        return SecureOptions(**shared)
+
+    def steps(self, sides: Sides) -> Steps[Distance]:
+        raise InputError(
+            "method 'secure' has an engine of its own and asks no questions. Use "
+            "silot.distance(x, y, method='secure') or `silot secure`.",
+            code="method-secure",
+        )
+
+
+SECURE = Secure

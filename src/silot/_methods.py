@@ -1,0 +1,61 @@
+"""The distance methods that users choose from, and how each is run on data the caller owns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ._holders import in_words
+from .api_sketch import run_sketch_distance
+from .errors import InputError
+from .federation.local import LocalFederation, Progress
+from .measure import Covariance, Measure
+from .protocols.registry import METHODS, Pairwise, method_named
+from .results import Distance
+from .secure import run_secure
+from .secure.forecast import Forecast
+from .secure.method import Secure
+
+__all__ = ["METHODS", "Pairwise", "Secure", "chosen", "method_named", "run_pair"]
+
+
+def chosen(method: str | Pairwise, options: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Name and options of a method that was given by name with options, or as one object."""
+    if not isinstance(method, Pairwise):
+        return method_named(method).name, dict(options)
+    if options:
+        raise InputError(
+            f"method is an object, and {next(iter(options))!r} is given beside it. Give options to "
+            f"{type(method).__name__}(...), or the method by its name.",
+            code="option-method",
+        )
+    # Labels decide on the embedding, as for a method by name.
+    return method.name, {k: v for k, v in method.chosen().items() if k != "embedding"}
+
+
+def run_pair(
+    name: str,
+    measures: dict[str, Measure],
+    *,
+    labels: bool | str = False,
+    covariance: Covariance = "diagonal",
+    progress: Callable[[Progress], None] | None = None,
+    tell: Callable[[Forecast], None] | None = None,
+    **options: Any,
+) -> Distance:
+    """Distance of two measures that were checked, by a method by name.
+
+    ``tell`` is called with the forecast of a secure computation, before it starts.
+    """
+    embedding = covariance if labels else "none"
+    if name == "sketch":
+        return run_sketch_distance(
+            measures, labels=labels, covariance=covariance, progress=progress, **options
+        )
+    if name == "secure":
+        sides = ({side: measure} for side, measure in measures.items())
+        result = run_secure(*sides, embedding=embedding, progress=progress, tell=tell, **options)
+    else:
+        protocol = method_named(name).build(*measures, **options, embedding=embedding)
+        result = LocalFederation(measures).run(protocol, progress=progress)
+    return in_words(result, measures, labels)

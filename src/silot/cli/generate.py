@@ -1,0 +1,157 @@
+"""Flags made of declared options: a command takes those of the methods it offers."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable
+from enum import Enum, StrEnum
+from functools import wraps
+from typing import Annotated, Any, cast, get_type_hints
+
+import typer
+
+from ..options import Check, Declared, Options, declared
+
+Kinds = Iterable[type[Options]]
+
+# Flags of a command that stand after those of its methods.
+_LAST = ("plot", "report", "transcript", "json")
+
+
+def choice(name: str, words: Iterable[str]) -> type[StrEnum]:
+    """Words to choose from, as a flag reads them."""
+    return cast("type[StrEnum]", StrEnum(name, {word.replace("-", "_"): word for word in words}))
+
+
+def taking(
+    kinds: Kinds, *, choose: str = "", among: Iterable[str] = ()
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command the flags of some methods, in place of its ``**options``.
+
+    The command is called with the options that were given; a method refuses those it has not.
+    Where one is to ``choose``, by default this one, it is told the ``method`` by its name:
+    ``among`` these, or the methods.
+    """
+    kinds = list(kinds)
+    flags = flags_of(kinds)
+    if choose:
+        names = list(among) or [kind.name for kind in kinds]
+        flags = {"method": _method(names, choose), **flags}
+
+    def made(command: Callable[..., None]) -> Callable[..., None]:
+        hints = get_type_hints(command, include_extras=True)
+        own = [
+            item.replace(annotation=hints[name])
+            for name, item in inspect.signature(command).parameters.items()
+            if item.kind is not item.VAR_KEYWORD and name not in flags
+        ]
+        first = [item for item in own if item.name not in _LAST]
+        last = [item for item in own if item.name in _LAST]
+        parameters = [
+            item.replace(kind=item.KEYWORD_ONLY) for item in [*first, *flags.values(), *last]
+        ]
+
+        @wraps(command)
+        def called(**values: Any) -> None:
+            given = {name: values.pop(name) for name in flags}
+            command(**values, **read(given, flags))
+
+        called.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        called.__annotations__ = {item.name: item.annotation for item in parameters}
+        return called
+
+    return made
+
+
+def read(values: dict[str, Any], flags: dict[str, inspect.Parameter]) -> dict[str, Any]:
+    """Options as methods take them, of the flags that were given."""
+    found: dict[str, Any] = {}
+    for name, value in values.items():
+        if value is None or (value is False and flags[name].default is False):
+            continue
+        if isinstance(value, Enum):
+            value = value.value
+        found[name] = _number(value) if isinstance(value, str) else value
+    return found
+
+
+def flags_of(kinds: Kinds) -> dict[str, inspect.Parameter]:
+    """Parameters of a command, one for each option that any of the methods declares."""
+    kinds = list(kinds)
+    uses: dict[str, list[tuple[str, Declared]]] = {}
+    for kind in kinds:
+        for item in declared(kind):
+            if item.flag:
+                uses.setdefault(item.name, []).append((kind.name, item))
+    return {name: _flag(name, using, len(kinds)) for name, using in uses.items()}
+
+
+def _method(names: list[str], default: str) -> inspect.Parameter:
+    words = choice("Method", names)
+    shown = typer.Option("--method", "-m", help="See `silot methods`.")
+    return inspect.Parameter(
+        "method",
+        inspect.Parameter.KEYWORD_ONLY,
+        default=words(default),
+        annotation=Annotated[cast("Any", words), shown],
+    )
+
+
+def _flag(name: str, uses: list[tuple[str, Declared]], kinds: int) -> inspect.Parameter:
+    checks = [item.check for _, item in uses]
+    kind, default = _kind(name, checks), None
+    flag = "--" + name.replace("_", "-")
+    limits: dict[str, Any] = {}
+    if kind is int:
+        leasts, mosts = [check.least for check in checks], [check.most for check in checks]
+        limits["min"] = None if None in leasts else min(cast("list[int]", leasts))
+        limits["max"] = None if None in mosts else max(cast("list[int]", mosts))
+    if kind is bool:
+        default = False
+    shown = typer.Option(flag, help=_help(uses, kinds), **limits)
+    annotation = kind if kind is bool else kind | None
+    return inspect.Parameter(
+        name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=default,
+        annotation=Annotated[cast("Any", annotation), shown],
+    )
+
+
+def _kind(name: str, checks: list[Check]) -> Any:
+    kinds = [check.kind for check in checks]
+    if all(isinstance(kind, tuple) for kind in kinds):
+        words = dict.fromkeys(word for kind in kinds for word in cast("tuple[str, ...]", kind))
+        return choice(name.title().replace("_", ""), words)
+    # A word or a number is read as a text.
+    return str if str in kinds else kinds[0]
+
+
+def _help(uses: list[tuple[str, Declared]], kinds: int) -> str:
+    """What the option does, and for which methods where not for all."""
+    texts: dict[str, list[str]] = {}
+    for_all = len(uses) == kinds and len({item.brief for _, item in uses}) == 1
+    for name, item in uses:
+        told = item.default is not None and not isinstance(item.default, bool)
+        text = item.brief.rstrip(".") + (f" (default {_shown(item.default)})" if told else "")
+        texts.setdefault(text, []).append(name)
+    if for_all and len(texts) == 1:
+        return f"{next(iter(texts))}."
+    return (
+        ". ".join(
+            f"For {', '.join(names)}: {text[0].lower()}{text[1:]}" for text, names in texts.items()
+        )
+        + "."
+    )
+
+
+def _shown(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _number(text: str) -> float | str:
+    """A number where the text is one; what else it may be, the method says."""
+    try:
+        return float(text)
+    except ValueError:
+        return text

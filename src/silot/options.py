@@ -1,0 +1,261 @@
+"""Options declared once: their default, their check, their words, and the flag of a command.
+
+A class of options is frozen and takes keywords only::
+
+    class Gaussian(Pairwise):
+        shrinkage: float = option("Shrink covariances.", share(), default=0.5)
+
+Whatever is shown or asked elsewhere follows from that line: the keyword and its type, the error of
+a wrong value, the parameters of the docstring, the flag ``--shrinkage`` and what a transcript says.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from textwrap import wrap
+from typing import Any, ClassVar, Self, TypeVar, cast, dataclass_transform
+
+from .errors import InputError
+from .transport._check import as_order, interval, real, whole
+from .transport._check import flag as truth_value
+
+T = TypeVar("T")
+
+_KEY = "option"
+_WIDTH = 92
+_SECTIONS = ("Returns", "Raises", "See Also", "Notes", "References", "Examples")
+
+
+@dataclass(frozen=True)
+class Check:
+    """What a value must be: ``of(value, name, code)`` returns it or raises an ``InputError``.
+
+    Attributes
+    ----------
+    of
+        The check.
+    kind
+        What a flag reads: a type, words to choose from, or ``None`` for what no flag can give.
+    least, most
+        Bounds that a flag shows.
+    words
+        What the value may be, for people.
+    """
+
+    of: Callable[[Any, str, str], Any]
+    kind: type | tuple[str, ...] | None
+    words: str
+    least: int | None = None
+    most: int | None = None
+
+
+def count(least: int = 1, most: int = 10_000_000) -> Check:
+    """A whole number between bounds."""
+
+    def of(value: Any, name: str, code: str) -> int:
+        return whole(value, name, code, least=least, most=most)
+
+    shown = most if most < 10_000_000 else None
+    limit = f", at most {most}" if shown else ""
+    return Check(of, int, f"int, {least} or more{limit}", least, shown)
+
+
+def number(*, least: float | None = None, above: float | None = None) -> Check:
+    """A finite number, at least ``least`` or above ``above``."""
+    needed = "zero or more" if least == 0 else f"{least} or more"
+    if above is not None:
+        needed = f"a number above {above:g}"
+
+    def of(value: Any, name: str, code: str) -> float:
+        given = real(value, name, code)
+        if (least is not None and given < least) or (above is not None and not given > above):
+            raise InputError(f"{name} is {value!r}; {needed} is needed.", code=code)
+        return given
+
+    bounded = least is not None or above is not None
+    return Check(of, float, f"float, {needed}" if bounded else "float")
+
+
+def share() -> Check:
+    """A number strictly between 0 and 1."""
+    return Check(interval, float, "float, between 0 and 1")
+
+
+def truth() -> Check:
+    """True or False."""
+    return Check(truth_value, bool, "bool")
+
+
+def order() -> Check:
+    """The order of a distance, 1 or 2."""
+    return Check(lambda value, *_: as_order(value), int, "1 or 2", 1, 2)
+
+
+def seed() -> Check:
+    """A seed numpy takes."""
+    return Check(count(0, 2**63 - 1).of, int, "int, 0 or more", 0)
+
+
+def word(*choices: str) -> Check:
+    """One of some words."""
+
+    def of(value: Any, name: str, code: str) -> str:
+        if not isinstance(value, str) or value not in choices:
+            raise InputError(f"{name} is {value!r}; give one of {', '.join(choices)}.", code=code)
+        return value
+
+    return Check(of, choices, "{" + ", ".join(map(repr, choices)) + "}")
+
+
+def anything(words: str) -> Check:
+    """Whatever its class checks as a whole; no flag can give it."""
+    return Check(lambda value, *_: value, None, words)
+
+
+def none_or(check: Check) -> Check:
+    """``None``, or what a check says."""
+
+    def of(value: Any, name: str, code: str) -> Any:
+        return None if value is None else check.of(value, name, code)
+
+    return replace(check, of=of, words=f"{check.words}, or None")
+
+
+def word_or(text: str, check: Check) -> Check:
+    """One word, or what a check says."""
+
+    def of(value: Any, name: str, code: str) -> Any:
+        if isinstance(value, str) and value == text:
+            return value
+        if isinstance(value, str):
+            raise InputError(
+                f"{name} is {value[:40]!r}; a number between 0 and 1, or {text!r}, is needed.",
+                code=code,
+            )
+        return check.of(value, name, code)
+
+    return replace(check, of=of, kind=str, words=f"{check.words}, or {text!r}")
+
+
+@dataclass(frozen=True)
+class Declared:
+    """What was said of one option: its words and check, and the code of a wrong value.
+
+    ``flag`` is whether commands have it; ``brief`` its help there, the first sentence by default.
+    """
+
+    help: str
+    check: Check
+    code: str
+    flag: bool
+    brief: str
+    name: str = ""
+    default: Any = None
+
+
+def declared(kind: type[Options]) -> list[Declared]:
+    """What was said of the options of a class, in their order."""
+    return [
+        replace(item.metadata[_KEY], name=item.name, default=item.default)
+        for item in fields(cast("Any", kind))
+    ]
+
+
+def option(
+    help: str, check: Check, *, default: T, code: str = "", flag: bool = True, brief: str = ""
+) -> T:
+    """Declare an option of a class of ``Options``.
+
+    Parameters
+    ----------
+    help
+        What it does, for docstrings; the first sentence is the help of the flag, unless ``brief``
+        is.
+    check
+        What its values must be.
+    default
+        Its value when it is not given.
+    code
+        Of the error of a wrong value; ``option-NAME`` by default.
+    flag
+        Whether commands have it.
+    brief
+        Help of the flag.
+    """
+    flag = flag and check.kind is not None
+    brief = brief or help.split(". ")[0].rstrip(".") + "."
+    return field(default=default, metadata={_KEY: Declared(help, check, code, flag, brief)})
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(option,))
+class Options:
+    """Base of whatever takes options. Subclasses become frozen dataclasses of keywords."""
+
+    name: ClassVar[str] = ""
+    options: ClassVar[tuple[str, ...]] = ()
+
+    def __init_subclass__(cls, **arguments: Any) -> None:
+        super().__init_subclass__(**arguments)
+        # Values may be arrays, which have no truth value to be equal by.
+        dataclass(frozen=True, kw_only=True, eq=False)(cls)
+        cls.options = tuple(item.name for item in declared(cls))
+        cls.__doc__ = documented(cls)
+        made = cls.__init__
+
+        def checked(self: Any, **options: Any) -> None:
+            type(self).check(options)
+            made(self, **options)
+
+        checked.__signature__ = inspect.signature(made)  # type: ignore[attr-defined]
+        cls.__init__ = checked  # type: ignore[method-assign]
+
+    def __post_init__(self) -> None:
+        for item in declared(type(self)):
+            code = item.code or f"option-{item.name.replace('_', '-')}"
+            value = item.check.of(getattr(self, item.name), item.name, code)
+            object.__setattr__(self, item.name, value)
+        self.fit()
+
+    def fit(self) -> None:
+        """Raise where options do not go together."""
+
+    @classmethod
+    def check(cls, options: Mapping[str, object]) -> None:
+        """Raise an ``InputError`` where an option is none of the class's."""
+        unknown = sorted(set(options) - set(cls.options))
+        if unknown:
+            raise InputError(
+                f"{cls.name or cls.__name__} has no option {unknown[0]!r}; it takes "
+                f"{', '.join(cls.options)}.",
+                code="option-unknown",
+            )
+
+    def having(self, **changes: Any) -> Self:
+        """A copy with some options changed, checked again."""
+        return replace(cast("Any", self), **changes)
+
+    def chosen(self) -> dict[str, Any]:
+        """Options that differ from their defaults, by name."""
+        defaults = {item.name: item.default for item in declared(type(self))}
+        return {k: v for k, v in self.values().items() if v is not defaults[k]}
+
+    def values(self) -> dict[str, Any]:
+        """All options by name."""
+        return {name: getattr(self, name) for name in self.options}
+
+
+def documented(kind: type[Options]) -> str:
+    """The docstring of a class with a numpydoc section made of its options."""
+    lines = ["Parameters", "----------"]
+    for item in declared(kind):
+        lines.append(f"{item.name} : {item.check.words}, default {item.default!r}")
+        lines += [f"    {line}" for line in wrap(item.help, _WIDTH)]
+    text = inspect.cleandoc(vars(kind).get("__doc__") or "").splitlines()
+    ends = (
+        k for k, line in enumerate(text[:-1]) if line in _SECTIONS and text[k + 1].startswith("---")
+    )
+    place = next(ends, len(text))
+    before = [*text[:place], ""] if place == len(text) else text[:place]
+    return "\n".join([*before, *lines, "", *text[place:]]).rstrip() + "\n"

@@ -1,0 +1,148 @@
+"""Options declared once: checks, codes, docstrings, and the classes they make."""
+
+from __future__ import annotations
+
+from dataclasses import FrozenInstanceError
+from typing import Any
+
+import numpy as np
+import pytest
+
+import silot
+from silot.errors import InputError
+from silot.options import (
+    Options,
+    count,
+    declared,
+    none_or,
+    number,
+    option,
+    order,
+    seed,
+    share,
+    truth,
+    word,
+    word_or,
+)
+from silot.protocols import FedWaD, TriangleWad
+
+
+class Few(Options):
+    """A few options.
+
+    Notes
+    -----
+    These come last.
+    """
+
+    name = "few"
+
+    size: int | None = option(
+        "How many. More cost more.",
+        none_or(count(2, 9)),
+        default=None,
+    )
+    weight: float = option(
+        "What it counts for.",
+        number(above=0),
+        default=1.0,
+        code="option-mass",
+    )
+    t: float | str = option(
+        "Where.",
+        word_or("all", share()),
+        default="all",
+    )
+    kind: str = option(
+        "Which.",
+        word("plain", "fancy"),
+        default="plain",
+    )
+    p: int = option(
+        "Order.",
+        order(),
+        default=2,
+    )
+    seed: int = option(
+        "Seed.",
+        seed(),
+        default=0,
+    )
+    quick: bool = option(
+        "Whether to hurry.",
+        truth(),
+        default=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "code"),
+    [
+        ({"size": 1}, "option-size"),
+        ({"size": 10}, "option-size"),
+        ({"size": True}, "option-size"),
+        ({"size": 2.5}, "option-size"),
+        ({"weight": 0}, "option-mass"),
+        ({"weight": float("nan")}, "option-mass"),
+        ({"weight": "1"}, "option-mass"),
+        ({"t": 1.0}, "option-t"),
+        ({"t": "some"}, "option-t"),
+        ({"kind": "odd"}, "option-kind"),
+        ({"kind": None}, "option-kind"),
+        ({"p": 3}, "option-p"),
+        ({"p": True}, "option-p"),
+        ({"seed": -1}, "option-seed"),
+        ({"quick": 1}, "option-quick"),
+        ({"sise": 3}, "option-unknown"),
+    ],
+    ids=str,
+)
+def test_a_wrong_value_is_a_coded_error(options: dict[str, Any], code: str) -> None:
+    with pytest.raises(InputError) as caught:
+        Few(**options)
+    assert caught.value.code == code
+    assert next(iter(options)) in caught.value.message
+
+
+def test_values_become_plain_and_numbers_of_numpy_count() -> None:
+    made = Few(size=np.int64(3), weight=np.float32(0.5), quick=np.bool_(True))  # type: ignore[arg-type]
+    assert (made.size, made.weight, made.quick) == (3, 0.5, True)
+    assert type(made.size) is int and type(made.weight) is float and type(made.quick) is bool
+
+
+def test_options_are_frozen_and_a_copy_is_checked_again() -> None:
+    made = Few(size=3)
+    with pytest.raises(FrozenInstanceError):
+        made.size = 4  # type: ignore[misc]
+    assert made.having(size=5).size == 5 and made.size == 3
+    with pytest.raises(InputError, match="option-size"):
+        made.having(size=99)
+    assert made.chosen() == {"size": 3}
+
+
+def test_the_docstring_has_every_option_before_the_notes() -> None:
+    text = Few.__doc__ or ""
+    assert text.startswith("A few options.\n")
+    for item in declared(Few):
+        assert (
+            f"{item.name} : {item.check.words}, default {item.default!r}\n    {item.help}" in text
+        )
+    assert text.index("Parameters") < text.index("seed :") < text.index("Notes")
+
+
+@pytest.mark.parametrize("kind", [FedWaD, TriangleWad])
+def test_a_method_as_an_object_gives_what_its_name_gives(kind: type[Any]) -> None:
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(12, 2)), rng.normal(size=(9, 2)) + 1.0
+    options = {"support": 6, "t": 0.4, "seed": 3}
+    named = silot.distance(x, y, method=kind.name, **options).to_dict()
+    made = silot.distance(x, y, kind(**options)).to_dict()
+    assert made | {"seconds": 0} == named | {"seconds": 0}
+    pairs = silot.distance_matrix({"a": x, "b": y}, kind(**options))
+    assert pairs["a", "b"].value == named["value"]
+
+
+def test_an_object_takes_no_options_beside_it() -> None:
+    with pytest.raises(InputError) as caught:
+        silot.distance([[0.0]], [[1.0]], FedWaD(), support=3)  # type: ignore[call-overload]
+    assert caught.value.code == "option-method" and "FedWaD(...)" in caught.value.message
