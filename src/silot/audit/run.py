@@ -183,7 +183,7 @@ def audit(
     Notes
     -----
     The attack of *Private Wasserstein Distance*, app. D.1, is ``"distance-balls"``; the others
-    are ours. Monotone maps and uniqueness: docs/privacy.md.
+    are ours. Monotone maps and uniqueness: docs/disclosure.md.
 
     Examples
     --------

@@ -41,7 +41,7 @@ class SecureOptions:
     privacy_epsilon
         Adds noise to the squared distance before it is opened, so that what is opened is
         differentially private for replacing one record of either holder, as long as the bounds
-        are close for neighbouring data too (``docs/privacy.md``).
+        are close for neighbouring data too (``docs/secure.md``).
     diameter
         Public diameter of the ball around the origin that records are clipped to; with
         ``privacy_epsilon`` only.
