@@ -102,7 +102,7 @@ def fedwad(
         that of every fit, which usually settles off the geodesic and overestimates. A holder
         that is asked with t sends its records moved by the share t of their way to the
         reference: near 0 it sends them nearly as they are, and that is where small errors come
-        from (docs/results/frontier.md).
+        from (docs/results/privacy-frontier.md).
     interpolation
         Of what holders send. ``"exact"``: n + S - 1 atoms, a point of the geodesic whatever the
         sizes and weights. ``"barycentric"``, as published: S atoms, which are off the geodesic
