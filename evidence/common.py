@@ -6,11 +6,11 @@ import csv
 import gzip
 import platform
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,8 @@ Images = npt.NDArray[np.uint8]
 Labels = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 Verdict = Literal["matched", "partly", "not matched"]
+Numbers = dict[str, float]
+T = TypeVar("T")
 
 # FedWaD as published: holders send means of records, whatever the sizes.
 WALK: dict[str, Any] = {"method": "fedwad", "interpolation": "barycentric"}
@@ -113,6 +115,14 @@ class Table:
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
 
+    @classmethod
+    def of(
+        cls, caption: str, items: Iterable[T], columns: Mapping[str, Callable[[T], object]]
+    ) -> Table:
+        """A row an item: what each column's function says of it."""
+        rows = [[str(say(item)) for say in columns.values()] for item in items]
+        return cls(caption, list(columns), rows)
+
     def markdown(self) -> str:
         """Write it as Markdown."""
         lines = [self.columns, ["---"] * len(self.columns), *self.rows]
@@ -199,3 +209,19 @@ def spread(values: Sequence[float], form: str = ".3f") -> str:
     """Smallest to largest, for a claim about several numbers."""
     low, high = format(min(values), form), format(max(values), form)
     return low if low == high else f"{low} to {high}"
+
+
+def shown(value: float | None, form: str = ".2f") -> str:
+    """A number for a table; a dash where there is none."""
+    return "–" if value is None or np.isnan(value) else format(value, form)
+
+
+def mean(values: Iterable[float]) -> float:
+    """Mean of the numbers that there are; NaN if there is none."""
+    there = [value for value in values if not np.isnan(value)]
+    return float(np.mean(there)) if there else float("nan")
+
+
+def means(runs: Sequence[Numbers]) -> Numbers:
+    """Mean of every number over runs."""
+    return {key: mean(run[key] for run in runs) for key in runs[0]}

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
-from evidence.common import Array, Claim, Context, Report, Table, spread, stream, verdict
+from evidence.common import Array, Claim, Context, Report, Table, shown, spread, stream, verdict
 from evidence.runs import exact, fedwad, largest_support, relative, seconds_per_round
 
 GAP = 10.0
@@ -36,7 +37,7 @@ class Cell:
 
     def faster(self, support: int) -> float:
         """How many times faster a round of the approximate form is."""
-        return (self.exact_seconds or 0.0) / self.seconds[support]
+        return (self.exact_seconds or np.nan) / self.seconds[support]
 
 
 def run(context: Context) -> Report:
@@ -99,13 +100,14 @@ def _cell(dimension: int, ratio: int, size: int, draws: int) -> Cell:
         dimension,
         ratio,
         size,
-        float(whole[0]),
-        float(whole[1]),
+        *map(float, whole),
         {support: float(part[0]) for support, part in parts.items()},
         {support: float(part[1]) for support, part in parts.items()},
-        None if grown is None else float(grown[0]),
-        None if grown is None else float(grown[1]),
-        None if grown is None else int(grown[2]),
+        *(
+            (None, None, None)
+            if grown is None
+            else (float(grown[0]), float(grown[1]), int(grown[2]))
+        ),
     )
 
 
@@ -185,41 +187,37 @@ def _ratio_slowdown(timed: list[Cell]) -> list[float]:
 
 
 def _times(cells: list[Cell]) -> Table:
-    rows = [
-        [
-            str(cell.dimension),
-            f"1:{cell.ratio}",
-            str(cell.size),
-            f"{cell.direct_seconds:.3f}",
-            *(f"{cell.seconds[support]:.3f}" for support in SUPPORTS),
-            "–" if cell.exact_seconds is None else f"{cell.exact_seconds:.3f}",
-            "–" if cell.exact_support is None else str(cell.exact_support),
-            "–" if cell.exact_seconds is None else f"{cell.faster(10):.1f}",
-            "–" if cell.exact_seconds is None else f"{cell.faster(100):.1f}",
-        ]
-        for cell in cells
-    ]
-    columns = ["d", "ratio", "N", "pooled", *(f"a-{support}" for support in SUPPORTS)]
-    columns += ["e", "largest support of e", "e / a-10", "e / a-100"]
-    return Table(
+    return Table.of(
         "Seconds: the pooled distance, and a round of FedWaD (a: approximate with so many atoms, "
         "e: exact).",
-        columns,
-        rows,
+        cells,
+        {
+            **_WHERE,
+            "pooled": lambda cell: f"{cell.direct_seconds:.3f}",
+            **{f"a-{k}": lambda cell, k=k: f"{cell.seconds[k]:.3f}" for k in SUPPORTS},
+            "e": lambda cell: shown(cell.exact_seconds, ".3f"),
+            "largest support of e": lambda cell: shown(cell.exact_support, "d"),
+            "e / a-10": lambda cell: shown(cell.faster(10), ".1f"),
+            "e / a-100": lambda cell: shown(cell.faster(100), ".1f"),
+        },
     )
 
 
 def _errors(cells: list[Cell]) -> Table:
-    rows = [
-        [
-            str(cell.dimension),
-            f"1:{cell.ratio}",
-            str(cell.size),
-            f"{cell.direct_error:.1e}",
-            *(f"{cell.errors[support]:.1e}" for support in SUPPORTS),
-            "–" if cell.exact_error is None else f"{cell.exact_error:.1e}",
-        ]
-        for cell in cells
-    ]
-    columns = ["d", "ratio", "N", "pooled", *(f"a-{support}" for support in SUPPORTS), "e"]
-    return Table("Relative error from the distance of the means.", columns, rows)
+    return Table.of(
+        "Relative error from the distance of the means.",
+        cells,
+        {
+            **_WHERE,
+            "pooled": lambda cell: f"{cell.direct_error:.1e}",
+            **{f"a-{k}": lambda cell, k=k: f"{cell.errors[k]:.1e}" for k in SUPPORTS},
+            "e": lambda cell: shown(cell.exact_error, ".1e"),
+        },
+    )
+
+
+_WHERE: dict[str, Callable[[Cell], object]] = {
+    "d": lambda cell: cell.dimension,
+    "ratio": lambda cell: f"1:{cell.ratio}",
+    "N": lambda cell: cell.size,
+}

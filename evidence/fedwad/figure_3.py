@@ -119,14 +119,19 @@ def _claims(best: dict[Key, float], errors: dict[Key, list[list[float]]]) -> lis
 
 
 def _by_round(errors: dict[Key, list[list[float]]], best: dict[Key, float]) -> Table:
-    rows: list[list[str]] = []
-    for key, runs in errors.items():
-        dimension, gap, form, support, t = key
-        cells = [f"{np.median([sums[min(k, len(sums) - 1)] for sums in runs]):.1e}" for k in SHOWN]
-        named = "random" if t is None else f"{t:g}"
-        rows.append(
-            [str(dimension), f"{gap:g}", form, str(support), named, *cells, f"{best[key]:.1e}"]
-        )
-    columns = ["d", "gap", "form", "atoms", "t", *(f"round {k}" for k in SHOWN), "best"]
-    caption = "Relative error of the sum by round, median over the draws; the last one is kept."
-    return Table(caption, columns, rows)
+    def after(key: Key, k: int) -> str:
+        return f"{np.median([sums[min(k, len(sums) - 1)] for sums in errors[key]]):.1e}"
+
+    return Table.of(
+        "Relative error of the sum by round, median over the draws; the last one is kept.",
+        errors,
+        {
+            "d": lambda key: key[0],
+            "gap": lambda key: f"{key[1]:g}",
+            "form": lambda key: key[2],
+            "atoms": lambda key: key[3],
+            "t": lambda key: "random" if key[4] is None else f"{key[4]:g}",
+            **{f"round {k}": lambda key, k=k: after(key, k) for k in SHOWN},
+            "best": lambda key: f"{best[key]:.1e}",
+        },
+    )

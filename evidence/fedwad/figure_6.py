@@ -16,12 +16,13 @@ from evidence.common import (
     Labels,
     Report,
     Table,
+    mean,
     spread,
     stream,
     verdict,
 )
 from evidence.runs import exact, fedwad, relative
-from silot import Distance, Measure
+from silot import Measure
 
 DATASETS = {"mnist": "MNIST", "usps": "USPS", "fashion_mnist": "Fashion-MNIST"}
 # Settled: the sum fell by less than this share over a few rounds.
@@ -60,12 +61,12 @@ class Column:
 
     def excess(self, pair: Pair, draws: int | None = None) -> float:
         """Mean of the first draws over the exact mean, minus 1."""
-        return relative(_mean(self.values[pair][:draws]), _mean(self.truths[pair][:draws]))
+        return relative(mean(self.values[pair][:draws]), mean(self.truths[pair][:draws]))
 
     def turned(self) -> tuple[int, int]:
         """Comparisons of two pairs that the estimate turns round, and all comparisons."""
-        found = {pair: _mean(values) for pair, values in self.values.items()}
-        truth = {pair: _mean(values) for pair, values in self.truths.items()}
+        found = {pair: mean(values) for pair, values in self.values.items()}
+        truth = {pair: mean(values) for pair, values in self.truths.items()}
         couples = list(combinations(found, 2))
         turned = sum((truth[a] - truth[b]) * (found[a] - found[b]) < 0 for a, b in couples)
         return turned, len(couples)
@@ -108,12 +109,22 @@ def run(context: Context) -> Report:
             truths.setdefault(pair, []).append(truth)
             for column in columns:
                 if column.setting.thorough or (draw == 0 and pair[0] != pair[1]):
-                    result = _fedwad(x, y, column.setting, draw)
+                    setting = column.setting
+                    result = fedwad(
+                        x,
+                        y,
+                        support=setting.support,
+                        rounds=setting.rounds,
+                        t=setting.t,
+                        tol=TOLERANCE,
+                        seed=draw,
+                        labels=True,
+                    )
                     column.values.setdefault(pair, []).append(result.value)
                     column.truths.setdefault(pair, []).append(truth)
                     longest = max(longest, len(result.history) - 1)
             context.say(f"draw {draw}, {pair[0]} and {pair[1]} done")
-    means = {pair: _mean(found) for pair, found in truths.items()}
+    means = {pair: mean(found) for pair, found in truths.items()}
     other = _under_other_resizing(stored, sizes)
     orders = {tuple(sorted(found, key=found.__getitem__)) for found in other.values()}
     return Report(
@@ -173,19 +184,6 @@ def _padded(images: Images) -> Array:
     return np.pad(_resized(images, 20), ((0, 0), (4, 4), (4, 4)))
 
 
-def _fedwad(x: Measure, y: Measure, setting: Setting, draw: int) -> Distance:
-    return fedwad(
-        x,
-        y,
-        support=setting.support,
-        rounds=setting.rounds,
-        t=setting.t,
-        tol=TOLERANCE,
-        seed=draw,
-        labels=True,
-    )
-
-
 def _under_other_resizing(
     stored: dict[str, tuple[Images, Labels]], sizes: Sizes
 ) -> dict[str, dict[Pair, float]]:
@@ -235,7 +233,7 @@ def _claims(columns: list[Column]) -> list[Claim]:
             "yes (figures 6 and 13)",
             f"{small.label}: {spread(excess[small], '+.1%')}; {large.label}: "
             f"{spread(excess[large], '+.1%')}",
-            verdict(_mean(excess[large]) < _mean(excess[small]) and min(excess[small]) > 0),
+            verdict(mean(excess[large]) < mean(excess[small]) and min(excess[small]) > 0),
             "An upper bound by construction.",
         ),
         Claim(
@@ -243,7 +241,7 @@ def _claims(columns: list[Column]) -> list[Claim]:
             "yes",
             f"{long.label}: {spread(excess[long], '+.1%')}; {small.rounds} rounds: "
             f"{spread(excess[small], '+.1%')}",
-            verdict(0 <= _mean(excess[small]) - _mean(excess[long]) <= 0.02),
+            verdict(0 <= mean(excess[small]) - mean(excess[long]) <= 0.02),
             "At t = .5 the sum settles: more rounds cannot reach the exact distance.",
         ),
         Claim(
@@ -257,37 +255,37 @@ def _claims(columns: list[Column]) -> list[Claim]:
     ]
 
 
-def _mean(values: list[float]) -> float:
-    return float(np.mean(values))
-
-
 def _named(pair: Pair) -> str:
     return f"{DATASETS[pair[0]]} – {DATASETS[pair[1]]}"
 
 
-def _table(means: dict[Pair, float], columns: list[Column]) -> Table:
-    rows: list[list[str]] = []
-    for pair, truth in sorted(means.items(), key=lambda item: item[1]):
-        cells = [
-            f"{_mean(column.values[pair]):.2f} ({column.excess(pair):+.1%})"
-            if pair in column.values
-            else "–"
-            for column in columns
-        ]
-        rows.append([_named(pair), f"{truth:.2f}", *cells])
-    return Table(
+def _table(truths: dict[Pair, float], columns: list[Column]) -> Table:
+    def told(column: Column, pair: Pair) -> str:
+        if pair not in column.values:
+            return "–"
+        return f"{mean(column.values[pair]):.2f} ({column.excess(pair):+.1%})"
+
+    return Table.of(
         "Distances, means over the draws, and the excess of FedWaD over the exact distance of the "
         "same draws (all draws in the first column, one in the others).",
-        ["pair, nearest first", "exact", *(column.setting.label for column in columns)],
-        rows,
+        sorted(truths, key=truths.__getitem__),
+        {
+            "pair, nearest first": _named,
+            "exact": lambda pair: f"{truths[pair]:.2f}",
+            **{c.setting.label: lambda pair, c=c: told(c, pair) for c in columns},
+        },
     )
 
 
 def _resizing(other: dict[str, dict[Pair, float]]) -> Table:
-    pairs = list(combinations(DATASETS, 2))
-    rows = [[way, *(f"{found[pair]:.2f}" for pair in pairs)] for way, found in other.items()]
-    return Table(
+    return Table.of(
         "Exact distances of draw 0 when images are brought to one size in other ways.",
-        ["way", *(_named(pair) for pair in pairs)],
-        rows,
+        other,
+        {
+            "way": str,
+            **{
+                _named(pair): lambda way, pair=pair: f"{other[way][pair]:.2f}"
+                for pair in combinations(DATASETS, 2)
+            },
+        },
     )

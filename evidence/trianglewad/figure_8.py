@@ -207,20 +207,19 @@ def _claims(found: list[Found]) -> list[Claim]:
 
 
 def _summary(found: list[Found]) -> Table:
-    rows = [
-        [
-            item.case.label,
-            item.form,
-            f"{item.exact:.2f}",
-            f"{item.told:+.2%}",
-            f"{item.hidden:+.2%}",
-            f"{item.misfit:.2%}",
-            f"{item.nearest:.2f}",
-        ]
-        for item in found
-    ]
-    columns = ["data", "form", "exact W", "t told", "t hidden", "largest misfit", "nearest s"]
-    return Table("Estimates over the exact distance, minus 1, and the curves.", columns, rows)
+    return Table.of(
+        "Estimates over the exact distance, minus 1, and the curves.",
+        found,
+        {
+            "data": lambda item: item.case.label,
+            "form": lambda item: item.form,
+            "exact W": lambda item: f"{item.exact:.2f}",
+            "t told": lambda item: f"{item.told:+.2%}",
+            "t hidden": lambda item: f"{item.hidden:+.2%}",
+            "largest misfit": lambda item: f"{item.misfit:.2%}",
+            "nearest s": lambda item: f"{item.nearest:.2f}",
+        },
+    )
 
 
 def _curves(found: list[Found]) -> Table:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-
-import numpy as np
 
 from evidence.common import (
     Array,
     Claim,
     Context,
     Images,
+    Numbers,
     Report,
     Table,
+    means,
+    shown,
     signed_pixels,
     spread,
     stream,
@@ -89,8 +90,6 @@ PAPER: dict[str, dict[int, tuple[tuple[float, float, float, float], ...]]] = {
 # Cells of the clean data agree when their excess differs by at most so much.
 CLOSE = 0.06
 
-Found = dict[str, float]
-
 
 @dataclass(frozen=True)
 class Cell:
@@ -104,7 +103,7 @@ class Cell:
     size: int
     noisy: int
     deviation: float
-    found: Found
+    found: Numbers
 
     @property
     def paper(self) -> tuple[float, float, float, float]:
@@ -117,7 +116,7 @@ class Cell:
 
     def percent(self, key: str, form: str = "+.1%") -> str:
         """A number of ``found`` for a table."""
-        return format(self.found[key], form) if key in self.found else "–"
+        return shown(self.found.get(key), form)
 
 
 def run(context: Context) -> Report:
@@ -133,8 +132,7 @@ def run(context: Context) -> Report:
                     _measure(*_subsets(images, size, noisy, deviation, draw), noisy, context.full)
                     for draw in range(draws)
                 ]
-                means = {key: float(np.mean([k[key] for k in found])) for key in found[0]}
-                cells.append(Cell(dataset, size, noisy, deviation, means))
+                cells.append(Cell(dataset, size, noisy, deviation, means(found)))
             context.say(f"{dataset}, {size} records a side done")
     return Report(
         title="TriangleWad, table 1: equal numbers of images",
@@ -177,7 +175,7 @@ def _subsets(
     return pixels[:size], pixels[size:]
 
 
-def _measure(x: Array, y: Array, noisy: int, full: bool) -> Found:
+def _measure(x: Array, y: Array, noisy: int, full: bool) -> Numbers:
     size = len(x)
     truth = exact(x, y).value
     found = {"exact": truth}
@@ -276,68 +274,69 @@ def _range(values: Iterable[float]) -> str:
 
 
 def _main_table(cells: list[Cell]) -> Table:
-    rows = [
-        [
-            DATASETS[cell.dataset],
-            str(cell.size),
-            str(cell.noisy),
-            f"{cell.paper[0]:.2f}",
-            f"{cell.found['exact']:.2f}",
-            f"{cell.paper_excess(1):+.1%}",
-            cell.percent("fedwad"),
-            cell.percent("random", "+.2%"),
-            f"{cell.paper_excess(2):+.1%} / {cell.paper_excess(3):+.1%}",
-            cell.percent("triangle"),
-        ]
-        for cell in cells
-    ]
-    columns = ["data", "size", "noisy rows", "exact, paper", "exact", "FedWaD, paper", "FedWaD"]
-    columns += ["FedWaD, random t", "TriangleWad, paper", "TriangleWad"]
-    return Table(
+    return Table.of(
         "Excess over the exact distance. TriangleWad here: as many atoms as records, where both "
         "forms of interpolation are the same.",
-        columns,
-        rows,
+        cells,
+        {
+            **_WHERE,
+            "noisy rows": lambda cell: cell.noisy,
+            "exact, paper": lambda cell: f"{cell.paper[0]:.2f}",
+            "exact": lambda cell: f"{cell.found['exact']:.2f}",
+            "FedWaD, paper": lambda cell: f"{cell.paper_excess(1):+.1%}",
+            "FedWaD": lambda cell: cell.percent("fedwad"),
+            "FedWaD, random t": lambda cell: cell.percent("random", "+.2%"),
+            "TriangleWad, paper": lambda cell: (
+                f"{cell.paper_excess(2):+.1%} / {cell.paper_excess(3):+.1%}"
+            ),
+            "TriangleWad": lambda cell: cell.percent("triangle"),
+        },
     )
 
 
 def _forms_table(cells: list[Cell]) -> Table:
-    kinds = [(support, form) for support in SUPPORTS for form in FORMS]
-    rows = [
-        [
-            DATASETS[cell.dataset],
-            str(cell.size),
-            *(cell.percent(f"{support} {form}") for support, form in kinds),
-            cell.percent("one atom", "+.2%"),
-            cell.percent("small t", "+.2%"),
-        ]
-        for cell in cells
-        if cell.noisy == 0
-    ]
-    columns = ["data", "size", *(f"{support} atoms, {form}" for support, form in kinds)]
-    return Table(
+    return Table.of(
         "TriangleWad's excess on the clean data, by atoms and form, and when the reference plays "
         "no part.",
-        [*columns, "one atom", "t = .01"],
-        rows,
+        [cell for cell in cells if cell.noisy == 0],
+        {
+            **_WHERE,
+            **{
+                f"{support} atoms, {form}": lambda cell, key=f"{support} {form}": cell.percent(key)
+                for support in SUPPORTS
+                for form in FORMS
+            },
+            "one atom": lambda cell: cell.percent("one atom", "+.2%"),
+            "t = .01": lambda cell: cell.percent("small t", "+.2%"),
+        },
     )
 
 
 def _noise_table(cells: list[Cell]) -> Table:
-    rows = [
-        [DATASETS[cell.dataset], str(cell.size), str(cell.noisy), f"{cell.deviation:.1f}"]
-        for cell in cells
-        if cell.noisy > 0
-    ]
-    columns = ["data", "size", "noisy rows", "deviation"]
-    return Table("Noise that the paper's exact distances imply.", columns, rows)
+    return Table.of(
+        "Noise that the paper's exact distances imply.",
+        [cell for cell in cells if cell.noisy > 0],
+        {
+            **_WHERE,
+            "noisy rows": lambda cell: cell.noisy,
+            "deviation": lambda cell: f"{cell.deviation:.1f}",
+        },
+    )
 
 
 def _time_table(cells: list[Cell]) -> Table:
-    keys = ("fedwad seconds", "triangle seconds")
-    rows = [
-        [DATASETS[cell.dataset], str(cell.size), *(cell.percent(key, ".2f") for key in keys)]
-        for cell in cells
-        if cell.noisy == 0
-    ]
-    return Table("Seconds, clean data.", ["data", "size", "FedWaD, t = .5", "TriangleWad"], rows)
+    return Table.of(
+        "Seconds, clean data.",
+        [cell for cell in cells if cell.noisy == 0],
+        {
+            **_WHERE,
+            "FedWaD, t = .5": lambda cell: cell.percent("fedwad seconds", ".2f"),
+            "TriangleWad": lambda cell: cell.percent("triangle seconds", ".2f"),
+        },
+    )
+
+
+_WHERE: dict[str, Callable[[Cell], object]] = {
+    "data": lambda cell: DATASETS[cell.dataset],
+    "size": lambda cell: cell.size,
+}

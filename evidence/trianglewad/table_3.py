@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from evidence.common import (
@@ -117,7 +118,23 @@ def run(context: Context) -> Report:
             "A reference of one atom is added: then nothing can differ between the parties.",
         ],
         claims=_claims(rows),
-        tables=[_estimates(rows), _displacements(rows)],
+        tables=[
+            _table(
+                "Estimate over the exact value, minus 1 (×N: N times it); squared distances in the "
+                "first reading.",
+                rows,
+                0,
+                lambda row: [_percent(excess) for excess in row.excess],
+                lambda value: _percent(relative(value, TRUTH)),
+            ),
+            _table(
+                "Distance between records and interpolant.",
+                rows,
+                1,
+                lambda row: [f"{v * t:.1f}" for v, t in zip(row.moved, STEPS, strict=True)],
+                lambda value: f"{value:.1f}",
+            ),
+        ],
     )
 
 
@@ -194,32 +211,21 @@ def _range(excess: list[float]) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-def _estimates(rows: list[Row]) -> Table:
+def _table(
+    caption: str,
+    rows: list[Row],
+    place: int,
+    ours: Callable[[Row], list[str]],
+    paper: Callable[[float], str],
+) -> Table:
+    """The paper's numbers, and below them those of every reading."""
     body: list[list[str]] = []
-    for scale, (estimates, _) in PAPER.items():
-        cells = [_percent(relative(value, TRUTH)) for value in estimates]
-        body.append([f"{scale:g}", "paper", "?", "?", *cells])
-        for row in rows:
-            if row.scale == scale:
-                cells = [_percent(excess) for excess in row.excess]
-                body.append([f"{scale:g}", row.reading.label, row.form, str(row.support), *cells])
+    for scale, published in PAPER.items():
+        body.append([f"{scale:g}", "paper", "?", "?", *map(paper, published[place])])
+        body += [
+            [f"{scale:g}", row.reading.label, row.form, str(row.support), *ours(row)]
+            for row in rows
+            if row.scale == scale
+        ]
     columns = ["deviation", "reading", "form", "atoms", *(f"t = {t:g}" for t in STEPS)]
-    return Table(
-        "Estimate over the exact value, minus 1 (×N: N times it); squared distances in the first "
-        "reading.",
-        columns,
-        body,
-    )
-
-
-def _displacements(rows: list[Row]) -> Table:
-    body: list[list[str]] = []
-    for scale, (_, moved) in PAPER.items():
-        cells = [f"{value:.1f}" for value in moved]
-        body.append([f"{scale:g}", "paper", "?", "?", *cells])
-        for row in rows:
-            if row.scale == scale:
-                cells = [f"{value * t:.1f}" for value, t in zip(row.moved, STEPS, strict=True)]
-                body.append([f"{scale:g}", row.reading.label, row.form, str(row.support), *cells])
-    columns = ["deviation", "reading", "form", "atoms", *(f"t = {t:g}" for t in STEPS)]
-    return Table("Distance between records and interpolant.", columns, body)
+    return Table(caption, columns, body)

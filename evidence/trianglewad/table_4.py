@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
-from evidence.common import Claim, Context, Report, Table, spread, stream, verdict
+from evidence.common import Claim, Context, Numbers, Report, Table, means, spread, stream, verdict
 from evidence.runs import Form, exact, fedwad, relative, triangle
 
 SIZES = (80, 200)
@@ -28,6 +26,13 @@ class Case:
     triangle: tuple[float, float]
 
     @property
+    def excess(self) -> Numbers:
+        """The paper's values over its exact distance, minus 1."""
+        left, right = self.triangle
+        values = {"fedwad": self.fedwad, "left": left, "right": right}
+        return {name: relative(value, self.direct) for name, value in values.items()}
+
+    @property
     def label(self) -> str:
         """The two laws in words."""
         (mean, sd), (other, other_sd) = self.first, self.second
@@ -43,17 +48,16 @@ CASES = (
 )
 # The paper writes N(0, 2) and N(0, 5) for the reference; for the data the second number is a
 # standard deviation, for the reference it is not clear.
+Results = list[tuple[Numbers, Case]]
 READINGS = {"deviation": (2.0, 5.0), "variance": (2.0**0.5, 5.0**0.5)}
-
-Found = dict[str, float]
 
 
 def run(context: Context) -> Report:
     """Reproduce the table."""
     draws = 20 if context.full else 5
-    found = []
+    found: Results = []
     for case in CASES:
-        found.append(_means([_draw(case, draw) for draw in range(draws)]))
+        found.append((means([_draw(case, draw) for draw in range(draws)]), case))
         context.say(f"{case.label}: {draws} draws done")
     return Report(
         title="TriangleWad, table 4: unbalanced Gaussians",
@@ -72,7 +76,7 @@ def run(context: Context) -> Report:
     )
 
 
-def _draw(case: Case, draw: int) -> Found:
+def _draw(case: Case, draw: int) -> Numbers:
     rng = stream(4, case.dimension, int(case.second[1]), draw)
     (mean, sd), (other, other_sd) = case.first, case.second
     x = mean + sd * rng.standard_normal((SIZES[0], case.dimension))
@@ -90,31 +94,13 @@ def _draw(case: Case, draw: int) -> Found:
     return found
 
 
-def _means(draws: list[Found]) -> Found:
-    return {key: float(np.mean([found[key] for found in draws])) for key in draws[0]}
-
-
-def _paper(case: Case) -> Found:
-    left, right = case.triangle
-    return {
-        "fedwad": relative(case.fedwad, case.direct),
-        "left": relative(left, case.direct),
-        "right": relative(right, case.direct),
-    }
-
-
-def _claims(found: list[Found]) -> list[Claim]:
-    direct = [
-        relative(ours["direct"], case.direct) for ours, case in zip(found, CASES, strict=True)
-    ]
-    fed = [
-        abs(ours["fedwad"] - _paper(case)["fedwad"])
-        for ours, case in zip(found, CASES, strict=True)
-    ]
+def _claims(found: Results) -> list[Claim]:
+    direct = [relative(ours["direct"], case.direct) for ours, case in found]
+    fed = [abs(ours["fedwad"] - case.excess["fedwad"]) for ours, case in found]
     apart = {
         reading: [
-            abs(ours[f"{reading} {side} barycentric"] - _paper(case)[side])
-            for ours, case in zip(found, CASES, strict=True)
+            abs(ours[f"{reading} {side} barycentric"] - case.excess[side])
+            for ours, case in found
             for side in ("left", "right")
         ]
         for reading in READINGS
@@ -122,11 +108,11 @@ def _claims(found: list[Found]) -> list[Claim]:
     inside = _inside(found)
     better = [
         max(ours["deviation left barycentric"], ours["variance left barycentric"]) < ours["fedwad"]
-        for ours in found
+        for ours, _ in found
     ]
     exactly = [
         ours[f"{reading} {side} exact"]
-        for ours in found
+        for ours, _ in found
         for reading in READINGS
         for side in ("left", "right")
     ]
@@ -134,7 +120,7 @@ def _claims(found: list[Found]) -> list[Claim]:
         ((1.0 + ours[f"{reading} {side} barycentric"]) ** 2 - 1.0)
         * ours["direct"] ** 2
         / (case.dimension * scale**2)
-        for ours, case in zip(found, CASES, strict=True)
+        for ours, case in found
         for reading, scales in READINGS.items()
         for side, scale in zip(("left", "right"), scales, strict=True)
     ]
@@ -148,15 +134,15 @@ def _claims(found: list[Found]) -> list[Claim]:
         ),
         Claim(
             "FedWaD's excess over the exact distance, t = .5",
-            spread([_paper(case)["fedwad"] for case in CASES], "+.1%"),
-            spread([ours["fedwad"] for ours in found], "+.1%"),
+            spread([case.excess["fedwad"] for case in CASES], "+.1%"),
+            spread([ours["fedwad"] for ours, _ in found], "+.1%"),
             verdict(max(fed) <= 0.04, partly=max(fed) <= 0.1),
             f"Columns differ by at most {max(fed):.1%}. A random t leaves "
-            f"{spread([ours['fedwad random'] for ours in found], '+.1%')}.",
+            f"{spread([ours['fedwad random'] for ours, _ in found], '+.1%')}.",
         ),
         Claim(
             "TriangleWad's excess, approximate form, left and right",
-            spread([_paper(case)[side] for case in CASES for side in ("left", "right")], "+.1%"),
+            spread([case.excess[side] for case in CASES for side in ("left", "right")], "+.1%"),
             f"{inside} of {2 * len(CASES)} columns between the two readings, to 2 points",
             verdict(inside == 2 * len(CASES), partly=inside >= len(CASES)),
             "Largest difference of a column: "
@@ -182,53 +168,51 @@ def _claims(found: list[Found]) -> list[Claim]:
     ]
 
 
-def _inside(found: list[Found]) -> int:
+def _inside(found: Results) -> int:
     """Columns of the paper that lie between the two readings, with room for sampling."""
     count = 0
-    for ours, case in zip(found, CASES, strict=True):
+    for ours, case in found:
         for side in ("left", "right"):
             ends = [ours[f"{reading} {side} barycentric"] for reading in READINGS]
-            count += min(ends) - 0.02 <= _paper(case)[side] <= max(ends) + 0.02
+            count += min(ends) - 0.02 <= case.excess[side] <= max(ends) + 0.02
     return count
 
 
-def _table(found: list[Found]) -> Table:
-    rows: list[list[str]] = []
-    for ours, case in zip(found, CASES, strict=True):
-        paper = _paper(case)
-        rows.append(
-            [
-                case.label,
-                f"{case.direct:.2f}",
-                f"{ours['direct']:.2f}",
-                f"{paper['fedwad']:+.1%}",
-                f"{ours['fedwad']:+.1%}",
-                f"{ours['fedwad random']:+.1%}",
-                f"{paper['left']:+.1%} / {paper['right']:+.1%}",
-                *(_pair(ours, reading, "barycentric") for reading in READINGS),
-            ]
-        )
-    columns = ["laws", "exact, paper", "exact", "FedWaD, paper", "FedWaD", "FedWaD, random t"]
-    columns += ["TriangleWad, paper", *(f"TriangleWad, {reading}" for reading in READINGS)]
-    return Table(
+def _table(found: Results) -> Table:
+    return Table.of(
         "Excess over the exact distance. TriangleWad: approximate form, N(0, 2) / N(0, 5).",
-        columns,
-        rows,
+        found,
+        {
+            "laws": lambda of: of[1].label,
+            "exact, paper": lambda of: f"{of[1].direct:.2f}",
+            "exact": lambda of: f"{of[0]['direct']:.2f}",
+            "FedWaD, paper": lambda of: f"{of[1].excess['fedwad']:+.1%}",
+            "FedWaD": lambda of: f"{of[0]['fedwad']:+.1%}",
+            "FedWaD, random t": lambda of: f"{of[0]['fedwad random']:+.1%}",
+            "TriangleWad, paper": lambda of: (
+                f"{of[1].excess['left']:+.1%} / {of[1].excess['right']:+.1%}"
+            ),
+            **{
+                f"TriangleWad, {reading}": lambda of, reading=reading: _pair(
+                    of[0], reading, "barycentric"
+                )
+                for reading in READINGS
+            },
+        },
     )
 
 
-def _exact_table(found: list[Found]) -> Table:
-    rows = [
-        [case.label, *(_pair(ours, reading, "exact") for reading in READINGS)]
-        for ours, case in zip(found, CASES, strict=True)
-    ]
+def _exact_table(found: Results) -> Table:
     return Table(
         "Excess of TriangleWad with exact interpolation, N(0, 2) / N(0, 5).",
         ["laws", *READINGS],
-        rows,
+        [
+            [case.label, *(_pair(ours, reading, "exact") for reading in READINGS)]
+            for ours, case in found
+        ],
     )
 
 
-def _pair(ours: Found, reading: str, form: Form) -> str:
+def _pair(ours: Numbers, reading: str, form: Form) -> str:
     left, right = (ours[f"{reading} {side} {form}"] for side in ("left", "right"))
     return f"{left:+.1%} / {right:+.1%}"
