@@ -132,18 +132,29 @@ class Table:
 
 @dataclass(frozen=True)
 class Claim:
-    """A statement of the paper against what was found here."""
+    """A statement of a paper, or a wish of ours, and the number the paper has for it."""
 
     claim: str
     paper: str
+
+    def judged(self, ours: str, verdict: Verdict, why: str = "") -> Judged:
+        """The claim against what was measured here."""
+        return Judged(self, ours, verdict, why)
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A claim, and what became of it."""
+
+    claim: Claim
     ours: str
     verdict: Verdict
-    why: str = ""
+    why: str
 
     @property
     def row(self) -> list[str]:
         """Cells of the table of claims."""
-        return [self.claim, self.paper, self.ours, f"**{self.verdict}**", self.why]
+        return [self.claim.claim, self.claim.paper, self.ours, f"**{self.verdict}**", self.why]
 
 
 @dataclass
@@ -165,7 +176,7 @@ class Report:
     title: str
     about: str
     setup: Sequence[str]
-    claims: list[Claim] = field(default_factory=list)
+    claims: list[Judged] = field(default_factory=list)
     tables: list[Table] = field(default_factory=list)
 
     def markdown(self, context: Context, seconds: float) -> str:

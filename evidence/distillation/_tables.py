@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from scipy import stats
 
-from evidence.common import Array, Claim, Context, MissingError, Report, Table, verdict
+from evidence.common import Array, Claim, Context, Judged, MissingError, Report, Table, verdict
 from evidence.distillation._setting import (
     ALGORITHMS,
     ALL,
@@ -41,6 +41,13 @@ OURS = "Sinkhorn-E"
 LEVEL = 0.05
 
 Rows = list[dict[str, dict[str, "Score"]]]
+
+GAINS = Claim(f"{OURS} gains on the teachers' test sets", "not told")
+KEEPS = Claim(
+    f"{OURS} forgets little of what the global model knew",
+    "its own predictions are one more teacher",
+)
+BETTER = Claim("the student is better than what is simpler", "not compared")
 
 
 @dataclass(frozen=True)
@@ -271,7 +278,7 @@ def _paper_table(paper: Published) -> Table:
     )
 
 
-def _claims(paper: Published, found: Rows, adjusted: dict[str, float]) -> list[Claim]:
+def _claims(paper: Published, found: Rows, adjusted: dict[str, float]) -> list[Judged]:
     def mean(row: str, of: str, column: str = ALL) -> float:
         return float(values(found, row, column, of).mean())
 
@@ -290,6 +297,7 @@ def _claims(paper: Published, found: Rows, adjusted: dict[str, float]) -> list[C
         Claim(
             f"{OURS} has the best mean semantic distance of the eight",
             f"{paper.scores[OURS][1][-1]:.2f}, best",
+        ).judged(
             f"{distances[OURS]:.3f}, "
             + (
                 f"best (next: {ranked[1]} {distances[ranked[1]]:.3f})"
@@ -313,9 +321,7 @@ def _claims(paper: Published, found: Rows, adjusted: dict[str, float]) -> list[C
     before = mean(BEFORE, paper.score, MEMORY), mean(BEFORE, "distance", MEMORY)
     after = mean(OURS, paper.score, MEMORY), mean(OURS, "distance", MEMORY)
     claims.append(
-        Claim(
-            f"{OURS} gains on the teachers' test sets",
-            "not told",
+        GAINS.judged(
             f"semantic distance falls on {len(set(better) & set(local))} of {len(local)}; {ALL} "
             f"{mean(BEFORE, 'distance'):.3f} to {mean(OURS, 'distance'):.3f}",
             verdict(set(local) <= set(better), partly=bool(set(local) & set(better))),
@@ -324,9 +330,7 @@ def _claims(paper: Published, found: Rows, adjusted: dict[str, float]) -> list[C
     )
     kept = after[0] > before[0] - 0.02
     claims.append(
-        Claim(
-            f"{OURS} forgets little of what the global model knew",
-            "its own predictions are one more teacher",
+        KEEPS.judged(
             f"on its own test set {paper.word} {before[0]:.3f} to {after[0]:.3f}, semantic "
             f"distance {before[1]:.3f} to {after[1]:.3f}",
             verdict(kept and after[1] < before[1] + 0.02, partly=kept or after[1] < before[1]),
@@ -338,7 +342,7 @@ def _claims(paper: Published, found: Rows, adjusted: dict[str, float]) -> list[C
     return claims
 
 
-def _other_ways(found: Rows, paper: Published) -> Claim:
+def _other_ways(found: Rows, paper: Published) -> Judged:
     """Whether the student that validation chose is better than what is simpler."""
     told: list[str] = []
     clear: list[str] = []
@@ -356,9 +360,7 @@ def _other_ways(found: Rows, paper: Published) -> Claim:
         told.append(f"{row} {theirs['distance']:.3f} / {theirs[paper.score]:.3f}")
         if better[0] and adjusted[row] < LEVEL:
             clear.append(row)
-    return Claim(
-        "the student is better than what is simpler",
-        "not compared",
+    return BETTER.judged(
         f"semantic distance / {paper.word}: {CHOSEN} {ours['distance'].mean():.3f} / "
         f"{ours[paper.score].mean():.3f}; " + "; ".join(told),
         verdict(wins == len(OTHERS), partly=wins > 0),
@@ -367,7 +369,7 @@ def _other_ways(found: Rows, paper: Published) -> Claim:
     )
 
 
-def _compared(title: str, pairs: list[tuple[str, str]], found: Rows, paper: Published) -> Claim:
+def _compared(title: str, pairs: list[tuple[str, str]], found: Rows, paper: Published) -> Judged:
     """Whether the first of every pair is better, in semantic distance and in the other score."""
 
     def count(of: str, better: Callable[[Array, Array], Any]) -> tuple[int, int]:
@@ -380,9 +382,7 @@ def _compared(title: str, pairs: list[tuple[str, str]], found: Rows, paper: Publ
     distance, clear = count("distance", lambda a, b: a < b)
     other, other_clear = count(paper.score, lambda a, b: a > b)
     total = len(pairs)
-    return Claim(
-        title,
-        "in general better",
+    return Claim(title, "in general better").judged(
         f"semantic distance {distance} of {total} ({clear} at p < {LEVEL}), "
         f"{paper.word} {other} of {total} ({other_clear})",
         verdict(

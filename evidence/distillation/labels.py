@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from evidence.common import Claim, Context, Report, Table, spread, verdict
+from evidence.common import Claim, Context, Judged, Report, Table, spread, verdict
 from evidence.distillation._setting import ALL, BEFORE, EXACT, ONE_HOT, PLAIN, SETTINGS
 from evidence.distillation._tables import LEVEL, Rows, against, holm, seeds_of, values, workers
 from evidence.distillation._texts import TASKS
 
 if TYPE_CHECKING:
     from evidence.distillation._runs import Score
+
+SMALL_SAME = Claim("small epsilons give what exact transport gives", "the limit is pure transport")
+LARGE_LOST = Claim(
+    "large epsilons lose the geometry", "clusters grow apart as epsilon falls (figure 7)"
+)
+
 
 # Of the largest distance of two labels.
 EPSILONS = (0.01, 0.03, 0.1, 0.3, 1.0)
@@ -61,7 +67,7 @@ def _report(found: dict[str, Rows], seeds: list[int]) -> Report:
     )
 
 
-def _geometry(found: dict[str, Rows]) -> tuple[list[Claim], list[Table]]:
+def _geometry(found: dict[str, Rows]) -> tuple[list[Judged], list[Table]]:
     cells: list[list[str]] = []
     tests: dict[tuple[str, str], tuple[str, str, float]] = {}
     for name, rows in found.items():
@@ -93,11 +99,9 @@ def _geometry(found: dict[str, Rows]) -> tuple[list[Claim], list[Table]]:
             ]
         )
 
-    def claim(title: str, other: str) -> Claim:
+    def claim(title: str, other: str) -> Judged:
         count = len(better[other])
-        return Claim(
-            title,
-            "semantic structure is lost without",
+        return Claim(title, "semantic structure is lost without").judged(
             f"better mean semantic distance on {count} of {len(found)} tasks"
             + (f" ({', '.join(better[other])})" if count else ""),
             verdict(count == len(found), partly=len(clear[other]) > 0),
@@ -120,7 +124,7 @@ def _geometry(found: dict[str, Rows]) -> tuple[list[Claim], list[Table]]:
     ]  # fmt: skip
 
 
-def _regularised(found: dict[str, Rows]) -> tuple[list[Claim], list[Table]]:
+def _regularised(found: dict[str, Rows]) -> tuple[list[Judged], list[Table]]:
     names = [f"epsilon {share:g}" for share in EPSILONS]
     small = [f"epsilon {share:g}" for share in EPSILONS if share <= SMALL]
     gaps: list[float] = []
@@ -132,16 +136,12 @@ def _regularised(found: dict[str, Rows]) -> tuple[list[Claim], list[Table]]:
         best[name] = min(means, key=lambda row: means[row])
         worst.append(means[names[-1]] - means[EXACT])
     claims = [
-        Claim(
-            "small epsilons give what exact transport gives",
-            "the limit is pure transport",
+        SMALL_SAME.judged(
             f"semantic distances differ by at most {max(gaps):.4f} up to epsilon {SMALL:g}",
             verdict(max(gaps) <= SAME),
             f"Held to {SAME:g}.",
         ),
-        Claim(
-            "large epsilons lose the geometry",
-            "clusters grow apart as epsilon falls (figure 7)",
+        LARGE_LOST.judged(
             f"at {EPSILONS[-1]:g}, semantic distance {spread(worst, '+.3f')} above exact; best: "
             + ", ".join(f"{name} {row}" for name, row in best.items()),
             verdict(min(worst) > 0, partly=max(worst) > 0),

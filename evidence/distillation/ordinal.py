@@ -7,13 +7,19 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from evidence.common import Array, Claim, Context, Labels, Report, Table, stream, verdict
+from evidence.common import Array, Claim, Context, Judged, Labels, Report, Table, stream, verdict
 from evidence.distillation._setting import CAP
 from evidence.distillation._tables import LEVEL, against, holm, seeds_of, workers
 from silot.distillation import LabelSpace
 
 if TYPE_CHECKING:
     from torch import nn
+
+PAYS = Claim("the student is better than the best teacher", "not told")
+LIAR = Claim("a lying teacher costs exact transport least", "not told")
+SOFT = Claim("epsilon 0.3 has the least semantic distance among honest teachers", "not told")
+ROBUST = Claim("robust: at most 3 points are lost, whoever lies", "not told")
+
 
 # Marks of the wine, as ordered labels; rarer ones count with the nearest.
 MARKS = (4, 5, 6, 7, 8)
@@ -168,7 +174,7 @@ def _report(found: Rows, seeds: list[int]) -> Report:
     )
 
 
-def _claims(each: Callable[[str, str, int], Array]) -> list[Claim]:
+def _claims(each: Callable[[str, str, int], Array]) -> list[Judged]:
     ours, plain, soft = "Sinkhorn, E", "Entropy, E", "Sinkhorn, epsilon 0.3, E"
 
     def mean(row: str, lie: str = LIES[0], of: int = 0) -> float:
@@ -183,33 +189,25 @@ def _claims(each: Callable[[str, str, int], Array]) -> list[Claim]:
     clear = p_of([(ours, row, worst[row]) for row in (plain, soft)])
     robust = max(mean(ours) - mean(f"{ours}, robust", lie) for lie in LIES)
     return [
-        Claim(
-            "the student is better than the best teacher",
-            "not told",
+        PAYS.judged(
             f"accuracy {mean(ours):.3f} against {mean(BEST):.3f}; mean of all predictions "
             f"{mean(MEAN):.3f}, all records pooled {mean(POOLED):.3f}",
             verdict(mean(ours) > mean(BEST) and best < LEVEL, partly=mean(ours) > mean(BEST)),
             f"p = {best:.2g}, paired by seed.",
         ),
-        Claim(
-            "a lying teacher costs exact transport least",
-            "not told",
+        LIAR.judged(
             "accuracy lost at most: " + ", ".join(f"{row} {lost[row]:.3f}" for row in lost),
             verdict(lost[ours] < min(lost[plain], lost[soft])),
             "Exact transport follows the weighted median of the teachers. With the lie that is "
             f"worst for the other, p = {clear[0]:.2g} (Entropy) and {clear[1]:.2g} (epsilon).",
         ),
-        Claim(
-            "epsilon 0.3 has the least semantic distance among honest teachers",
-            "not told",
+        SOFT.judged(
             f"{mean(soft, of=2):.3f} against {mean(ours, of=2):.3f} (exact) and "
             f"{mean(plain, of=2):.3f} (Entropy)",
             verdict(mean(soft, of=2) < min(mean(ours, of=2), mean(plain, of=2))),
             "An entropic loss is least where the student is surer than its teachers.",
         ),
-        Claim(
-            "robust: at most 3 points are lost, whoever lies",
-            "not told",
+        ROBUST.judged(
             f"{100 * robust:.1f} points at most, against exact transport with four honest teachers",
             verdict(robust <= 0.03),
         ),

@@ -15,6 +15,7 @@ from evidence.common import (
     Claim,
     Context,
     Flags,
+    Judged,
     Labels,
     Report,
     Table,
@@ -60,6 +61,38 @@ FDR = 0.15
 FEW = 200
 # Records that are left for draws of other class shares.
 _POOL = 3000
+
+NOISE_FIRST = Claim("noisy features: all found, nothing else (figure 5 a)", "100 % of them first")
+TENTH = Claim("first 10 % inspected hold all noisy features (figure 10)", "100 %")
+GRADIENTS = Claim(
+    "as many positive gradients as noisy records (figure 2, feature noise)", "the same number"
+)
+POORLY = Claim("wrong labels are found poorly by the paper's settings (45 %)", ".45 by sign")
+SIDES = Claim(
+    "the holder's side detects better than the server's (TriangleWad)", "1.00 against .76"
+)
+AS_LAVA = Claim("wrong labels: as good as LAVA, which pools the data (figure 5 c)", "overlapping")
+AS_SHAPLEY = Claim(
+    "wrong labels: as good as KNN-Shapley, which pools the data (figure 5 c)", "similar"
+)
+MORE_FOUND = Claim("wrong labels: screening finds more than the paper's settings", "a wish")
+AS_CLEANLAB = Claim(
+    "wrong labels: no worse than cleanlab and the neighbour ratio by more than .005", "a wish"
+)
+PRECISION = Claim(
+    f"wrong labels: precision of flags at fdr {FDR} at least .8 in the mean", "a wish"
+)
+RECALL = Claim("wrong labels: recall at least .45 at 5 %, .7 at 15 and 30 %", "a wish")
+NOISE_RECALL = Claim(
+    "noisy features: recall at least .5 at a precision of at least .85, in the mean", "a wish"
+)
+AS_OUTLIERS = Claim(
+    "noisy features: no worse than LOF and neighbour distance by more than .005", "a wish"
+)
+COVERS = Claim("the interval of how many are broken covers their number", "95 % (a wish)")
+CLEAN = Claim(
+    "clean holders: the share flagged is at most the level (and two standard errors)", "a wish"
+)
 
 
 @dataclass(frozen=True)
@@ -315,7 +348,7 @@ def _over(means: dict[Key, Found], fault: Fault, value: str) -> list[float]:
 
 def _paper_claims(
     names: Sequence[str], means: dict[Key, Found], paper: dict[Key, Found]
-) -> list[Claim]:
+) -> list[Judged]:
     sure, early = _over(means, STRONG_NOISE, "first 0.15"), _over(means, NOISE, "first 0.15")
     tenth = [*_over(means, NOISE, "first 0.1"), *_over(means, STRONG_NOISE, "first 0.1")]
     exact = _over(means, STRONG_NOISE, "positive"), _over(means, NOISE, "positive")
@@ -334,24 +367,18 @@ def _paper_claims(
         for name in POOLED
     }
     return [
-        Claim(
-            "noisy features: all found, nothing else (figure 5 a)",
-            "100 % of them first",
+        NOISE_FIRST.judged(
             f"found at 15 % inspected: strong noise {spread(sure, '.0%')}, standard noise "
             f"{spread(early, '.0%')}",
             verdict(min([*sure, *early]) > 0.995, partly=min(sure) > 0.97),
             "Standard noise on standardised data overlaps with the data's own spread.",
         ),
-        Claim(
-            "first 10 % inspected hold all noisy features (figure 10)",
-            "100 %",
+        TENTH.judged(
             spread(tenth, ".0%"),
             verdict(min(tenth) > 0.995),
             "15 % are noisy, so at most 67 % of them can be among 10 %.",
         ),
-        Claim(
-            "as many positive gradients as noisy records (figure 2, feature noise)",
-            "the same number",
+        GRADIENTS.judged(
             f"times as many, strong noise: exact duals {spread(exact[0], '.2f')}, paper's settings "
             f"{spread(settings[0], '.2f')}; standard noise: {spread(exact[1], '.2f')}, "
             f"{spread(settings[1], '.2f')}",
@@ -362,37 +389,27 @@ def _paper_claims(
             "Gradients sum to zero. The sign separates only when noise moves records further than "
             "they lie apart.",
         ),
-        Claim(
-            "wrong labels are found poorly by the paper's settings (45 %)",
-            ".45 by sign",
+        POORLY.judged(
             f"{spread(recalled, '.2f')} by sign, AUC {spread(auc, '.2f')}",
             verdict(float(np.median(recalled)) < 0.6),
         ),
-        Claim(
-            "the holder's side detects better than the server's (TriangleWad)",
-            "1.00 against .76",
+        SIDES.judged(
             f"standard noise, AUC higher by {spread(gap, '+.2f')}",
             verdict(min(gap) > 0.0, partly=max(gap) > 0.0),
         ),
-        Claim(
-            "wrong labels: as good as LAVA, which pools the data (figure 5 c)",
-            "overlapping",
+        AS_LAVA.judged(
             f"silot {spread(label['silot'], '.2f')}, LAVA {spread(label['LAVA'], '.2f')}; at least "
             f"equal on {wins['LAVA']} of {len(names)}",
             verdict(wins["LAVA"] == len(names), partly=wins["LAVA"] >= len(names) / 2),
             f"Its published potentials against exact duals: AUC {_mean(label['LAVA']):.3f} and "
             f"{_mean(label['LAVA, exact duals']):.3f} in the mean.",
         ),
-        Claim(
-            "wrong labels: as good as KNN-Shapley, which pools the data (figure 5 c)",
-            "similar",
+        AS_SHAPLEY.judged(
             f"KNN-Shapley {spread(label['KNN-Shapley'], '.2f')}; silot at least equal on "
             f"{wins['KNN-Shapley']} of {len(names)}",
             verdict(wins["KNN-Shapley"] == len(names), partly=wins["KNN-Shapley"] > len(names) / 2),
         ),
-        Claim(
-            "wrong labels: screening finds more than the paper's settings",
-            "a wish",
+        MORE_FOUND.judged(
             f"AUC higher by {spread(gained, '+.2f')}",
             verdict(min(gained) > 0.02, partly=_mean(gained) > 0.02),
         ),
@@ -405,7 +422,7 @@ def _wishes(
     found: dict[Key, list[Found]],
     clean: Sequence[Level],
     few: dict[int, str],
-) -> list[Claim]:
+) -> list[Judged]:
     pairs = [(name, fault) for fault in LABELS for name in names]
     best = [max(means[name, fault.title][f"auc {peer}"] for peer in PEERS) for name, fault in pairs]
     short = {
@@ -430,9 +447,7 @@ def _wishes(
     over = [level for level in clean if level.mean > level.level + 2 * level.error]
     refused = all(code == "validation-few" for code in few.values())
     return [
-        Claim(
-            "wrong labels: no worse than cleanlab and the neighbour ratio by more than .005",
-            "a wish",
+        AS_CLEANLAB.judged(
             f"{len(pairs) - len(behind)} of {len(pairs)} settings; differences "
             f"{spread(list(short.values()), '+.3f')}",
             verdict(not behind, partly=len(behind) < len(pairs) / 4),
@@ -440,9 +455,7 @@ def _wishes(
             if behind
             else "",
         ),
-        Claim(
-            f"wrong labels: precision of flags at fdr {FDR} at least .8 in the mean",
-            "a wish",
+        PRECISION.judged(
             ", ".join(f"{fault.title}: {precision[fault]:.2f}" for fault in LABELS),
             verdict(
                 min(precision[fault] for fault in LABELS) >= 0.8,
@@ -450,9 +463,7 @@ def _wishes(
             ),
             "Of runs that flag anything.",
         ),
-        Claim(
-            "wrong labels: recall at least .45 at 5 %, .7 at 15 and 30 %",
-            "a wish",
+        RECALL.judged(
             ", ".join(f"{fault.title}: {recall[fault]:.2f}" for fault in LABELS),
             verdict(
                 all(recall[fault] >= least for fault, least in wanted.items()),
@@ -465,9 +476,7 @@ def _wishes(
             )
             + " at 5 / 15 / 30 %.",
         ),
-        Claim(
-            "noisy features: recall at least .5 at a precision of at least .85, in the mean",
-            "a wish",
+        NOISE_RECALL.judged(
             ", ".join(
                 f"{fault.title}: precision {precision[fault]:.2f}, recall {recall[fault]:.2f}"
                 for fault in FEATURES
@@ -477,23 +486,17 @@ def _wishes(
                 partly=all(recall[fault] >= 0.5 for fault in FEATURES),
             ),
         ),
-        Claim(
-            "noisy features: no worse than LOF and neighbour distance by more than .005",
-            "a wish",
+        AS_OUTLIERS.judged(
             f"{sum(gap >= -0.005 for gap in lead)} of {len(lead)} settings; differences "
             f"{spread(lead, '+.3f')}",
             verdict(min(lead) >= -0.005, partly=sum(gap >= -0.005 for gap in lead) > len(lead) / 2),
         ),
-        Claim(
-            "the interval of how many are broken covers their number",
-            "95 % (a wish)",
+        COVERS.judged(
             f"wrong labels {covered['labels']:.0%}, noisy features {covered['features']:.0%} of "
             "runs",
             verdict(min(covered.values()) >= 0.9, partly=max(covered.values()) >= 0.9),
         ),
-        Claim(
-            "clean holders: the share flagged is at most the level (and two standard errors)",
-            "a wish",
+        CLEAN.judged(
             f"{len(clean) - len(over)} of {len(clean)} settings; mean shares "
             f"{spread([level.mean for level in clean], '.1%')}, worst draw "
             f"{max(level.worst for level in clean):.0%}; below 50 validation records "

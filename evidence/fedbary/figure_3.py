@@ -9,6 +9,10 @@ import silot
 from evidence.common import Array, Claim, Context, Report, Table, spread, stream, verdict
 from silot.transport import exact_plan
 
+OVERLAPS = Claim("overlaps the barycenter of the pooled data within 10 rounds", "yes")
+CLOSE = Claim("close after 3 rounds", "nearly")
+CONVERGES = Claim("converges (theorem 1)", "yes")
+
 MEANS = ((0.0, 0.0), (6.0, 0.0), (3.0, 5.0))
 RECORDS = 100
 ROUNDS = 10
@@ -38,23 +42,17 @@ def run(context: Context) -> Report:
             f"atoms, {ROUNDS} and 100 iterations. Objectives of both by exact transport.",
         ],
         claims=[
-            Claim(
-                "overlaps the barycenter of the pooled data within 10 rounds",
-                "yes",
+            OVERLAPS.judged(
                 f"objective {spread(last, '+.2%')} against POT after 100 iterations; supports "
                 f"{spread(gaps, '.3f')} apart (W2)",
                 verdict(max(last) < 0.01, partly=max(last) < 0.05),
                 "Both are stationary points; free-support barycenters are not unique.",
             ),
-            Claim(
-                "close after 3 rounds",
-                "nearly",
+            CLOSE.judged(
                 f"objective {spread(third, '+.2%')}",
                 verdict(max(third) < 0.02, partly=max(third) < 0.1),
             ),
-            Claim(
-                "converges (theorem 1)",
-                "yes",
+            CONVERGES.judged(
                 f"the objective {'never rises' if falls else 'rises'}; it is "
                 f"{spread(bound, '+.1%')} above a bound certified for every measure",
                 verdict(falls),

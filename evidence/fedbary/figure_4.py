@@ -9,7 +9,18 @@ import numpy as np
 from scipy.stats import spearmanr
 
 import silot
-from evidence.common import Array, Claim, Context, Labels, Report, Table, spread, stream, verdict
+from evidence.common import (
+    Array,
+    Claim,
+    Context,
+    Judged,
+    Labels,
+    Report,
+    Table,
+    spread,
+    stream,
+    verdict,
+)
 from evidence.fedbary._baselines import Federated
 from evidence.fedbary._data import Pool, digits, embedded, noisy_features, wrong_labels
 from silot import Measure
@@ -21,6 +32,16 @@ from silot.valuation import (
     multi_rounds,
     one_round,
 )
+
+CASE_1 = Claim("case 1: all clients get about 20 %", "almost equal")
+CASE_2 = Claim("case 2: shares follow exact Shapley", "similar")
+CASE_3 = Claim("case 3: size hardly matters", "trivial influence")
+CASE_4 = Claim("case 4: the more wrong labels, the smaller the share", "right order")
+CASE_5 = Claim("case 5: the noisier the features, the smaller the share", "right order")
+INVERTED = Claim(
+    "case 5: approximations of Shapley values invert the order", "more noise, larger share"
+)
+FURTHEST = Claim("without validation data the noisy client is furthest from the barycenter", "yes")
 
 Split = Literal["equal classes", "random"]
 Client = tuple[Array, Labels]
@@ -267,7 +288,7 @@ def _odd_table(odd: dict[str, list[Array]]) -> Table:
     )
 
 
-def _claims(found: dict[tuple[str, int, Split], Runs], odd: dict[str, list[Array]]) -> list[Claim]:
+def _claims(found: dict[tuple[str, int, Split], Runs], odd: dict[str, list[Array]]) -> list[Judged]:
     names = list(dict.fromkeys(key[0] for key in found))
 
     def over(case: int, split: Split, check: Callable[[Runs], float]) -> list[float]:
@@ -297,56 +318,42 @@ def _claims(found: dict[tuple[str, int, Split], Runs], odd: dict[str, list[Array
     lone = [sum(int(np.argmax(run) == 4) for run in runs) / len(runs) for runs in odd.values()]
     centre = order(4, CENTRE), order(5, CENTRE)
     return [
-        Claim(
-            "case 1: all clients get about 20 %",
-            "almost equal",
+        CASE_1.judged(
             f"shares differ by at most {spread(apart, '.1%')}; exact Shapley "
             f"{spread(loose, '.1%')}",
             verdict(max(apart) < 0.02),
         ),
-        Claim(
-            "case 2: shares follow exact Shapley",
-            "similar",
+        CASE_2.judged(
             f"Spearman {spread(second['silot, classes'], '.2f')} (MR "
             f"{spread(second['MR'], '.2f')}, GTG {spread(second['GTG'], '.2f')})",
             verdict(min(second["silot, classes"]) > 0.7, partly=min(second["silot, classes"]) > 0),
             "Distance favours classes that lie in the middle of the others; accuracy favours "
             "classes that are easily learnt.",
         ),
-        Claim(
-            "case 3: size hardly matters",
-            "trivial influence",
+        CASE_3.judged(
             f"shares differ by {spread(sizes, '.1%')}; exact Shapley {spread(exact_sizes, '.1%')}",
             verdict(max(sizes) < 0.1),
             "A larger sample lies a little closer to its law, so the order is still that of size.",
         ),
-        Claim(
-            "case 4: the more wrong labels, the smaller the share",
-            "right order",
+        CASE_4.judged(
             f"Spearman {spread(fourth, '.2f')}, vectors (the paper's) "
             f"{spread(fourth_vectors, '.2f')}, random splits {spread(random[0], '.2f')}",
             verdict(min(fourth) > 0.95, partly=max(fourth) > 0.95),
             "digits yes. In CIFAR-10's principal components classes overlap: a wrong label costs "
             "next to nothing, and chance decides.",
         ),
-        Claim(
-            "case 5: the noisier the features, the smaller the share",
-            "right order",
+        CASE_5.judged(
             f"Spearman {spread(fifth, '.2f')}, vectors {spread(fifth_vectors, '.2f')}, random "
             f"splits {spread(random[1], '.2f')}",
             verdict(min(fifth) > 0.95, partly=min(fifth) > 0.7),
         ),
-        Claim(
-            "case 5: approximations of Shapley values invert the order",
-            "more noise, larger share",
+        INVERTED.judged(
             f"Spearman with the right order {spread(games, '.2f')}",
             verdict(max(games) < 0.0),
             "No order at all, exact Shapley values included: noise in some records hardly changes "
             "what a linear model learns.",
         ),
-        Claim(
-            "without validation data the noisy client is furthest from the barycenter",
-            "yes",
+        FURTHEST.judged(
             f"in {spread(lone, '.0%')} of seeds; Spearman in case 4 {spread(centre[0], '.2f')}, in "
             f"case 5 {spread(centre[1], '.2f')}",
             verdict(min(lone) == 1.0, partly=min(lone) > 0.5),

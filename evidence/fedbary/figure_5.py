@@ -7,10 +7,31 @@ from typing import Literal
 import numpy as np
 
 import silot
-from evidence.common import Array, Claim, Context, Labels, Report, Table, spread, stream, verdict
+from evidence.common import (
+    Array,
+    Claim,
+    Context,
+    Judged,
+    Labels,
+    Report,
+    Table,
+    spread,
+    stream,
+    verdict,
+)
 from evidence.fedbary._baselines import Federated, accuracy, knn_shapley, lava_published
 from evidence.fedbary._data import STRONG, Pool, embedded, noisy_features, wrong_labels
 from silot import Measure, Own
+
+NOISE_REMOVED = Claim(
+    "removing noisy features helps more than removing at random (figure 5 b)",
+    "yes, LAVA first, FedBary second",
+)
+LABELS_REMOVED = Claim(
+    "removing wrong labels helps more than removing at random (figure 5 d)", "yes, about as LAVA"
+)
+AS_MANY = Claim("nearly as many are removed as are noisy (table 4)", "494 of 500; 580 of 1000")
+RISES = Claim("accuracy rises by 6 to 8 points (table 4)", "+.06, +.08")
 
 Kind = Literal["features", "strong features", "labels"]
 
@@ -131,7 +152,7 @@ def _means(runs: list[Found]) -> Found:
 
 def _claims(
     curves: dict[tuple[str, Kind], Found], tables: dict[tuple[str, Kind], Found]
-) -> list[Claim]:
+) -> list[Judged]:
     def gain(method: str, kind: Kind) -> list[float]:
         return [
             found[f"{method} 0.15"] - found["random 0.15"]
@@ -157,9 +178,7 @@ def _claims(
         if kind == "labels"
     ]
     return [
-        Claim(
-            "removing noisy features helps more than removing at random (figure 5 b)",
-            "yes, LAVA first, FedBary second",
+        NOISE_REMOVED.judged(
             "at 15 % removed, strong noise: silot "
             f"{spread(gain('silot', 'strong features'), '+.3f')}, LAVA "
             f"{spread(gain('LAVA', 'strong features'), '+.3f')}; standard: silot "
@@ -171,26 +190,20 @@ def _claims(
             ),
             "Noise of the data's own size hardly harms a linear model, see only noisy ones.",
         ),
-        Claim(
-            "removing wrong labels helps more than removing at random (figure 5 d)",
-            "yes, about as LAVA",
+        LABELS_REMOVED.judged(
             f"at 15 % removed: silot {spread(gain('silot', 'labels'), '+.3f')}, LAVA "
             f"{spread(gain('LAVA', 'labels'), '+.3f')}, KNN-Shapley "
             f"{spread(gain('KNN-Shapley', 'labels'), '+.3f')}",
             verdict(min(gain("silot", "labels")) > 0.01, partly=max(gain("silot", "labels")) > 0),
             f"Against the better of the two: {spread(best, '+.3f')}.",
         ),
-        Claim(
-            "nearly as many are removed as are noisy (table 4)",
-            "494 of 500; 580 of 1000",
+        AS_MANY.judged(
             f"{spread(removed, '.0%')} of the number of noisy ones",
             verdict(min(removed) > 0.58 and max(removed) < 1.2, partly=max(removed) > 0.58),
             "Where classes overlap most wrong labels look right, and few are flagged. "
             + _missed(tables),
         ),
-        Claim(
-            "accuracy rises by 6 to 8 points (table 4)",
-            "+.06, +.08",
+        RISES.judged(
             ", ".join(f"{kind} {spread(values, '+.3f')}" for kind, values in rises.items()),
             verdict(min(every) > 0.05, partly=max(every) > 0.01),
             f"Without any noisy record: {spread(clean, '+.3f')}; with as many of the most suspect "

@@ -10,6 +10,12 @@ from evidence.fedbary._data import embedded
 from silot import Measure
 from silot.protocols.contributions import ValueMethod
 
+ALL_TWICE = Claim("repeating all records changes nothing", "39.14, 39.23, 39.18")
+ONE_COPIED = Claim("repeating one good record raises the distance", "40.94, 40.96, 40.99")
+RECORDS_TWICE = Claim(
+    "repeating all records does not change what is said of them", "not in the paper"
+)
+
 TIMES = (1, 2, 3)
 COPIES = (0, 10, 100, 1000)
 METHODS: tuple[ValueMethod, ...] = ("target", "trianglewad", "fedbary")
@@ -60,18 +66,14 @@ def run(context: Context) -> Report:
             "target: one exact number from each holder. trianglewad and fedbary: 100 atoms.",
         ],
         claims=[
-            Claim(
-                "repeating all records changes nothing",
-                "39.14, 39.23, 39.18",
+            ALL_TWICE.judged(
                 f"exact: {change['target']:.1e}; trianglewad {change['trianglewad']:.1%}, fedbary "
                 f"{change['fedbary']:.1%}",
                 verdict(change["target"] < 1e-6),
                 "Measures, not records, are compared. The paper's differences are those of its "
                 "approximation.",
             ),
-            Claim(
-                "repeating one good record raises the distance",
-                "40.94, 40.96, 40.99",
+            ONE_COPIED.judged(
                 f"{COPIES[-1]} copies: "
                 + ", ".join(f"{name} {value:+.1%}" for name, value in rises.items()),
                 verdict(all(steady.values()), partly=steady["target"] or rises["target"] > 0),
@@ -79,9 +81,7 @@ def run(context: Context) -> Report:
                 f"{COPIES[1]} copies change the exact one by "
                 f"{single['target'][1] / single['target'][0] - 1.0:+.2%}.",
             ),
-            Claim(
-                "repeating all records does not change what is said of them",
-                "not in the paper",
+            RECORDS_TWICE.judged(
                 f"largest change of a likelihood ratio {moved:.1e}; {copies} of {len(x)} repeated "
                 "records are named as copies",
                 verdict(moved < 1e-6 and copies == len(x), partly=moved < 1e-6),

@@ -8,11 +8,28 @@ import numpy as np
 from scipy.stats import spearmanr
 
 import silot
-from evidence.common import Array, Claim, Context, Labels, Report, Table, spread, stream, verdict
+from evidence.common import (
+    Array,
+    Claim,
+    Context,
+    Labels,
+    Report,
+    Table,
+    spread,
+    stream,
+    verdict,
+)
 from evidence.fedbary._data import Pool, adult, credit, digits, wrong_labels
 from silot import Measure
 from silot.transport import exact_plan
 from silot.transport.classwise import class_distances, labelled_plan
+
+COVER = Claim("intervals cover the distance of the pool", "85 to 97 % of draws")
+FOLLOWS = Claim("worth follows label noise, or ties are declared", "Spearman of .9, or ties")
+CHANCE = Claim("two samples of one law are no more than chance", "95 % of draws")
+SMALL_FAIR = Claim(
+    "small holders of one law rank no worse", "Spearman of size and corrected distance near 0"
+)
 
 _SMALL = {
     "banknote": "banknote_authentication",
@@ -84,9 +101,7 @@ def run(context: Context) -> Report:
             f"{4 * seeds} seeds: mean Spearman of size and distance.",
         ],
         claims=[
-            Claim(
-                "intervals cover the distance of the pool",
-                "85 to 97 % of draws",
+            COVER.judged(
                 f"{within} of {len(cells)} settings within; mean {np.mean(cells):.1%}, "
                 f"{spread(cells, '.0%')}",
                 verdict(
@@ -96,27 +111,21 @@ def run(context: Context) -> Report:
                 f"A proportion of {draws} draws has a standard error of about "
                 f"{(0.93 * 0.07 / draws) ** 0.5:.1%}.",
             ),
-            Claim(
-                "worth follows label noise, or ties are declared",
-                "Spearman of .9, or ties",
+            FOLLOWS.judged(
                 f"Spearman {spread([row[0] for row in ordered.values()], '.2f')}; "
                 f"{sum(row[2] for row in ordered.values())} of "
                 f"{sum(row[3] for row in ordered.values())} pairs told apart in the wrong order",
                 verdict(all(kept), partly=sum(kept) >= 0.8 * len(kept)),
                 "Where the order is wrong chance leaves it open, and ranks say so.",
             ),
-            Claim(
-                "two samples of one law are no more than chance",
-                "95 % of draws",
+            CHANCE.judged(
                 f"more than chance in {spread(list(alarms.values()), '.0%')}",
                 verdict(
                     max(alarms.values()) <= 0.1,
                     partly=float(np.mean(list(alarms.values()))) <= 0.08,
                 ),
             ),
-            Claim(
-                "small holders of one law rank no worse",
-                "Spearman of size and corrected distance near 0",
+            SMALL_FAIR.judged(
                 f"{spread(slopes, '.2f')} (distance as it is: "
                 f"{spread([row[1] for row in sizes.values()], '.2f')})",
                 verdict(max(map(abs, slopes)) <= 0.3, partly=abs(float(np.mean(slopes))) <= 0.3),

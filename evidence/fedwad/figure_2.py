@@ -7,8 +7,31 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from evidence.common import Array, Claim, Context, Report, Table, shown, spread, stream, verdict
+from evidence.common import (
+    Array,
+    Claim,
+    Context,
+    Judged,
+    Report,
+    Table,
+    shown,
+    spread,
+    stream,
+    verdict,
+)
 from evidence.runs import exact, fedwad, largest_support, relative, seconds_per_round
+
+FASTER = Claim(
+    "approximate form (10 atoms) over exact form, from N = 100", "at least 10 times faster"
+)
+SIMILAR = Claim(
+    "d = 2: approximate (100 atoms), exact form and pooled distance have similar errors", "yes"
+)
+HIGH = Claim("d = 50: no method estimates the distance of the means; 10 atoms are worst", "yes")
+SLOWER = Claim("exact form: unequal sizes (1:3) slower than equal ones, d = 2", "yes")
+NUMERICAL = Claim(
+    "numerical errors of the pooled distance appear at N of 1000 to 5000, d = 2", "yes"
+)
 
 GAP = 10.0
 ROUNDS = 20
@@ -115,7 +138,7 @@ def _pooled_error(dimension: int, ratio: int, size: int, draw: int) -> float:
     return abs(relative(exact(*_sample(dimension, ratio, size, draw)).value, GAP))
 
 
-def _claims(cells: list[Cell], beyond: list[float]) -> list[Claim]:
+def _claims(cells: list[Cell], beyond: list[float]) -> list[Judged]:
     timed = [cell for cell in cells if cell.exact_seconds is not None and cell.size >= 100]
     ten = [cell.faster(10) for cell in timed]
     groups = {
@@ -132,9 +155,7 @@ def _claims(cells: list[Cell], beyond: list[float]) -> list[Claim]:
     largest = [c.direct_error for c in cells if c.dimension == 2 and c.size >= 1000] + beyond
     slower = _ratio_slowdown(timed)
     return [
-        Claim(
-            "approximate form (10 atoms) over exact form, from N = 100",
-            "at least 10 times faster",
+        FASTER.judged(
             "; ".join(speeds) + " times",
             verdict(min(ten) >= 10, partly=max(ten) >= 10),
             "Per round, over the first rounds only: later rounds of the exact form can take "
@@ -142,33 +163,25 @@ def _claims(cells: list[Cell], beyond: list[float]) -> list[Claim]:
             "equal sizes keep the support at N, and silot 0.1 picks a slow solver for 1000 records "
             "against few atoms.",
         ),
-        Claim(
-            "d = 2: approximate (100 atoms), exact form and pooled distance have similar errors",
-            "yes",
+        SIMILAR.judged(
             f"errors differ by at most {max(apart):.1e}",
             verdict(max(apart) <= 0.02),
             "Errors from the distance of the means.",
         ),
-        Claim(
-            "d = 50: no method estimates the distance of the means; 10 atoms are worst",
-            "yes",
+        HIGH.judged(
             f"pooled +{spread([cell.direct_error for cell in high], '.0%')}, 10 atoms "
             f"+{spread([cell.errors[10] for cell in high], '.0%')}",
             verdict(all(worst)),
             "Sample distances are far above the distance of the laws in 50 dimensions; fewer "
             "atoms add to it.",
         ),
-        Claim(
-            "exact form: unequal sizes (1:3) slower than equal ones, d = 2",
-            "yes",
+        SLOWER.judged(
             f"{spread(slower, '.1f')} times per round",
             verdict(min(slower) > 1, partly=max(slower) > 1),
             "Split plans grow the support either way. Equal sizes split too while the reference "
             "has another size.",
         ),
-        Claim(
-            "numerical errors of the pooled distance appear at N of 1000 to 5000, d = 2",
-            "yes",
+        NUMERICAL.judged(
             f"error at N from 1000 to {BEYOND}: {spread(largest, '.1e')}",
             verdict(max(largest) > 0.05),
             "The solver's default iteration limit is the likely cause in the paper; silot raises "

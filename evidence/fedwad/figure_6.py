@@ -13,6 +13,7 @@ from evidence.common import (
     Claim,
     Context,
     Images,
+    Judged,
     Labels,
     Report,
     Table,
@@ -23,6 +24,15 @@ from evidence.common import (
 )
 from evidence.runs import exact, fedwad, relative
 from silot import Measure
+
+ORDER = Claim(
+    "FedWaD keeps the order of pairs of datasets", "except two pairs in the row of USPS, of six"
+)
+OVERESTIMATES = Claim("FedWaD overestimates, less with more support", "yes (figures 6 and 13)")
+ROUNDS_HELP = Claim("500 rounds are slightly better than 20", "yes")
+SUPPORT_HELPS = Claim(
+    "support as large as the data gives a very accurate distance (app. D.4)", "yes"
+)
 
 DATASETS = {"mnist": "MNIST", "usps": "USPS", "fashion_mnist": "Fashion-MNIST"}
 # Settled: the sum fell by less than this share over a few rounds.
@@ -206,7 +216,7 @@ def _under_other_resizing(
     return found
 
 
-def _claims(columns: list[Column]) -> list[Claim]:
+def _claims(columns: list[Column]) -> list[Judged]:
     # Settings are compared on the one draw that all of them ran.
     excess = {
         column.setting: [column.excess(pair, draws=1) for pair in combinations(DATASETS, 2)]
@@ -218,9 +228,7 @@ def _claims(columns: list[Column]) -> list[Claim]:
         f"{setting.label}: {turns} of {count} turned" for setting, (turns, count) in turned.items()
     )
     return [
-        Claim(
-            "FedWaD keeps the order of pairs of datasets",
-            "except two pairs in the row of USPS, of six",
+        ORDER.judged(
             counts,
             verdict(
                 all(turns == 0 for turns, _ in turned.values()),
@@ -228,25 +236,19 @@ def _claims(columns: list[Column]) -> list[Claim]:
             ),
             "3 pairs of datasets, and in the first setting also the 3 of two draws of one.",
         ),
-        Claim(
-            "FedWaD overestimates, less with more support",
-            "yes (figures 6 and 13)",
+        OVERESTIMATES.judged(
             f"{small.label}: {spread(excess[small], '+.1%')}; {large.label}: "
             f"{spread(excess[large], '+.1%')}",
             verdict(mean(excess[large]) < mean(excess[small]) and min(excess[small]) > 0),
             "An upper bound by construction.",
         ),
-        Claim(
-            "500 rounds are slightly better than 20",
-            "yes",
+        ROUNDS_HELP.judged(
             f"{long.label}: {spread(excess[long], '+.1%')}; {small.rounds} rounds: "
             f"{spread(excess[small], '+.1%')}",
             verdict(0 <= mean(excess[small]) - mean(excess[long]) <= 0.02),
             "At t = .5 the sum settles: more rounds cannot reach the exact distance.",
         ),
-        Claim(
-            "support as large as the data gives a very accurate distance (app. D.4)",
-            "yes",
+        SUPPORT_HELPS.judged(
             f"{large.label}: {spread(excess[large], '+.1%')}; {random.label}: "
             f"{spread(excess[random], '+.1%')}",
             verdict(max(excess[large]) <= 0.02, partly=max(excess[random]) <= 0.02),

@@ -18,7 +18,7 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 
 import silot
-from evidence.common import WALK, Array, Claim, Context, Report, Table, Verdict, stream
+from evidence.common import WALK, Array, Claim, Context, Judged, Report, Table, Verdict, stream
 from silot import LocalFederation, Measure, Own
 from silot.federation import Teacher
 from silot.protocols import contributions, divergences, fedbary, pooled, records
@@ -262,10 +262,10 @@ def _runs(
             yield f"distill, {model}{told}", run, "prediction-membership"
 
 
-def _claim(text: str, cells: list[str], why: str) -> Claim:
+def _claim(text: str, cells: list[str], why: str) -> Judged:
     broken = all(cell == "100 %" for cell in cells)
     verdict: Verdict = "not matched" if broken else "partly"
-    return Claim(text, "hidden", f"recovered: {', '.join(cells)}", verdict, why)
+    return Claim(text, "hidden").judged(f"recovered: {', '.join(cells)}", verdict, why)
 
 
 def _truth(result: silot.results.Billed, a: Array, b: Array) -> dict[str, Array]:

@@ -11,12 +11,19 @@ from scipy.spatial.distance import cdist
 from sklearn.datasets import load_breast_cancer, load_digits, load_wine
 
 import silot
-from evidence.common import WALK, Array, Claim, Context, Report, Table, stream, verdict
+from evidence.common import WALK, Array, Claim, Context, Judged, Report, Table, stream, verdict
 from silot import LocalFederation, Measure, Own
 from silot.errors import ExtraError, InputError
 from silot.federation import Interpolate
 from silot.protocols import contributions
 from silot.transport import exact_plan, interpolate
+
+DIRECT = Claim(
+    "at level record nothing beats direct", "FedWaD, TriangleWad and FedBary keep records hidden"
+)
+HIDDEN = Claim("record methods of which less than half of the records are recovered", "")
+ONE_ATOM = Claim("TriangleWad with a reference of one atom", "")
+UNIFORM_T = Claim("FedWaD with the published uniform t against t often near 0", "")
 
 _DEFAULT = "fedwad, S = n, t often near 0 (default)"
 _UNIFORM = "fedwad, S = n, t uniform (published)"
@@ -303,7 +310,7 @@ def _claims(
     errors: dict[tuple[str, str], list[float]],
     exactly: dict[tuple[str, str], list[float]],
     names: list[str],
-) -> list[Claim]:
+) -> list[Judged]:
     record = [case.name for case in CASES if case.level == "record" and case.name != "direct"]
 
     def mean(table: dict[tuple[str, str], list[float]], case: str) -> list[float]:
@@ -315,32 +322,24 @@ def _claims(
     quiet = [case for case in record if max(mean(exactly, case)) < 0.5]
     small = min((min(mean(errors, case)) for case in quiet), default=float("nan"))
     return [
-        Claim(
-            "at level record nothing beats direct",
-            "FedWaD, TriangleWad and FedBary keep records hidden",
+        DIRECT.judged(
             f"{len(given)} of {len(record)} give all records of all data sets away; errors "
             f"0 to {100 * max(max(mean(errors, case)) for case in record):.0f} %",
             verdict(worse and bool(given)),
             "direct has error 0 and needs one round.",
         ),
-        Claim(
-            "record methods of which less than half of the records are recovered",
-            "",
+        HIDDEN.judged(
             f"{len(quiet)}, with errors of {100 * small:.1f} % and more" if quiet else "none",
             "partly" if quiet else "matched",
             "By these attacks: means of few records tell who is in the data, recovered or not.",
         ),
-        Claim(
-            "TriangleWad with a reference of one atom",
-            "",
+        ONE_ATOM.judged(
             f"error {100 * max(mean(errors, single)):.1g} %, records recovered "
             f"{100 * min(mean(exactly, single)):.0f} %",
             "matched",
             "The interpolant is the records, scaled: exact, and no protection at all.",
         ),
-        Claim(
-            "FedWaD with the published uniform t against t often near 0",
-            "",
+        UNIFORM_T.judged(
             "error " + "; ".join(
                 f"{name} {100 * u:.1f} against {100 * d:.1f} %"
                 for name, u, d in zip(names, mean(errors, _UNIFORM), mean(errors, _DEFAULT),

@@ -14,6 +14,13 @@ import numpy as np
 from evidence.common import Claim, Context, Report, Table, verdict
 from tests.privacy.neighbours import Movement, movements, noiseless
 
+SENSITIVITY = Claim(
+    "one record moves a release by at most its sensitivity",
+    "the promise of the package, not of a paper",
+)
+ALONE = Claim("how a record is read depends on no other record", "the same")
+
+
 _PAIRS, _PAIRS_FULL = 5_000, 100_000
 _ALONE = 0.25
 _BLOCK, _PROCESSES = 100, os.cpu_count() or 1
@@ -79,15 +86,11 @@ def run(context: Context) -> Report:
     )
     largest = max(worst.values())
     report.claims += [
-        Claim(
-            "one record moves a release by at most its sensitivity",
-            "the promise of the package, not of a paper",
+        SENSITIVITY.judged(
             f"worst {largest:.6f}; {over} of {sum(releases.values()):,} releases beyond 1",
             verdict(over == 0),
         ),
-        Claim(
-            "how a record is read depends on no other record",
-            "the same",
+        ALONE.judged(
             f"{not_its_own} releases moved by anything but the record's own part",
             verdict(not_its_own == 0),
         ),

@@ -14,6 +14,9 @@ from evidence.common import Claim, Context, Report, Table, stream, verdict
 from silot import Measure
 from silot.results import RecordScores
 
+AUC = Claim("AUC lost beside screening without privacy", "at most .02")
+COUNT = Claim("mean relative error of the number of broken records", "at most 30 %")
+
 Flags = npt.NDArray[np.bool_]
 
 SHARE = 0.15
@@ -92,16 +95,12 @@ def run(context: Context) -> Report:
             f"delta = 1e-5; means of {seeds} draws. Noise has no seed, so figures vary a little.",
         ],
         claims=[
-            Claim(
-                "AUC lost beside screening without privacy",
-                "at most .02",
+            AUC.judged(
                 f"at most {max(lost):.3f}",
                 verdict(max(lost) <= 0.02, partly=max(lost) <= 0.04),
                 "The promise of the package, not of a paper.",
             ),
-            Claim(
-                "mean relative error of the number of broken records",
-                "at most 30 %",
+            COUNT.judged(
                 f"at most {100 * max(off):.0f} %",
                 verdict(max(off) <= 0.3, partly=max(off) <= 0.5),
                 "Broken features make labels seem wrong too, with privacy and without.",

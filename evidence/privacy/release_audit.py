@@ -16,6 +16,12 @@ from silot.privacy import epsilon_of
 from tests.privacy.likelihood import Asked, asked_by_sketches, audit_files, spent
 from tests.privacy.neighbours import noiseless, told
 
+SPENDS = Claim(
+    "what a holder replies spends no more than the epsilon it says",
+    "the promise of the package, not of a paper",
+)
+
+
 _DELTA, _RISK = 1e-5, 0.01
 _RUNS, _RUNS_FULL = 2_000, 20_000
 _EPSILONS = (1.0, 4.0)
@@ -76,9 +82,7 @@ def run(context: Context) -> Report:
                "epsilon of that mu", "epsilon seen directly, at least", "held"]  # fmt: skip
     report.tables.append(Table("What was seen, at a confidence of 99 %.", columns, rows))
     report.claims.append(
-        Claim(
-            "what a holder replies spends no more than the epsilon it says",
-            "the promise of the package, not of a paper",
+        SPENDS.judged(
             f"held in {sum(held)} of {len(held)}",
             verdict(all(held)),
         )

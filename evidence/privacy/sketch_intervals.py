@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 import silot
-from evidence.common import Array, Claim, Context, Labels, Report, Table, stream, verdict
+from evidence.common import Array, Claim, Context, Judged, Labels, Report, Table, stream, verdict
 from silot.privacy.sketch import simplex
 from silot.protocols._sketch_book import Book
 from silot.transport import cost_matrix, plan_from_cost
@@ -161,13 +161,13 @@ def _of(rows: list[Row], **wanted: object) -> list[Row]:
     return [row for row in rows if all(getattr(row, k) == v for k, v in wanted.items())]
 
 
-def _claims(rows: list[Row], epsilon: float) -> Claim:
+def _claims(rows: list[Row], epsilon: float) -> Judged:
     chosen = _of(rows, epsilon=epsilon)
     share = _covered(chosen)
     kinds = ", ".join(f"{kind} {_covered(_of(chosen, kind=kind)):.1f} %" for kind in KINDS)
     return Claim(
-        f"the interval covers the true distance, epsilon {epsilon:g}",
-        "92 to 98 %",
+        f"the interval covers the true distance, epsilon {epsilon:g}", "92 to 98 %"
+    ).judged(
         f"{share:.1f} % of {len(chosen)} ({kinds})",
         verdict(92.0 <= share <= 98.0, partly=share > 88.0),
         "A promise of the package. Releases of one setting share its bias: settings are covered "
@@ -175,14 +175,14 @@ def _claims(rows: list[Row], epsilon: float) -> Claim:
     )
 
 
-def _against(rows: list[Row], epsilon: float) -> Claim:
+def _against(rows: list[Row], epsilon: float) -> Judged:
     chosen = _of(rows, epsilon=epsilon)
     names = list(dict.fromkeys(row.source for row in chosen))
     won = sum(_error(_of(chosen, source=n), "value") <= _error(_of(chosen, source=n), "counts")
               for n in names)  # fmt: skip
     return Claim(
-        f"mean error at most that of counts alone, epsilon {epsilon:g}",
-        "on 18 of 20 data sets",
+        f"mean error at most that of counts alone, epsilon {epsilon:g}", "on 18 of 20 data sets"
+    ).judged(
         f"on {won} of {len(names)}: {_error(chosen, 'value'):.1f} % on average, counts "
         f"{_error(chosen, 'counts'):.1f} %, before {_error(chosen, 'samples'):.1f} %",
         verdict(won >= 18, partly=won >= 15),

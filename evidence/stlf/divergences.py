@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.stats import spearmanr
 
-from evidence.common import Array, Claim, Context, Labels, Report, Table, verdict
+from evidence.common import Array, Claim, Context, Judged, Labels, Report, Table, verdict
 from evidence.stlf._devices import Network, Pools, device_network
 from silot import Divergences, Holder, LocalFederation, Measure, Policy
 from silot.federation import Answer
@@ -21,6 +21,18 @@ from silot.federation.divergences import DomainErrors
 from silot.learning import ModelSpec, initial, probabilities, train
 from silot.privacy.ledger import Ledger
 from silot.protocols.divergences import divergences
+
+SKEW = Claim(
+    "label skew: a domain classifier trained by exchange tells what a model loses",
+    "used for all results; no correlation given",
+)
+SPLIT = Claim("the same on split domains", "used for all results; no correlation given")
+ARCHITECTURE = Claim(
+    "the domain classifier needs the learner's architecture", "same CNN, two outputs"
+)
+NEEDED = Claim(
+    "it takes Algorithm 1 to estimate divergences without sharing records", "proposed for that"
+)
 
 SKEWED = ("M", "U")
 MIXED = ("M//MM", "M//U", "MM//U")
@@ -282,7 +294,7 @@ def _told(values: list[float]) -> str:
     return f"{np.median(values):.2f} ({min(values):.2f})"
 
 
-def _claims(runs: Runs) -> list[Claim]:
+def _claims(runs: Runs) -> list[Judged]:
     def middle(name: str, settings: Sequence[str], read: Callable[[Found], float]) -> float:
         return float(np.median([read(k) for setting in settings for k in runs[name, setting]]))
 
@@ -304,9 +316,7 @@ def _claims(runs: Runs) -> list[Claim]:
     )
     rivals = (LINE, MEAN, LINES, EXACT)
     return [
-        Claim(
-            "label skew: a domain classifier trained by exchange tells what a model loses",
-            "used for all results; no correlation given",
+        SKEW.judged(
             f"{listed(skewed)}",
             verdict(skewed[ALGORITHM] > 0.5, partly=skewed[ALGORITHM] > 0.3),
             "Between two averagings each device trains on one label. The bias drifts, and often "
@@ -314,26 +324,20 @@ def _claims(runs: Runs) -> list[Claim]:
             f"Worst network: {worst(ALGORITHM):.2f}, with the best threshold {worst(CENTRED):.2f}, "
             f"linear {worst(LINE):.2f}.",
         ),
-        Claim(
-            "the same on split domains",
-            "used for all results; no correlation given",
+        SPLIT.judged(
             listed(mixed),
             verdict(mixed[ALGORITHM] > 0.5, partly=mixed[ALGORITHM] > 0.3),
             "In M//MM what a model loses on the way is small beside how good it was (MNIST-M is "
             "hard to learn): a symmetric divergence cannot know, own errors can.",
         ),
-        Claim(
-            "the domain classifier needs the learner's architecture",
-            "same CNN, two outputs",
+        ARCHITECTURE.judged(
             f"label skew: linear {skewed[LINE]:.2f}, CNN {skewed[CENTRED]:.2f}; split: linear "
             f"{mixed[LINE]:.2f}, CNN {mixed[CENTRED]:.2f}",
             verdict(skewed[CENTRED] > skewed[LINE] and mixed[CENTRED] > mixed[LINE]),
             f"Linear takes {line[0]:.0f} s and {line[1]:.0f} MB, the CNN {slow[0]:.0f} s and "
             f"{slow[1]:.0f} MB a network.",
         ),
-        Claim(
-            "it takes Algorithm 1 to estimate divergences without sharing records",
-            "proposed for that",
+        NEEDED.judged(
             f"best of the others: label skew {max(skewed[k] for k in rivals):.2f}, split "
             f"{max(mixed[k] for k in rivals):.2f}; MMD {fast[0]:.1f} s and {fast[1]:.1f} MB",
             verdict(

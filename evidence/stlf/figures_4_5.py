@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.stats import spearmanr
 
-from evidence.common import Array, Claim, Context, Report, Table, spread, verdict
+from evidence.common import Array, Claim, Context, Judged, Report, Table, spread, verdict
 from evidence.stlf._costs import (
     BAD,
     DEVICES,
@@ -18,6 +18,17 @@ from evidence.stlf._costs import (
 )
 from silot.adaptation import LinkCosts, solve_exact
 from silot.adaptation.gp import relax_gp, solve_gp
+
+FALLS = Claim("4A: the objective falls from iteration to iteration", "yes")
+CONVERGES = Claim("the solver converges to the optimum whatever the start", "yes")
+LARGE_ERROR = Claim("4B: a labelled device with a large error becomes a target", "device 3")
+UNIFORM_TRAIN = Claim("5A, uniform: all labelled devices train", "devices 1 to 5")
+UNIFORM_WEIGHTS = Claim("5A, uniform: weights are uniform", "0.2 each")
+EXTREME_SERVES = Claim("5B, extreme: device 1 serves everybody with weight 1", "yes")
+EXTREME_ALONE = Claim("5B, extreme: device 1 is the only source", "yes")
+RANDOM_TARGET = Claim("5C, random: a labelled device near another becomes a target", "device 3")
+RANDOM_NEAR = Claim("5C, random: near sources get more weight", "yes")
+DEAR_ENERGY = Claim("as phi_E grows, all devices become targets (text to figure 6)", "from 1e3 on")
 
 LARGE = 0.9
 SEEDS = 5
@@ -60,7 +71,7 @@ def run(context: Context) -> Report:
     )
 
 
-def _figure_4(context: Context) -> tuple[list[Claim], list[Table]]:
+def _figure_4(context: Context) -> tuple[list[Judged], list[Table]]:
     rows: list[list[str]] = []
     rises: list[float] = []
     lengths: list[int] = []
@@ -107,27 +118,21 @@ def _figure_4(context: Context) -> tuple[list[Claim], list[Table]]:
         rows,
     )
     return [
-        Claim(
-            "4A: the objective falls from iteration to iteration",
-            "yes",
+        FALLS.judged(
             f"largest change of the surrogate {max(rises):.1e} over {len(rises)} runs of "
             f"{spread(lengths, 'd')} iterations",
             verdict(max(rises) <= 0),
             "By construction: each convex program lies above the next (AM-GM). Nothing follows "
             "about the optimum.",
         ),
-        Claim(
-            "the solver converges to the optimum whatever the start",
-            "yes",
+        CONVERGES.judged(
             f"{STARTS} random starts, one network: rounded plans cost {spread(ended, '.2f')} times "
             "the optimum",
             verdict(max(ended) < 1.001),
             "It finds local points; with the constants as printed many keep psi near 0.8, far "
             "from 0 and 1.",
         ),
-        Claim(
-            "4B: a labelled device with a large error becomes a target",
-            "device 3",
+        LARGE_ERROR.judged(
             f"source in {kept['mended']} of {SEEDS} plans of Algorithm 2, in {kept['exact']} of "
             f"{SEEDS} optimal plans; in the printed optimum in {kept['printed']} of {SEEDS} "
             f"(error as drawn: {kept['as drawn']})",
@@ -156,7 +161,7 @@ def _scale_for_a_target(costs: LinkCosts) -> float:
     return high
 
 
-def _figure_5(context: Context) -> tuple[list[Claim], list[Table]]:
+def _figure_5(context: Context) -> tuple[list[Judged], list[Table]]:
     rows: list[list[str]] = []
     weights: dict[tuple[Regime, int], Array] = {}
     costlier: dict[Regime, list[float]] = {regime: [] for regime in REGIMES}
@@ -237,22 +242,18 @@ def _claims_5(
     first: list[bool],
     follow: list[float],
     phantom: list[float],
-) -> list[Claim]:
+) -> list[Judged]:
     uneven = [float(np.ptp(weights["uniform", seed])) for seed in range(SEEDS)]
     most = [float(weights["extreme", seed][0]) for seed in range(SEEDS)]
     sweep = _energy_sweep()
     return [
-        Claim(
-            "5A, uniform: all labelled devices train",
-            "devices 1 to 5",
+        UNIFORM_TRAIN.judged(
             f"{spread(trains['uniform'], 'd')} sources by Algorithm 2, "
             f"{spread(best['uniform'], 'd')} in the optimum",
             verdict(set(trains["uniform"]) == {LABELLED} == set(best["uniform"])),
             "For the optimum whatever the start; for Algorithm 2 from psi of 0.03 or less.",
         ),
-        Claim(
-            "5A, uniform: weights are uniform",
-            "0.2 each",
+        UNIFORM_WEIGHTS.judged(
             f"mean weights differ by {spread(uneven, '.2f')}; that plan costs "
             f"{spread(costlier['uniform'], '.0%')} more than the optimum",
             verdict(max(uneven) < 0.05, partly=min(uneven) < 0.05),
@@ -261,35 +262,27 @@ def _claims_5(
             "do. The objective rewards no mixing, and five links cost five times the "
             "energy: the optimum has one link a target.",
         ),
-        Claim(
-            "5B, extreme: device 1 serves everybody with weight 1",
-            "yes",
+        EXTREME_SERVES.judged(
             f"weight of device 1 at the unlabelled ones {spread(most, '.2f')}; 1 in "
             f"{sum(first)} of {len(first)} optimal plans",
             verdict(min(most) > 0.95, partly=sum(first) == len(first)),
             "The optimum agrees.",
         ),
-        Claim(
-            "5B, extreme: device 1 is the only source",
-            "yes",
+        EXTREME_ALONE.judged(
             f"{spread(trains['extreme'], 'd')} sources by Algorithm 2, "
             f"{spread(best['extreme'], 'd')} in the optimum",
             verdict(set(best["extreme"]) == {1}, partly=1 in trains["extreme"]),
             "Training costs 2.4 to 3.5, receiving more than 60. Devices 2 to 5 train and serve "
             "nobody.",
         ),
-        Claim(
-            "5C, random: a labelled device near another becomes a target",
-            "device 3",
+        RANDOM_TARGET.judged(
             f"{spread(trains['random'], 'd')} sources by Algorithm 2, "
             f"{spread(best['random'], 'd')} in the optimum",
             verdict(max(best["random"]) < LABELLED, partly=min(trains["random"]) < LABELLED),
             "As in 4B: no target among the labelled devices pays with these scales. From other "
             "starts Algorithm 2 makes some (last table): local points that cost more.",
         ),
-        Claim(
-            "5C, random: near sources get more weight",
-            "yes",
+        RANDOM_NEAR.judged(
             f"rank correlation of weight and cost of the link, at each target: median "
             f"{np.median(follow):.2f}; that plan costs {spread(costlier['random'], '.0%')} more "
             "than the optimum",
@@ -297,9 +290,7 @@ def _claims_5(
             "In the optimum each target takes its cheapest source alone; weights between 0 and 1 "
             "are where the iterations stopped.",
         ),
-        Claim(
-            "as phi_E grows, all devices become targets (text to figure 6)",
-            "from 1e3 on",
+        DEAR_ENERGY.judged(
             f"phi_E = 1e3: {sweep[1e3][0]} sources in the optimum, {sweep[1e3][1]} as printed; "
             f"as printed with links from a device to itself, {sweep[1e3][2]}",
             verdict(sweep[1e3][0] == 0, partly=sweep[1e3][2] == 0),

@@ -15,6 +15,11 @@ from silot import Measure
 from silot.learning import Combination, probabilities
 from silot.results import Adaptation
 
+UNITS = Claim("units of columns change nothing", "")
+NO_COST = Claim("adjusting never costs more than a point, in the mean of a shift", "")
+AS_EM = Claim("on label shift no worse than EM", "")
+
+
 SOURCES, TARGETS = 3, 3
 _ROWS = 2000
 _SIZE = 150
@@ -87,21 +92,15 @@ def run(context: Context) -> Report:
             "targets' records.",
         ],
         claims=[
-            Claim(
-                "units of columns change nothing",
-                "",
+            UNITS.judged(
                 f"largest difference {100 * max(apart):.1f} points",
                 verdict(max(apart) <= 0.01),
             ),
-            Claim(
-                "adjusting never costs more than a point, in the mean of a shift",
-                "",
+            NO_COST.judged(
                 f"auto is {100 * worst:+.1f} points from models as they are at worst",
                 verdict(worst >= -0.01),
             ),
-            Claim(
-                "on label shift no worse than EM",
-                "",
+            AS_EM.judged(
                 f"{100 * min(skewed):+.1f} and {100 * max(skewed):+.1f} points",
                 verdict(min(skewed) >= 0.0),
             ),

@@ -27,6 +27,18 @@ from evidence.common import (
 from silot.audit.ball import wasserstein_ball
 from silot.federation import DistanceTo, Interpolate
 
+IMAGES_HIDDEN = Claim(
+    "TriangleWad's interpolants do not give images away (fig. 2)", "uninformative"
+)
+RECONSTRUCTION = Claim("The reconstruction with the reference fails (fig. 2)", "fails")
+ITERATE = Claim("FedWaD's iterate shows the images (fig. 2)", "recognisable")
+RATE_FEDWAD = Claim("Matching rate, FedWaD's iterate (fig. 3)", "69 %")
+RATE_TRIANGLE = Claim("Matching rate, TriangleWad's interpolant (fig. 3)", "4 %")
+DISTRIBUTION = Claim(
+    "The distributional attack finds the other distribution (fig. 5, 6)", "W tends to 0"
+)
+LOCAL_NOISE = Claim("Local noise costs accuracy (fig. 5 c)", "more with a smaller budget")
+
 _CLASSES = {"car": 1, "cat": 3}
 
 
@@ -279,30 +291,29 @@ def run(context: Context) -> Report:
         ],
     )
     report.claims = [
-        Claim("TriangleWad's interpolants do not give images away (fig. 2)", "uninformative",
+        IMAGES_HIDDEN.judged(
               f"{percent(rates['trianglewad'])} of the images recovered exactly by the audit",
               "not matched", "they look like noise; one optimal plan undoes it"),
-        Claim("The reconstruction with the reference fails (fig. 2)", "fails",
+        RECONSTRUCTION.judged(
               f"{percent(rates['attack'])} exact, error {rates['attack error']:.1f} spreads",
               "matched", "it is the wrong attack: it leaves the plan out"),
-        Claim("FedWaD's iterate shows the images (fig. 2)", "recognisable",
+        ITERATE.judged(
               f"{percent(rates['fedwad'])} of the images recovered exactly by the audit",
               "matched", "and more than that: the messages before it give them all"),
-        Claim("Matching rate, FedWaD's iterate (fig. 3)", "69 %",
+        RATE_FEDWAD.judged(
               percent(mean["from_walk"]), _close(mean["from_walk"], 0.69),
               "other word vectors and documents"),
-        Claim("Matching rate, TriangleWad's interpolant (fig. 3)", "4 %",
+        RATE_TRIANGLE.judged(
               percent(mean["from_local"]), _close(mean["from_local"], 0.04),
               f"for a reference of scale 4, and {percent(near)} for scale 1 (the paper prints "
               f"none); after inversion of the same messages {percent(mean['from_audit'])}"),
-        Claim("The distributional attack finds the other distribution (fig. 5, 6)",
-              "W tends to 0",
+        DISTRIBUTION.judged(
               f"W from {attacked.history[0]:.1f} to {attacked.history[-1]:.1f}; "
               f"{percent(attacked.exact_rate)} of the images exact; the iterate itself is at "
               f"{attacked.start:.1f}",
               "partly" if attacked.history[-1] < 0.7 * attacked.history[0] else "not matched",
               "recognisable, none exact; the audit of the same kind of run has all exactly"),
-        Claim("Local noise costs accuracy (fig. 5 c)", "more with a smaller budget",
+        LOCAL_NOISE.judged(
               f"gap {gaps[0][1]:.1f} at epsilon {gaps[0][0]}, {gaps[-1][1]:.2f} at {gaps[-1][0]}",
               "matched", "no scale is printed in the paper"),
     ]  # fmt: skip

@@ -10,6 +10,7 @@ from evidence.common import (
     Claim,
     Context,
     Images,
+    Judged,
     Report,
     Table,
     signed_pixels,
@@ -159,8 +160,8 @@ def _row(x: Array, y: Array, truth: float, row: Row) -> Row:
     return row
 
 
-def _claims(rows: list[Row]) -> list[Claim]:
-    claims: list[Claim] = []
+def _claims(rows: list[Row]) -> list[Judged]:
+    claims: list[Judged] = []
     for reading in READINGS:
         for scale in PAPER:
             mine = [row for row in rows if row.reading is reading and row.scale == scale]
@@ -168,7 +169,7 @@ def _claims(rows: list[Row]) -> list[Claim]:
     return claims
 
 
-def _claims_of(reading: Reading, scale: float, mine: list[Row]) -> list[Claim]:
+def _claims_of(reading: Reading, scale: float, mine: list[Row]) -> list[Judged]:
     estimates, moved = PAPER[scale]
     paper = [relative(value, TRUTH) for value in estimates]
     constant = [value / t for value, t in zip(moved, STEPS, strict=True)]
@@ -185,16 +186,12 @@ def _claims_of(reading: Reading, scale: float, mine: list[Row]) -> list[Claim]:
         why += " Small here because noisy rows cost hundreds whatever they are matched to."
     name = f"{reading.label}, deviation {scale:g}"
     return [
-        Claim(
-            f"{name}: excess, t from .1 to .9",
-            _range(paper),
+        Claim(f"{name}: excess, t from .1 to .9", _range(paper)).judged(
             _range(averaged.excess),
             verdict(max(gaps) <= 0.001, partly=max(gaps[:5]) <= 0.005),
             why,
         ),
-        Claim(
-            f"{name}: records to interpolant, over t",
-            spread(constant, ".1f"),
+        Claim(f"{name}: records to interpolant, over t", spread(constant, ".1f")).judged(
             spread(averaged.moved, ".1f"),
             verdict(apart <= 0.03 and max(averaged.moved) / min(averaged.moved) < 1.01),
             "Its size was fitted (see set-up); that it is linear in t is the claim.",

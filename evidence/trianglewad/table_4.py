@@ -4,8 +4,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from evidence.common import Claim, Context, Numbers, Report, Table, means, spread, stream, verdict
+from evidence.common import (
+    Claim,
+    Context,
+    Judged,
+    Numbers,
+    Report,
+    Table,
+    means,
+    spread,
+    stream,
+    verdict,
+)
 from evidence.runs import Form, exact, fedwad, relative, triangle
+
+CLOSER = Claim("TriangleWad (left) is closer than FedWaD in the IID cases", "yes")
+THEOREM = Claim(
+    "the error of W^2 is at most C times the variance of the reference (Theorem 1)", "C far below 1"
+)
 
 SIZES = (80, 200)
 SUPPORT = sum(SIZES) - 1
@@ -94,7 +110,7 @@ def _draw(case: Case, draw: int) -> Numbers:
     return found
 
 
-def _claims(found: Results) -> list[Claim]:
+def _claims(found: Results) -> list[Judged]:
     direct = [relative(ours["direct"], case.direct) for ours, case in found]
     fed = [abs(ours["fedwad"] - case.excess["fedwad"]) for ours, case in found]
     apart = {
@@ -125,9 +141,7 @@ def _claims(found: Results) -> list[Claim]:
         for side, scale in zip(("left", "right"), scales, strict=True)
     ]
     return [
-        Claim(
-            "exact distances",
-            spread([case.direct for case in CASES], ".2f"),
+        Claim("exact distances", spread([case.direct for case in CASES], ".2f")).judged(
             f"off by {spread(direct, '+.1%')}",
             verdict(max(map(abs, direct)) <= 0.02),
             "Within the spread of samples.",
@@ -135,6 +149,7 @@ def _claims(found: Results) -> list[Claim]:
         Claim(
             "FedWaD's excess over the exact distance, t = .5",
             spread([case.excess["fedwad"] for case in CASES], "+.1%"),
+        ).judged(
             spread([ours["fedwad"] for ours, _ in found], "+.1%"),
             verdict(max(fed) <= 0.04, partly=max(fed) <= 0.1),
             f"Columns differ by at most {max(fed):.1%}. A random t leaves "
@@ -143,23 +158,20 @@ def _claims(found: Results) -> list[Claim]:
         Claim(
             "TriangleWad's excess, approximate form, left and right",
             spread([case.excess[side] for case in CASES for side in ("left", "right")], "+.1%"),
+        ).judged(
             f"{inside} of {2 * len(CASES)} columns between the two readings, to 2 points",
             verdict(inside == 2 * len(CASES), partly=inside >= len(CASES)),
             "Largest difference of a column: "
             + ", ".join(f"{max(values):.0%} read as {name}" for name, values in apart.items())
             + ". No single reading fits all columns.",
         ),
-        Claim(
-            "TriangleWad (left) is closer than FedWaD in the IID cases",
-            "yes",
+        CLOSER.judged(
             f"in {sum(better[:3])} of 3, whichever the reading",
             verdict(all(better[:3]), partly=any(better[:3])),
             "The excess of the approximate form grows with the reference's spread over that of "
             "the data: small data (first case) lose.",
         ),
-        Claim(
-            "the error of W^2 is at most C times the variance of the reference (Theorem 1)",
-            "C far below 1",
+        THEOREM.judged(
             f"C up to {max(constants):.1f}, even with the variance summed over all features",
             verdict(max(constants) < 0.1),
             "With unequal sizes the averaged atoms of the approximate form add spread of their "
