@@ -14,6 +14,7 @@ from typing import Any, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+from scipy.stats import spearmanr
 
 import silot
 
@@ -62,6 +63,10 @@ class Context:
         """Name of the page."""
         return f"{self.paper}-{self.figure}"
 
+    def size(self, sizes: tuple[T, T]) -> T:
+        """The first of two sizes (or ranges of seeds), or the second with ``--full``."""
+        return sizes[self.full]
+
     def say(self, message: str) -> None:
         """Print progress; not to stdout, which carries the page."""
         print(f"[{self.name}] {message}", file=sys.stderr, flush=True)
@@ -100,6 +105,20 @@ def stream(*key: int) -> np.random.Generator:
     if len(key) < 2:
         raise ValueError("a stream needs a key of two numbers or more")
     return np.random.default_rng(list(key))
+
+
+def columns(rows: Sequence[Mapping[str, str]]) -> Array:
+    """Features of a table: numbers as they are, texts as one column a value."""
+    parts: list[Array] = []
+    for name in rows[0]:
+        if name == "target":
+            continue
+        texts = np.array([row[name] for row in rows])
+        try:
+            parts.append(texts.astype(np.float64))
+        except ValueError:
+            parts += [(texts == kind) * 1.0 for kind in np.unique(texts)]
+    return np.stack(parts, axis=1)
 
 
 def signed_pixels(images: Images) -> Array:
@@ -236,3 +255,13 @@ def mean(values: Iterable[float]) -> float:
 def means(runs: Sequence[Numbers]) -> Numbers:
     """Mean of every number over runs."""
     return {key: mean(run[key] for run in runs) for key in runs[0]}
+
+
+def typical(values: Sequence[float]) -> str:
+    """Median, and in brackets the smallest."""
+    return f"{np.median(values):.2f} ({min(values):.2f})"
+
+
+def rank_correlation(x: Array, y: Array) -> float:
+    """Spearman's, 0 where one of them does not vary."""
+    return 0.0 if np.ptp(x) == 0 or np.ptp(y) == 0 else float(spearmanr(x, y).statistic)

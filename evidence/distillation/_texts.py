@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from evidence.common import DATA_VARIABLE, Array, Context, Labels, MissingError, stream
+from evidence.common import Array, Context, Labels, stream
 from silot.distillation import LabelSpace
 from silot.distillation.text import PAIR
 
@@ -222,8 +222,8 @@ def sick(context: Context) -> Texts:
 
 def glove(context: Context) -> tuple[list[str], Array]:
     """Public word vectors, (37645, 100), and their words."""
-    with np.load(_file(context, "word_vectors", "glove_wink_100d.npz")) as stored:
-        return str(stored["words"]).split("\n"), stored["vectors"].astype(np.float64)
+    stored = context.stored("word_vectors", "glove_wink_100d")
+    return str(stored["words"]).split("\n"), stored["vectors"].astype(np.float64)
 
 
 def unique(texts: Texts, seen: set[str]) -> Texts:
@@ -322,14 +322,4 @@ def _plain(text: str) -> str:
 
 
 def _vectors(context: Context, name: str) -> Array:
-    with np.load(_file(context, "text_embeddings", f"{name}_minilm.npz")) as stored:
-        return stored["X"].astype(np.float64)
-
-
-def _file(context: Context, folder: str, name: str) -> str:
-    path = context.data / folder / name
-    if not path.is_file():
-        raise MissingError(
-            f"{name} is not in the data folder (give --data DIR or set {DATA_VARIABLE})"
-        )
-    return str(path)
+    return context.stored("text_embeddings", f"{name}_minilm")["X"].astype(np.float64)

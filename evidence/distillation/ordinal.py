@@ -7,7 +7,18 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from evidence.common import Array, Claim, Context, Judged, Labels, Report, Table, stream, verdict
+from evidence.common import (
+    Array,
+    Claim,
+    Context,
+    Judged,
+    Labels,
+    Report,
+    Table,
+    columns,
+    stream,
+    verdict,
+)
 from evidence.distillation._setting import CAP
 from evidence.distillation._tables import LEVEL, against, holm, seeds_of, workers
 from silot.distillation import LabelSpace
@@ -116,8 +127,7 @@ def _seed(work: tuple[Context, int]) -> dict[tuple[str, str], Row]:
 
 def _wine(context: Context, seed: int) -> tuple[Array, Labels]:
     table = context.table("uci_small", "winequality-white")
-    columns = [name for name in table[0] if name != "target"]
-    x = np.array([[float(row[name]) for name in columns] for row in table])
+    x = columns(table)
     marks = np.array([round(float(row["target"])) for row in table])
     y = np.clip(marks, MARKS[0], MARKS[-1]) - MARKS[0]
     order = stream(4004, seed).permutation(len(x))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from sklearn.datasets import load_digits
 
-from evidence.common import Array, Context, Images, Labels
+from evidence.common import Array, Context, Images, Labels, columns
 
 EMBEDDED = 64
 STRONG = 4.0
@@ -82,13 +82,13 @@ def adult(context: Context) -> Pool:
     rows = _shuffled(context.table("adult"))
     numbers = ("age", "education_num", "capital_gain", "capital_loss", "hours_per_week")
     texts = ("workclass", "marital_status", "occupation", "relationship", "race", "sex")
-    columns = [np.array([float(row[name]) for row in rows]) for name in numbers]
+    parts = [np.array([float(row[name]) for row in rows]) for name in numbers]
     for name in texts:
         values = np.array([row[name] for row in rows])
         kinds, counts = np.unique(values, return_counts=True)
-        columns += [(values == kind) * 1.0 for kind in kinds[counts >= 0.01 * len(rows)]]
+        parts += [(values == kind) * 1.0 for kind in kinds[counts >= 0.01 * len(rows)]]
     y = np.array([row["income"].startswith(">") for row in rows]).astype(np.int64)
-    return Pool("adult", _column_scale(np.stack(columns, axis=1)), y)
+    return Pool("adult", by_column(np.stack(parts, axis=1)), y)
 
 
 def credit(context: Context) -> Pool:
@@ -98,21 +98,14 @@ def credit(context: Context) -> Pool:
     names = [name for name in rows[0] if name not in ("ID", target)]
     x = np.array([[float(row[name]) for name in names] for row in rows])
     y = np.array([int(row[target]) for row in rows], dtype=np.int64)
-    return Pool("credit default", _column_scale(x), y)
+    return Pool("credit default", by_column(x), y)
 
 
 def table(context: Context, stem: str, name: str) -> Pool:
     """A small table of the UCI repository; texts are one column a value."""
     rows = [row for row in context.table("uci_small", stem) if "?" not in row.values()]
-    columns: list[Array] = []
-    for key in [key for key in rows[0] if key != "target"]:
-        values = np.array([row[key] for row in rows])
-        try:
-            columns.append(values.astype(np.float64))
-        except ValueError:
-            columns += [(values == kind) * 1.0 for kind in np.unique(values)]
     y = np.array([int(row["target"]) for row in rows], dtype=np.int64)
-    return Pool(name, _column_scale(np.stack(columns, axis=1)), y)
+    return Pool(name, by_column(columns(rows)), y)
 
 
 def wine(context: Context) -> Pool:
@@ -182,6 +175,7 @@ def _one_scale(x: Array) -> Array:
     return centred / centred.std()
 
 
-def _column_scale(x: Array) -> Array:
+def by_column(x: Array) -> Array:
+    """Every column with mean 0 and variance 1; constant ones are left out."""
     deviation = x.std(axis=0)
     return (x - x.mean(axis=0))[:, deviation > 0] / deviation[deviation > 0]

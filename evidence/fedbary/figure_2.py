@@ -17,8 +17,12 @@ from evidence.common import (
     Flags,
     Judged,
     Labels,
+    Numbers,
     Report,
     Table,
+    mean,
+    means,
+    shown,
     spread,
     stream,
     verdict,
@@ -53,8 +57,8 @@ from silot import Measure, Own
 
 Kind = Literal["labels", "flips", "shift", "features", "strong features"]
 Key = tuple[str, str]
-Found = dict[str, float]
 
+SEEDS, CLEAN_DRAWS = (3, 5), (30, 60)  # as usual, and with --full
 SIZE = 300
 FDR = 0.15
 # Published settings are slow.
@@ -144,7 +148,7 @@ class Sample:
 
 def run(context: Context) -> Report:
     """Reproduce the detections."""
-    seeds = 5 if context.full else 3
+    seeds = context.size(SEEDS)
     makers: list[Callable[[], Pool]] = [
         digits,
         lambda: pixels(context, "mnist"),
@@ -159,8 +163,8 @@ def run(context: Context) -> Report:
         lambda: table(context, "breast-cancer-wisconsin", "wisconsin"),
     ]
     names: list[str] = []
-    found: dict[Key, list[Found]] = {}
-    published: dict[Key, list[Found]] = {}
+    found: dict[Key, list[Numbers]] = {}
+    published: dict[Key, list[Numbers]] = {}
     for make in makers:
         pool = make()
         names.append(pool.name)
@@ -171,9 +175,9 @@ def run(context: Context) -> Report:
                 values = _published(pool, fault, seed)
                 published.setdefault((pool.name, fault.title), []).append(values)
         context.say(f"{pool.name} done")
-    means = {key: _means(runs) for key, runs in found.items()}
-    paper = {key: _means(runs) for key, runs in published.items()}
-    clean = levels(60 if context.full else 30)
+    averages = {key: means(runs) for key, runs in found.items()}
+    paper = {key: means(runs) for key, runs in published.items()}
+    clean = levels(context.size(CLEAN_DRAWS))
     context.say("clean holders done")
     few = refusals()
     return Report(
@@ -208,14 +212,14 @@ def run(context: Context) -> Report:
             "of 0 and no precision.",
         ],
         claims=[
-            *_paper_claims(names, means, paper),
-            *_wishes(names, means, found, clean, few),
+            *_paper_claims(names, averages, paper),
+            *_wishes(names, averages, found, clean, few),
         ],
         tables=[
-            _auc_table(names, means, LABELS, (*PEERS, *POOLED)),
-            _auc_table(names, means, FEATURES, (*OUTLIERS, *POOLED)),
-            _flag_table(names, means, found),
-            _average_table(means, found),
+            _auc_table(names, averages, LABELS, (*PEERS, *POOLED)),
+            _auc_table(names, averages, FEATURES, (*OUTLIERS, *POOLED)),
+            _flag_table(names, averages, found),
+            _average_table(averages, found),
             _clean_table(clean, few),
             _published_table(names, paper),
         ],
@@ -247,13 +251,13 @@ def _broken(rng: np.random.Generator, fault: Fault, x: Array, truth: Labels) -> 
     return Sample(x, y, truth, bad)
 
 
-def _draw(pool: Pool, seed: int) -> dict[Fault, Found]:
+def _draw(pool: Pool, seed: int) -> dict[Fault, Numbers]:
     validation, samples = _samples(pool, seed)
     other, labels = validation.points, np.asarray(validation.labels)
     # Models are fitted once for all faults.
     own = Own(validation)
     forest = ConfidentLearning.fit(other, labels, seed)
-    found: dict[Fault, Found] = {}
+    found: dict[Fault, Numbers] = {}
     for fault, sample in samples.items():
         x, y, bad = sample.x, sample.y, sample.bad
         result = silot.value_records(Measure(x, labels=y), own, labels=True, fdr=FDR, seed=seed)
@@ -299,7 +303,7 @@ def _draw(pool: Pool, seed: int) -> dict[Fault, Found]:
     return found
 
 
-def _flags(name: str, flagged: Flags, bad: Labels) -> Found:
+def _flags(name: str, flagged: Flags, bad: Labels) -> Numbers:
     hits = float(bad[flagged].sum())
     return {
         f"flagged {name}": float(flagged.sum()),
@@ -312,7 +316,7 @@ def _share(held: Flags) -> float:
     return float(held.mean()) if len(held) else np.nan
 
 
-def _published(pool: Pool, fault: Fault, seed: int) -> Found:
+def _published(pool: Pool, fault: Fault, seed: int) -> Numbers:
     rng = stream(22, seed, FAULTS.index(fault))
     (x, y), (other, labels) = pool.draw(rng, FEW, FEW)
     sample = _broken(rng, fault, x, y)
@@ -332,26 +336,16 @@ def _published(pool: Pool, fault: Fault, seed: int) -> Found:
     }
 
 
-def _means(runs: Sequence[Found]) -> Found:
-    return {key: _mean([run[key] for run in runs]) for key in runs[0]}
-
-
-def _mean(values: Sequence[float]) -> float:
-    # A run that flags nothing has no precision.
-    known = [value for value in values if not np.isnan(value)]
-    return float(np.mean(known)) if known else float("nan")
-
-
-def _over(means: dict[Key, Found], fault: Fault, value: str) -> list[float]:
-    return [found[value] for (_, title), found in means.items() if title == fault.title]
+def _over(averages: dict[Key, Numbers], fault: Fault, value: str) -> list[float]:
+    return [found[value] for (_, title), found in averages.items() if title == fault.title]
 
 
 def _paper_claims(
-    names: Sequence[str], means: dict[Key, Found], paper: dict[Key, Found]
+    names: Sequence[str], averages: dict[Key, Numbers], paper: dict[Key, Numbers]
 ) -> list[Judged]:
-    sure, early = _over(means, STRONG_NOISE, "first 0.15"), _over(means, NOISE, "first 0.15")
-    tenth = [*_over(means, NOISE, "first 0.1"), *_over(means, STRONG_NOISE, "first 0.1")]
-    exact = _over(means, STRONG_NOISE, "positive"), _over(means, NOISE, "positive")
+    sure, early = _over(averages, STRONG_NOISE, "first 0.15"), _over(averages, NOISE, "first 0.15")
+    tenth = [*_over(averages, NOISE, "first 0.1"), *_over(averages, STRONG_NOISE, "first 0.1")]
+    exact = _over(averages, STRONG_NOISE, "positive"), _over(averages, NOISE, "positive")
     settings = _over(paper, STRONG_NOISE, "positive"), _over(paper, NOISE, "positive")
     recalled, auc = _over(paper, PLAIN, "recalled"), _over(paper, PLAIN, "holder")
     gained = [a - b for a, b in zip(_over(paper, PLAIN, "silot"), auc, strict=True)]
@@ -361,7 +355,7 @@ def _paper_claims(
             _over(paper, NOISE, "holder"), _over(paper, NOISE, "coordinator"), strict=True
         )
     ]
-    label = {name: _over(means, PLAIN, f"auc {name}") for name in ("silot", *POOLED)}
+    label = {name: _over(averages, PLAIN, f"auc {name}") for name in ("silot", *POOLED)}
     wins = {
         name: sum(a >= b - 0.005 for a, b in zip(label["silot"], label[name], strict=True))
         for name in POOLED
@@ -401,8 +395,8 @@ def _paper_claims(
             f"silot {spread(label['silot'], '.2f')}, LAVA {spread(label['LAVA'], '.2f')}; at least "
             f"equal on {wins['LAVA']} of {len(names)}",
             verdict(wins["LAVA"] == len(names), partly=wins["LAVA"] >= len(names) / 2),
-            f"Its published potentials against exact duals: AUC {_mean(label['LAVA']):.3f} and "
-            f"{_mean(label['LAVA, exact duals']):.3f} in the mean.",
+            f"Its published potentials against exact duals: AUC {mean(label['LAVA']):.3f} and "
+            f"{mean(label['LAVA, exact duals']):.3f} in the mean.",
         ),
         AS_SHAPLEY.judged(
             f"KNN-Shapley {spread(label['KNN-Shapley'], '.2f')}; silot at least equal on "
@@ -411,37 +405,39 @@ def _paper_claims(
         ),
         MORE_FOUND.judged(
             f"AUC higher by {spread(gained, '+.2f')}",
-            verdict(min(gained) > 0.02, partly=_mean(gained) > 0.02),
+            verdict(min(gained) > 0.02, partly=mean(gained) > 0.02),
         ),
     ]
 
 
 def _wishes(
     names: Sequence[str],
-    means: dict[Key, Found],
-    found: dict[Key, list[Found]],
+    averages: dict[Key, Numbers],
+    found: dict[Key, list[Numbers]],
     clean: Sequence[Level],
     few: dict[int, str],
 ) -> list[Judged]:
     pairs = [(name, fault) for fault in LABELS for name in names]
-    best = [max(means[name, fault.title][f"auc {peer}"] for peer in PEERS) for name, fault in pairs]
+    best = [
+        max(averages[name, fault.title][f"auc {peer}"] for peer in PEERS) for name, fault in pairs
+    ]
     short = {
-        f"{name} ({fault.title})": means[name, fault.title]["auc silot"] - top
+        f"{name} ({fault.title})": averages[name, fault.title]["auc silot"] - top
         for (name, fault), top in zip(pairs, best, strict=True)
     }
     behind = {key: gap for key, gap in short.items() if gap < -0.005}
     noises = [(name, fault) for fault in FEATURES for name in names]
     lead = [
-        means[name, fault.title]["auc silot"]
-        - max(means[name, fault.title][f"auc {each}"] for each in OUTLIERS)
+        averages[name, fault.title]["auc silot"]
+        - max(averages[name, fault.title][f"auc {each}"] for each in OUTLIERS)
         for name, fault in noises
     ]
-    precision = {fault: _mean(_over(means, fault, "precision silot")) for fault in FAULTS}
-    recall = {fault: _mean(_over(means, fault, "recall silot")) for fault in FAULTS}
+    precision = {fault: mean(_over(averages, fault, "precision silot")) for fault in FAULTS}
+    recall = {fault: mean(_over(averages, fault, "recall silot")) for fault in FAULTS}
     wanted = {RARE: 0.45, PLAIN: 0.7, MANY: 0.7, FLIPS: 0.7, SHIFT: 0.7}
-    easy = _kept(means, LABELS)
+    easy = _kept(averages, LABELS)
     covered = {
-        what: _mean([run["covered"] for fault in faults for run in _runs(found, fault)])
+        what: mean([run["covered"] for fault in faults for run in _runs(found, fault)])
         for what, faults in (("labels", LABELS), ("features", FEATURES))
     }
     over = [level for level in clean if level.mean > level.level + 2 * level.error]
@@ -472,7 +468,7 @@ def _wishes(
             f"On {len(names) - len(easy)} tables classes overlap, and cleanlab's AUC is below .9 "
             f"too; on the other {len(easy)} recall is "
             + " / ".join(
-                f"{_among(means, easy, fault, 'recall silot'):.2f}" for fault in LABELS[:3]
+                f"{_among(averages, easy, fault, 'recall silot'):.2f}" for fault in LABELS[:3]
             )
             + " at 5 / 15 / 30 %.",
         ),
@@ -506,26 +502,26 @@ def _wishes(
     ]
 
 
-def _runs(found: dict[Key, list[Found]], fault: Fault) -> list[Found]:
+def _runs(found: dict[Key, list[Numbers]], fault: Fault) -> list[Numbers]:
     return [run for (_, title), runs in found.items() if title == fault.title for run in runs]
 
 
-def _kept(means: dict[Key, Found], faults: Sequence[Fault]) -> list[str]:
+def _kept(averages: dict[Key, Numbers], faults: Sequence[Fault]) -> list[str]:
     """Tables whose wrong labels a forest tells apart."""
     return [
         name
-        for (name, title), found in means.items()
+        for (name, title), found in averages.items()
         if title == PLAIN.title and PLAIN in faults and found["auc cleanlab"] >= 0.9
     ]
 
 
-def _among(means: dict[Key, Found], names: Sequence[str], fault: Fault, value: str) -> float:
-    return _mean([means[name, fault.title][value] for name in names])
+def _among(averages: dict[Key, Numbers], names: Sequence[str], fault: Fault, value: str) -> float:
+    return mean([averages[name, fault.title][value] for name in names])
 
 
 def _auc_table(
     names: Sequence[str],
-    means: dict[Key, Found],
+    averages: dict[Key, Numbers],
     faults: Sequence[Fault],
     others: Sequence[str],
 ) -> Table:
@@ -534,7 +530,7 @@ def _auc_table(
         [
             name,
             fault.title,
-            *(f"{means[name, fault.title][f'auc {method}']:.3f}" for method in methods),
+            *(f"{averages[name, fault.title][f'auc {method}']:.3f}" for method in methods),
         ]
         for fault in faults
         for name in names
@@ -545,28 +541,28 @@ def _auc_table(
 
 
 def _flag_table(
-    names: Sequence[str], means: dict[Key, Found], found: dict[Key, list[Found]]
+    names: Sequence[str], averages: dict[Key, Numbers], found: dict[Key, list[Numbers]]
 ) -> Table:
     rows: list[list[str]] = []
     for fault in FAULTS:
         for name in names:
             key = (name, fault.title)
-            values, runs = means[key], found[key]
+            values, runs = averages[key], found[key]
             rows.append(
                 [
                     name,
                     fault.title,
-                    f"{values['flagged silot']:.0f} / {_told(values['precision silot'])} / "
+                    f"{values['flagged silot']:.0f} / {shown(values['precision silot'])} / "
                     f"{values['recall silot']:.2f}",
-                    f"{values['flagged cleanlab']:.0f} / {_told(values['precision cleanlab'])} / "
+                    f"{values['flagged cleanlab']:.0f} / {shown(values['precision cleanlab'])} / "
                     f"{values['recall cleanlab']:.2f}"
                     if fault.of_labels
                     else "–",
                     f"{values['bad']:.0f}: {values['about']:.0f} ({values['low']:.0f} to "
                     f"{values['high']:.0f})",
                     f"{sum(run['covered'] for run in runs):.0f} of {len(runs)}",
-                    _told(values["named"], "%"),
-                    _told(values["suggested"], "%"),
+                    shown(values["named"], ".0%"),
+                    shown(values["suggested"], ".0%"),
                 ]
             )
     return Table(
@@ -587,26 +583,28 @@ def _flag_table(
     )
 
 
-def _average_table(means: dict[Key, Found], found: dict[Key, list[Found]]) -> Table:
-    easy = _kept(means, LABELS)
+def _average_table(averages: dict[Key, Numbers], found: dict[Key, list[Numbers]]) -> Table:
+    easy = _kept(averages, LABELS)
     rows: list[list[str]] = []
     for fault in FAULTS:
-        told = [_mean(_over(means, fault, f"auc {name}")) for name in ("silot", *PEERS, *OUTLIERS)]
-        covered = _mean([run["covered"] for run in _runs(found, fault)])
+        told = [
+            mean(_over(averages, fault, f"auc {name}")) for name in ("silot", *PEERS, *OUTLIERS)
+        ]
+        covered = mean([run["covered"] for run in _runs(found, fault)])
         rows.append(
             [
                 fault.title,
                 *(f"{value:.3f}" for value in told),
-                f"{_told(_mean(_over(means, fault, 'precision silot')))} / "
-                f"{_mean(_over(means, fault, 'recall silot')):.2f}",
-                f"{_told(_among(means, easy, fault, 'precision silot'))} / "
-                f"{_among(means, easy, fault, 'recall silot'):.2f}",
-                f"{_told(_mean(_over(means, fault, 'precision cleanlab')))} / "
-                f"{_mean(_over(means, fault, 'recall cleanlab')):.2f}"
+                f"{shown(mean(_over(averages, fault, 'precision silot')))} / "
+                f"{mean(_over(averages, fault, 'recall silot')):.2f}",
+                f"{shown(_among(averages, easy, fault, 'precision silot'))} / "
+                f"{_among(averages, easy, fault, 'recall silot'):.2f}",
+                f"{shown(mean(_over(averages, fault, 'precision cleanlab')))} / "
+                f"{mean(_over(averages, fault, 'recall cleanlab')):.2f}"
                 if fault.of_labels
                 else "–",
                 f"{covered:.0%}",
-                _told(_mean(_over(means, fault, "suggested")), "%"),
+                shown(mean(_over(averages, fault, "suggested")), ".0%"),
             ]
         )
     return Table(
@@ -624,12 +622,6 @@ def _average_table(means: dict[Key, Found], found: dict[Key, list[Found]]) -> Ta
         ],
         rows,
     )
-
-
-def _told(value: float, form: str = "f") -> str:
-    if np.isnan(value):
-        return "–"
-    return f"{value:.0%}" if form == "%" else f"{value:.2f}"
 
 
 def _clean_table(clean: Sequence[Level], few: dict[int, str]) -> Table:
@@ -655,7 +647,7 @@ def _clean_table(clean: Sequence[Level], few: dict[int, str]) -> Table:
     )
 
 
-def _published_table(names: Sequence[str], paper: dict[Key, Found]) -> Table:
+def _published_table(names: Sequence[str], paper: dict[Key, Numbers]) -> Table:
     rows: list[list[str]] = []
     for fault in COMPARED:
         for name in names:

@@ -13,8 +13,10 @@ from evidence.common import (
     Context,
     Judged,
     Labels,
+    Numbers,
     Report,
     Table,
+    means,
     spread,
     stream,
     verdict,
@@ -35,6 +37,7 @@ RISES = Claim("accuracy rises by 6 to 8 points (table 4)", "+.06, +.08")
 
 Kind = Literal["features", "strong features", "labels"]
 
+SEEDS, RECORDS = (3, 10), (1000, 2000)  # as usual, and with --full
 KINDS: tuple[Kind, ...] = ("features", "strong features", "labels")
 # Share of noisy records in table 4: 500 and 1000 of 5000.
 NOISY = {"CIFAR-10": 0.1, "Fashion-MNIST": 0.2}
@@ -42,24 +45,22 @@ REMOVED = (0.0, 0.05, 0.10, 0.15, 0.20, 0.30)
 METHODS = ("silot", "LAVA", "KNN-Shapley", "random", "only noisy ones")
 CLIENTS = tuple("12345")
 
-Found = dict[str, float]
-
 
 def run(context: Context) -> Report:
     """Reproduce the curves and the table."""
-    seeds, size = (10, 2000) if context.full else (3, 1000)
+    seeds, size = context.size(SEEDS), context.size(RECORDS)
     pools = {
         "CIFAR-10": embedded(context, "cifar10"),
         "Fashion-MNIST": embedded(context, "fashion_mnist"),
     }
-    curves: dict[tuple[str, Kind], Found] = {}
-    tables: dict[tuple[str, Kind], Found] = {}
+    curves: dict[tuple[str, Kind], Numbers] = {}
+    tables: dict[tuple[str, Kind], Numbers] = {}
     for name, pool in pools.items():
         for kind in KINDS:
             runs = [_curve(pool, kind, size, seed) for seed in range(seeds)]
-            curves[name, kind] = _means(runs)
+            curves[name, kind] = means(runs)
             drawn = [_federated(pool, kind, NOISY[name], seed) for seed in range(seeds)]
-            tables[name, kind] = _means(drawn)
+            tables[name, kind] = means(drawn)
         context.say(f"{name} done")
     return Report(
         title="FedBary, figure 5 (b, d) and table 4: removing suspect records",
@@ -94,7 +95,7 @@ def _noise(
     return x, y, bad
 
 
-def _curve(pool: Pool, kind: Kind, size: int, seed: int) -> Found:
+def _curve(pool: Pool, kind: Kind, size: int, seed: int) -> Numbers:
     rng = stream(24, seed, len(kind))
     (x, y), (other, labels), (test, truth) = pool.draw(rng, size, 500, 1000)
     x, y, bad = _noise(rng, kind, x, y, 0.15)
@@ -108,7 +109,7 @@ def _curve(pool: Pool, kind: Kind, size: int, seed: int) -> Found:
         "random": rng.random(size),
         "only noisy ones": bad + rng.random(size),
     }
-    found: Found = {}
+    found: Numbers = {}
     whole = accuracy(x, y, test, truth)
     for name, values in scores.items():
         order = np.argsort(-values, kind="stable")
@@ -119,7 +120,7 @@ def _curve(pool: Pool, kind: Kind, size: int, seed: int) -> Found:
     return found
 
 
-def _federated(pool: Pool, kind: Kind, share: float, seed: int) -> Found:
+def _federated(pool: Pool, kind: Kind, share: float, seed: int) -> Numbers:
     rng = stream(25, seed, len(kind), round(100 * share))
     *parts, (other, labels), (test, truth) = pool.draw(rng, *[1000] * 5, 1000, 1000)
     # Models are fitted once for all clients.
@@ -128,7 +129,7 @@ def _federated(pool: Pool, kind: Kind, share: float, seed: int) -> Found:
     after: dict[str, tuple[Array, Labels]] = {}
     top: dict[str, tuple[Array, Labels]] = {}
     clean: dict[str, tuple[Array, Labels]] = {}
-    found: Found = {"noisy": 0.0, "removed": 0.0, "hits": 0.0}
+    found: Numbers = {"noisy": 0.0, "removed": 0.0, "hits": 0.0}
     for name, part in zip(CLIENTS, parts, strict=True):
         x, y, bad = _noise(rng, kind, *part, share)
         result = silot.value_records(Measure(x, labels=y), target, labels=True, seed=seed)
@@ -146,12 +147,8 @@ def _federated(pool: Pool, kind: Kind, share: float, seed: int) -> Found:
     return found
 
 
-def _means(runs: list[Found]) -> Found:
-    return {key: float(np.mean([run[key] for run in runs])) for key in runs[0]}
-
-
 def _claims(
-    curves: dict[tuple[str, Kind], Found], tables: dict[tuple[str, Kind], Found]
+    curves: dict[tuple[str, Kind], Numbers], tables: dict[tuple[str, Kind], Numbers]
 ) -> list[Judged]:
     def gain(method: str, kind: Kind) -> list[float]:
         return [
@@ -213,7 +210,7 @@ def _claims(
     ]
 
 
-def _missed(tables: dict[tuple[str, Kind], Found]) -> str:
+def _missed(tables: dict[tuple[str, Kind], Numbers]) -> str:
     shares = {
         name: found["hits"] / found["noisy"]
         for (name, kind), found in tables.items()
@@ -228,7 +225,7 @@ def _missed(tables: dict[tuple[str, Kind], Found]) -> str:
     )
 
 
-def _curve_table(curves: dict[tuple[str, Kind], Found]) -> Table:
+def _curve_table(curves: dict[tuple[str, Kind], Numbers]) -> Table:
     rows = [
         [name, kind, method, *(f"{found[f'{method} {part}']:.3f}" for part in REMOVED)]
         for (name, kind), found in curves.items()
@@ -241,7 +238,7 @@ def _curve_table(curves: dict[tuple[str, Kind], Found]) -> Table:
     )
 
 
-def _removal_table(tables: dict[tuple[str, Kind], Found]) -> Table:
+def _removal_table(tables: dict[tuple[str, Kind], Numbers]) -> Table:
     rows: list[list[str]] = []
     for (name, kind), found in tables.items():
         rows.append(

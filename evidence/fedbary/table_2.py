@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import silot
-from evidence.common import Array, Claim, Context, Report, Table, stream, verdict
+from evidence.common import Array, Claim, Context, Report, Table, shown, stream, verdict
 from evidence.fedbary._data import Pool, pixels
 
 LINEAR = Claim(
@@ -46,7 +46,7 @@ def run(context: Context) -> Report:
         [
             str(holders),
             *PAPER[holders],
-            *(_cell(seconds[name].get(holders)) for name in METHODS),
+            *(shown(seconds[name].get(holders), ".1f") for name in METHODS),
         ]
         for holders in PAPER
     ]
@@ -113,7 +113,3 @@ def _timed(name: str, data: dict[str, Array], validation: Array) -> float:
 
 def _power(found: dict[int, float]) -> float:
     return float(np.polyfit(np.log(list(found)), np.log(list(found.values())), 1)[0])
-
-
-def _cell(seconds: float | None) -> str:
-    return "–" if seconds is None else f"{seconds:.1f}"

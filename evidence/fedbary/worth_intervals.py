@@ -15,11 +15,12 @@ from evidence.common import (
     Labels,
     Report,
     Table,
+    columns,
     spread,
     stream,
     verdict,
 )
-from evidence.fedbary._data import Pool, adult, credit, digits, wrong_labels
+from evidence.fedbary._data import Pool, adult, by_column, credit, digits, wrong_labels
 from silot import Measure
 from silot.transport import exact_plan
 from silot.transport.classwise import class_distances, labelled_plan
@@ -31,6 +32,7 @@ SMALL_FAIR = Claim(
     "small holders of one law rank no worse", "Spearman of size and corrected distance near 0"
 )
 
+DRAWS, SEEDS = (80, 400), (4, 20)  # as usual, and with --full
 _SMALL = {
     "banknote": "banknote_authentication",
     "pima": "pima-indians-diabetes",
@@ -65,7 +67,7 @@ SETTINGS = (
 
 def run(context: Context) -> Report:
     """Measure coverage, order, and false alarms."""
-    draws, seeds = (400, 20) if context.full else (80, 4)
+    draws, seeds = context.size(DRAWS), context.size(SEEDS)
     pools = [*(_small(context, name) for name in _SMALL), digits(), adult(context), credit(context)]
     coverage: dict[str, list[float]] = {}
     ordered: dict[str, tuple[float, float, int, int]] = {}
@@ -159,18 +161,7 @@ def run(context: Context) -> Report:
 def _small(context: Context, name: str) -> Pool:
     rows = context.table("uci_small", _SMALL[name])
     y = np.unique([row["target"] for row in rows], return_inverse=True)[1].astype(np.int64)
-    columns: list[Array] = []
-    for key in rows[0]:
-        if key == "target":
-            continue
-        texts = [row[key] for row in rows]
-        try:
-            columns.append(np.array([float(text) for text in texts]))
-        except ValueError:
-            columns += [np.array([text == kind for text in texts]) * 1.0 for kind in set(texts)]
-    x = np.stack(columns, axis=1)
-    deviation = x.std(axis=0)
-    x = (x - x.mean(axis=0))[:, deviation > 0] / deviation[deviation > 0]
+    x = by_column(columns(rows))
     order = np.random.default_rng([7, 1]).permutation(len(x))
     return Pool(name, x[order], y[order])
 

@@ -33,6 +33,7 @@ NUMERICAL = Claim(
     "numerical errors of the pooled distance appear at N of 1000 to 5000, d = 2", "yes"
 )
 
+SIZES = ((30, 100, 300, 1000, 3000), (30, 100, 300, 1000, 3000, 10000))  # as usual, and with --full
 GAP = 10.0
 ROUNDS = 20
 SUPPORTS = (2, 10, 100)
@@ -65,7 +66,7 @@ class Cell:
 
 def run(context: Context) -> Report:
     """Reproduce the figures."""
-    sizes = (30, 100, 300, 1000, 3000, 10000) if context.full else (30, 100, 300, 1000, 3000)
+    sizes = context.size(SIZES)
     cells: list[Cell] = []
     for dimension in (2, 50):
         for ratio in (1, 3):

@@ -12,6 +12,7 @@ EXACT_FORM = Claim("exact interpolation, t = .5, d = 2: lowest error", "1e-4")
 RISES = Claim("the error of exact interpolation rises again", "yes, by numerical errors")
 ZERO = Claim("the error tends to zero (Theorem 2) at t = .5", "yes")
 
+DRAWS = (3, 10)  # as usual, and with --full
 SIZE = 200
 ROUNDS = 20
 SHOWN = (0, 1, 2, 4, 7, 11, 15, 20)
@@ -40,7 +41,7 @@ def clouds(dimension: int, gap: float, sizes: tuple[int, int], *key: int) -> tup
 
 def run(context: Context) -> Report:
     """Reproduce the figure."""
-    draws = 10 if context.full else 3
+    draws = context.size(DRAWS)
     errors: dict[Key, list[list[float]]] = {}
     for dimension, gaps in GAPS.items():
         for gap in gaps:

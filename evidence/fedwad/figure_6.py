@@ -107,7 +107,7 @@ FULL = Sizes(5000, 28, 1, _settings(1000, 5000))
 
 def run(context: Context) -> Report:
     """Reproduce the figure."""
-    sizes = FULL if context.full else SMALL
+    sizes = context.size((SMALL, FULL))
     stored = {name: context.images(name) for name in DATASETS}
     truths: dict[Pair, list[float]] = {}
     columns = [Column(setting) for setting in sizes.settings]

@@ -24,6 +24,9 @@ from silot.federation import Teacher
 from silot.protocols import contributions, divergences, fedbary, pooled, records
 from silot.protocols.distill import distill
 
+# Records a holder, as usual and with --full; of tables that nothing was tuned on.
+RECORDS, HELD_OUT = (80, 300), (64, 80)
+
 Run = Callable[[Array, Array], silot.results.Billed]
 
 
@@ -102,7 +105,7 @@ def _data(size: int) -> dict[str, tuple[Array, Array]]:
 
 def run(context: Context) -> Report:
     """Audit every method on three datasets."""
-    data = _data(300 if context.full else 80)
+    data = _data(context.size(RECORDS))
     rows = []
     for case in CASES:
         cells = [case.name, case.disclosure]
@@ -170,7 +173,7 @@ def _held_out(context: Context) -> dict[str, tuple[Array, Array]]:
         tables[name.replace("_", "-").split("-")[0]] = np.array(
             [[float(value) for value in line[:-1]] for line in lines]
         )
-    size = 80 if context.full else 64
+    size = context.size(HELD_OUT)
     found = {}
     for k, (name, table) in enumerate(tables.items()):
         scaled = (table - table.mean(axis=0)) / table.std(axis=0)

@@ -21,7 +21,7 @@ SENSITIVITY = Claim(
 ALONE = Claim("how a record is read depends on no other record", "the same")
 
 
-_PAIRS, _PAIRS_FULL = 5_000, 100_000
+PAIRS = (5_000, 100_000)  # as usual, and with --full
 _ALONE = 0.25
 _BLOCK, _PROCESSES = 100, os.cpu_count() or 1
 
@@ -38,7 +38,7 @@ def _block(block: int) -> list[list[Movement]]:
 
 def run(context: Context) -> Report:
     """Draw pairs until as many as wanted were loaded."""
-    wanted = _PAIRS_FULL if context.full else _PAIRS
+    wanted = context.size(PAIRS)
     worst: dict[str, float] = defaultdict(float)
     releases: dict[str, int] = defaultdict(int)
     pairs, files, over, not_its_own = 0, 0, 0, 0

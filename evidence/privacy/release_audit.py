@@ -23,7 +23,7 @@ SPENDS = Claim(
 
 
 _DELTA, _RISK = 1e-5, 0.01
-_RUNS, _RUNS_FULL = 2_000, 20_000
+RUNS = (2_000, 20_000)  # as usual, and with --full
 _EPSILONS = (1.0, 4.0)
 
 
@@ -40,7 +40,7 @@ class Neighbours:
 
 def run(context: Context) -> Report:
     """Audit labelled and unlabelled neighbours."""
-    runs = _RUNS_FULL if context.full else _RUNS
+    runs = context.size(RUNS)
     rows: list[list[str]] = []
     held: list[bool] = []
     with tempfile.TemporaryDirectory() as folder:

@@ -11,9 +11,19 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.stats import spearmanr
 
-from evidence.common import Array, Claim, Context, Judged, Labels, Report, Table, verdict
+from evidence.common import (
+    Array,
+    Claim,
+    Context,
+    Judged,
+    Labels,
+    Report,
+    Table,
+    rank_correlation,
+    typical,
+    verdict,
+)
 from evidence.stlf._devices import Network, Pools, device_network
 from silot import Divergences, Holder, LocalFederation, Measure, Policy
 from silot.federation import Answer
@@ -36,6 +46,7 @@ NEEDED = Claim(
 
 SKEWED = ("M", "U")
 MIXED = ("M//MM", "M//U", "MM//U")
+SEEDS = (5, 10)  # as usual, and with --full
 SIZES = (200, 500)
 CNN = ModelSpec("cnn", (28, 28), 10)
 LINEAR = ModelSpec("logistic", (784,), 2)
@@ -87,7 +98,7 @@ Runs = dict[tuple[str, str], list[Found]]
 
 def run(context: Context) -> Report:
     """Compare divergences on networks of ten devices."""
-    seeds = 10 if context.full else 5
+    seeds = context.size(SEEDS)
     pools = Pools(context)
     runs: Runs = {}
     truth: dict[str, list[tuple[float, float]]] = {}
@@ -226,17 +237,13 @@ def _compare(result: Divergences, network: Network, errors: Array, own: Array) -
     links = alike | other
     read = result.as_error()
     return Found(
-        order=_spearman(result.values[links], errors[links]),
-        cost_order=_spearman((read + own[:, None])[links], errors[links]),
+        order=rank_correlation(result.values[links], errors[links]),
+        cost_order=rank_correlation((read + own[:, None])[links], errors[links]),
         alike=_mean(read, alike),
         other=_mean(read, other),
         seconds=result.seconds,
         megabytes=(result.bytes_sent + result.bytes_received) / 1e6,
     )
-
-
-def _spearman(x: Array, y: Array) -> float:
-    return 0.0 if np.ptp(x) == 0 or np.ptp(y) == 0 else float(spearmanr(x, y).statistic)
 
 
 def _mean(table: Array, mask: npt.NDArray[np.bool_]) -> float:
@@ -254,7 +261,7 @@ def _settings(runs: Runs) -> list[str]:
 def _orders(runs: Runs, caption: str, read: Callable[[Found], float]) -> Table:
     settings = _settings(runs)
     rows = [
-        [name, *(_told([read(k) for k in runs[name, setting]]) for setting in settings)]
+        [name, *(typical([read(k) for k in runs[name, setting]]) for setting in settings)]
         for name in _names(runs)
     ]
     return Table(caption, ["divergence", *settings], rows)
@@ -288,10 +295,6 @@ def _levels(runs: Runs, truth: dict[str, list[tuple[float, float]]]) -> Table:
 def _two(values: Sequence[tuple[float, float]]) -> str:
     alike, other = (float(np.mean(column)) for column in zip(*values, strict=True))
     return f"{alike:.2f}" if np.isnan(other) else f"{alike:.2f} / {other:.2f}"
-
-
-def _told(values: list[float]) -> str:
-    return f"{np.median(values):.2f} ({min(values):.2f})"
 
 
 def _claims(runs: Runs) -> list[Judged]:

@@ -29,6 +29,7 @@ PAPER = "ST-LF, the authors' figures"
 BASELINES = (
     "SM", "Rnd-alpha", "FedAvg", "FADA", "AvgD", "Rnd-psi", "psi-FedAvg", "psi-FADA",
 )  # fmt: skip
+SEEDS = (range(100, 105), range(100, 110))  # as usual, and with --full
 ROWS = (OURS, PLAIN, PARAMETER, PUBLISHED, *BASELINES)
 # Draws of the random baselines in one network; their accuracy is the mean.
 DRAWS = 3
@@ -94,7 +95,7 @@ class Score:
 
 def run(context: Context) -> Report:
     """Compare in all nine settings."""
-    seeds = range(100, 110) if context.full else range(100, 105)
+    seeds = context.size(SEEDS)
     scores: dict[str, list[dict[str, Score]]] = {}
     with ProcessPoolExecutor(2) as pool:
         for setting, found in zip(

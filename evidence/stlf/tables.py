@@ -10,7 +10,7 @@ import numpy as np
 from sklearn import datasets
 
 import silot
-from evidence.common import Array, Claim, Context, Report, Table, stream, verdict
+from evidence.common import Array, Claim, Context, Report, Table, columns, stream, verdict
 from silot import Measure
 from silot.learning import Combination, probabilities
 from silot.results import Adaptation
@@ -20,6 +20,7 @@ NO_COST = Claim("adjusting never costs more than a point, in the mean of a shift
 AS_EM = Claim("on label shift no worse than EM", "")
 
 
+SEEDS = (range(20, 23), range(20, 26))  # as usual, and with --full
 SOURCES, TARGETS = 3, 3
 _ROWS = 2000
 _SIZE = 150
@@ -49,7 +50,7 @@ class Pool:
 
 def run(context: Context) -> Report:
     """Compare units of columns, then shifts."""
-    seeds = range(20, 26) if context.full else range(20, 23)
+    seeds = context.size(SEEDS)
     pools = {name: _loaded(load) for name, load in _NUMBERS.items()}
     pools |= {name: _stored(context, stem) for name, stem in _STORED.items()}
     units: list[list[str]] = []
@@ -130,20 +131,10 @@ def _stored(context: Context, stem: str) -> Pool:
     rows = context.table("uci_small", stem)
     order = stream(67, 0).permutation(len(rows))[:_ROWS]
     rows = [rows[k] for k in order]
-    columns: list[Array] = []
-    for name in rows[0]:
-        texts = [row[name] for row in rows]
-        if name == "target":
-            continue
-        try:
-            values = np.array([float(text) if text else np.nan for text in texts])
-            columns.append(np.where(np.isnan(values), np.nanmedian(values), values))
-        except ValueError:
-            columns += [np.array(texts) == text for text in sorted(set(texts))]
     classes = np.array([row["target"] for row in rows])
     if stem == "winequality-white":
         classes = np.clip(classes.astype(np.int64), 5, 7).astype(str)
-    return Pool(np.column_stack(columns).astype(np.float64), classes)
+    return Pool(columns(rows), classes)
 
 
 def _units(pool: Pool, seed: int) -> list[float]:

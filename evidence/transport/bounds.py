@@ -21,7 +21,7 @@ CONVERGED = Claim("converged: the value is within 2 % of W", "contract")
 DEFAULT = Claim("fedwad ends within a per cent of W by default", "README")
 
 
-PROBLEMS, PROBLEMS_FULL = 500, 10_000
+PROBLEMS = (500, 10_000)  # as usual, and with --full
 WORKERS = 2
 BLOCK = 50
 # What `converged` promises, and the README of FedWaD's default.
@@ -258,7 +258,7 @@ def _block(start: int) -> list[list[Found]]:
 
 def run(context: Context) -> Report:
     """Measure."""
-    count = PROBLEMS_FULL if context.full else PROBLEMS
+    count = context.size(PROBLEMS)
     found: list[Found] = []
     with ProcessPoolExecutor(WORKERS) as pool:
         for k, part in enumerate(pool.map(_block, range(0, count, BLOCK))):

@@ -23,6 +23,7 @@ THEOREM = Claim(
     "the error of W^2 is at most C times the variance of the reference (Theorem 1)", "C far below 1"
 )
 
+DRAWS = (5, 20)  # as usual, and with --full
 SIZES = (80, 200)
 SUPPORT = sum(SIZES) - 1
 ROUNDS = 50
@@ -70,7 +71,7 @@ READINGS = {"deviation": (2.0, 5.0), "variance": (2.0**0.5, 5.0**0.5)}
 
 def run(context: Context) -> Report:
     """Reproduce the table."""
-    draws = 20 if context.full else 5
+    draws = context.size(DRAWS)
     found: Results = []
     for case in CASES:
         found.append((means([_draw(case, draw) for draw in range(draws)]), case))
