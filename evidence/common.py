@@ -81,6 +81,11 @@ class Context:
         with np.load(self._path(folder, f"{stem}.npz")) as found:
             return {name: found[name] for name in found.files}
 
+    def words(self) -> tuple[list[str], Array]:
+        """Words, and their public GloVe vectors (37645, 100)."""
+        stored = self.stored("word_vectors", "glove_wink_100d")
+        return str(stored["words"]).split("\n"), stored["vectors"].astype(np.float64)
+
     def _path(self, folder: str, name: str) -> Path:
         path = self.data / folder / name
         if not path.is_file():

@@ -42,7 +42,7 @@ from evidence.distillation._setting import (
     WEIGHTS,
     Setting,
 )
-from evidence.distillation._texts import TASKS, Split, Task, Texts, glove
+from evidence.distillation._texts import TASKS, Split, Task, Texts
 from silot.distillation import LabelSpace, Scores, Weights, scores, teacher_weights, train
 from silot.distillation.models import BagOfWords, VectorHead, fit, module_predict
 from silot.distillation.text import PAD, Vocabulary, noise, noise_vectors, tokens
@@ -390,7 +390,7 @@ def _builder(context: Context, task: Task):
 
 def _vocabulary(context: Context, task: Task) -> tuple[Vocabulary, npt.NDArray[np.float32]]:
     """Words that have a public vector and are in texts the server has."""
-    words, vectors = glove(context)
+    words, vectors = context.words()
     texts = [*task.own.train.inputs, *task.transfer.inputs]
     seen = {token for text in texts for token in tokens(text)}
     kept = tuple(word for word in words if word in seen)

@@ -220,12 +220,6 @@ def sick(context: Context) -> Texts:
     return _pairs("sick", context.table("sick_nli"), "label")
 
 
-def glove(context: Context) -> tuple[list[str], Array]:
-    """Public word vectors, (37645, 100), and their words."""
-    stored = context.stored("word_vectors", "glove_wink_100d")
-    return str(stored["words"]).split("\n"), stored["vectors"].astype(np.float64)
-
-
 def unique(texts: Texts, seen: set[str]) -> Texts:
     """Texts that are not in ``seen``, the first of those alike; adds them to it."""
     kept = []

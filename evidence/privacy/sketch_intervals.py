@@ -356,7 +356,7 @@ def _texts(folder: str, label: str, components: int) -> Callable[[Context], Sour
 
 
 def _words(context: Context) -> Source:
-    vectors = context.stored("word_vectors", "glove_wink_100d")["vectors"].astype(np.float64)
+    _, vectors = context.words()
     rows = stream(52, 20).permutation(len(vectors))[:6000]
     long = np.linalg.norm(vectors[rows], axis=1)
     return Source("words 20", vectors[rows], (long > np.median(long)).astype(np.int64), 20)

@@ -17,7 +17,6 @@ from evidence.common import (
     Array,
     Claim,
     Context,
-    MissingError,
     Report,
     Table,
     Verdict,
@@ -154,7 +153,7 @@ class Text:
 def texts(context: Context, *, pairs: int = 10, scale: float = 4.0, seed: int = 0) -> list[Text]:
     """Run both protocols on pairs of documents, and look words up."""
     documents = sorted({row["text"] for row in context.table("bbc_news")})
-    vectors, vocabulary = _vectors(context)
+    vocabulary, vectors = context.words()
     place = {word: k for k, word in enumerate(vocabulary)}
     rng = stream(seed, 62)
     chosen = rng.choice(len(documents), 2 * pairs, replace=False)
@@ -163,14 +162,7 @@ def texts(context: Context, *, pairs: int = 10, scale: float = 4.0, seed: int = 
         clouds = [_words(documents[k], place)[:80] for k in (first, second)]
         a, b = (vectors[[place[word] for word in cloud]] for cloud in clouds)
         support = min(len(a), len(b))
-        walked = silot.distance(
-            a,
-            b,
-            support=support,
-            rounds=20,
-            seed=seed,
-            **WALK,
-        )
+        walked = silot.distance(a, b, support=support, rounds=20, seed=seed, **WALK)
         triangle = silot.distance(
             a, b, method="trianglewad", t=0.5, seed=seed,
             interpolation="barycentric", reference_scale=scale,
@@ -187,14 +179,6 @@ def texts(context: Context, *, pairs: int = 10, scale: float = 4.0, seed: int = 
             )
         )
     return found
-
-
-def _vectors(context: Context) -> tuple[Array, list[str]]:
-    path = context.data / "word_vectors" / "glove_wink_100d.npz"
-    if not path.is_file():
-        raise MissingError("word_vectors is not in the data folder")
-    with np.load(path) as stored:
-        return stored["vectors"].astype(np.float64), str(stored["words"]).split("\n")
 
 
 def _words(text: str, place: dict[str, int]) -> list[str]:
