@@ -46,7 +46,9 @@ def main(arguments: list[str] | None = None) -> int:
     if options.paper is None:
         _list(there)
         return 0
-    if options.paper == "all" and not options.figures:
+    if options.paper == "all" and options.figures:
+        parser.error("all takes no figure: all of every paper is run")
+    if options.paper == "all":
         papers = [paper for paper in there if paper != "speed"]
     elif options.paper in there:
         papers = [options.paper]
