@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 SECURE := .venv-secure
 BIN := $(VENV)/bin
-CODE := src tests benchmarks evidence examples
+CODE := src tests evidence examples
 PIP := $(BIN)/python -m pip --quiet --quiet --disable-pip-version-check
 
 # The engine of secure distances pins an older numpy: it has an environment of its own, and part
@@ -33,10 +33,10 @@ secure: $(SECURE)/.installed
 	$(SECURE)/bin/python -m pytest tests/secure tests/transport
 
 bench: $(VENV)/.dev
-	$(BIN)/python -m benchmarks
+	$(BIN)/python -m evidence speed
 
 reproduce: $(VENV)/.dev
-	$(BIN)/python -m benchmarks.reproduce
+	$(BIN)/python -m evidence all
 
 $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "silot needs Python 3.11 or newer: make PYTHON=python3.11 ...")'

@@ -1,7 +1,7 @@
 """Figures 2, 3, 5 and 6 of the TriangleWad paper, beside what an audit recovers.
 
 ``python -m examples.privacy_figures [--data DIR] [--out DIR]`` writes PNG files. The data folder
-holds one folder a dataset; ``python -m benchmarks.reproduce trianglewad-privacy`` prints the
+holds one folder a dataset; ``python -m evidence trianglewad figure-2`` prints the
 numbers.
 """
 
@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 from matplotlib.figure import Figure
 
-from benchmarks.reproduce import triangle_privacy as privacy
-from benchmarks.reproduce.common import DEFAULT_DATA, Array, Context
+from evidence.common import DEFAULT_DATA, Array, Context
+from evidence.trianglewad import figure_2 as privacy
 
 _SHOWN = 8
 
@@ -27,7 +27,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--out", type=Path, default=Path("privacy-figures"))
     options = parser.parse_args(arguments)
     options.out.mkdir(parents=True, exist_ok=True)
-    context = Context("privacy-figures", options.data, full=False)
+    context = Context("trianglewad", "figure-2", options.data, full=False)
     draw = {
         "figure-2.png": lambda: figure_2(privacy.images(context)),
         "figure-3.png": lambda: figure_3(privacy.texts(context, pairs=2)),

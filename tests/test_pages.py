@@ -23,7 +23,7 @@ import typer
 import yaml
 
 import silot
-from benchmarks.reproduce.__main__ import REPRODUCTIONS
+from evidence.__main__ import figures
 from examples.hospital_data import write
 from silot import Measure
 from silot.cli.app import app
@@ -289,8 +289,9 @@ def test_commands_and_options_named_in_sentences_exist() -> None:
             group = [f"silot {word}" for word in words[1].split("|")]
             named = words[1].startswith("-") or words[1] == "COMMAND"
             assert named or all(name in known for name in group), (page, span)
-        elif span.startswith("python -m benchmarks.reproduce "):
-            assert words[3] in {*REPRODUCTIONS, "NAME"}, (page, span)
+        elif span.startswith("python -m evidence "):
+            paper, *named = [word for word in words[3:] if not word.startswith("--")]
+            assert set(named) <= set(figures()[paper]), (page, span)
         elif span.startswith("python -m "):
             assert find_spec(words[2]) is not None, (page, span)
             continue

@@ -240,7 +240,7 @@ def audited(folder: Path, labelled: bool, epsilon: float, runs: int) -> tuple[Se
 def test_replies_about_files_are_never_seen_to_spend_more_than_they_say(
     folder: Path, labelled: bool, epsilon: float
 ) -> None:
-    # Few runs: `python -m benchmarks.reproduce release-audit` has twenty thousand a side.
+    # Few runs: `python -m evidence privacy release-audit` has twenty thousand a side.
     found, claimed = audited(folder, labelled, epsilon, 500)
     assert claimed == pytest.approx(mu_of(epsilon, DELTA))
     assert holds(found, claimed)

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import silot
-from benchmarks.reproduce.bounds import ORACLE, SETTINGS, examine, oracle
+from evidence.transport.bounds import ORACLE, SETTINGS, examine, oracle
 from silot import Measure
 
 
-# The reproduction `bounds` does the same for 10,000 problems.
+# `python -m evidence transport bounds` does the same for 10,000 problems.
 @pytest.mark.parametrize("block", range(8))
 def test_exact_distance_lies_between_the_bounds_and_so_does_the_value(block: int) -> None:
     for seed in range(40 * block, 40 * block + 40):

@@ -118,7 +118,7 @@ class FedWaD(WithReference):
         "that of every fit, which usually settles off the geodesic and overestimates. A holder "
         "that is asked with t sends its records moved by the share t of their way to the "
         "reference: near 0 it sends them nearly as they are, and that is where small errors come "
-        "from (docs/results/frontier.md).",
+        "from (docs/results/privacy-frontier.md).",
         none_or(word_or("uniform", share())),
         default=None,
         brief="Interpolation parameter, 0 to 1, or 'uniform'.",

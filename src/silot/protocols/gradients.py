@@ -84,7 +84,7 @@ def gradients(
     -----
     Li et al., *Data Valuation and Detections in Federated Learning*, 2024, eq. 10, for the
     holder side; *Private Wasserstein Distance* (TriangleWad), sec. 3.5.2, for the coordinator
-    side. ``records`` finds far more; docs/results/records.md compares.
+    side. ``records`` finds far more; docs/results/fedbary-figure-2.md compares.
 
     Examples
     --------

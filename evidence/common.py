@@ -1,0 +1,272 @@
+"""What the figures share: data, random streams, and the page they write."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import platform
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+from scipy.stats import spearmanr
+
+import silot
+
+Array = npt.NDArray[np.float64]
+Images = npt.NDArray[np.uint8]
+Labels = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+Verdict = Literal["matched", "partly", "not matched"]
+Numbers = dict[str, float]
+T = TypeVar("T")
+
+# FedWaD as published: holders send means of records, whatever the sizes.
+WALK: dict[str, Any] = {"method": "fedwad", "interpolation": "barycentric"}
+
+RESULTS = Path(__file__).resolve().parents[1] / "docs" / "results"
+DATA_VARIABLE = "SILOT_DATA"
+# Relative to the repository's root, where the command is run.
+DEFAULT_DATA = "../shared/data"
+
+
+class MissingError(Exception):
+    """A dataset or a program that a figure needs is not there."""
+
+
+@dataclass(frozen=True)
+class Context:
+    """How a figure is run.
+
+    Attributes
+    ----------
+    paper, figure
+        Which one, as the command names it.
+    data
+        Folder with one folder a dataset.
+    full
+        Whether to use the paper's sizes as far as sensible, instead of minutes on two cores.
+    """
+
+    paper: str
+    figure: str
+    data: Path
+    full: bool
+
+    @property
+    def name(self) -> str:
+        """Name of the page."""
+        return f"{self.paper}-{self.figure}"
+
+    def size(self, sizes: tuple[T, T]) -> T:
+        """The first of two sizes (or ranges of seeds), or the second with ``--full``."""
+        return sizes[self.full]
+
+    def say(self, message: str) -> None:
+        """Print progress; not to stdout, which carries the page."""
+        print(f"[{self.name}] {message}", file=sys.stderr, flush=True)
+
+    def images(self, folder: str, part: str = "train") -> tuple[Images, Labels]:
+        """Images and labels of a dataset, as stored; ``MissingError`` if absent."""
+        with np.load(self._path(folder, f"{folder}.npz")) as stored:
+            return stored[f"X_{part}"], stored[f"y_{part}"].astype(np.int64)
+
+    def stored(self, folder: str, stem: str) -> Mapping[str, npt.NDArray[Any]]:
+        """Arrays of a file, as stored; ``MissingError`` if absent."""
+        with np.load(self._path(folder, f"{stem}.npz")) as found:
+            return {name: found[name] for name in found.files}
+
+    def words(self) -> tuple[list[str], Array]:
+        """Words, and their public GloVe vectors (37645, 100)."""
+        stored = self.stored("word_vectors", "glove_wink_100d")
+        return str(stored["words"]).split("\n"), stored["vectors"].astype(np.float64)
+
+    def _path(self, folder: str, name: str) -> Path:
+        path = self.data / folder / name
+        if not path.is_file():
+            raise MissingError(
+                f"{name} is not in the data folder (give --data DIR or set {DATA_VARIABLE})"
+            )
+        return path
+
+    def table(self, folder: str, stem: str = "") -> list[dict[str, str]]:
+        """Rows of a table, as stored; ``MissingError`` if absent."""
+        path = self._path(folder, f"{stem or folder}.csv.gz")
+        with gzip.open(path, "rt", encoding="utf-8", newline="") as stored:
+            return list(csv.DictReader(stored))
+
+
+def stream(*key: int) -> np.random.Generator:
+    """Random numbers of their own for a figure.
+
+    Two numbers or more: silot draws its reference from ``default_rng(seed)``, and data drawn
+    from that very stream would be the reference, scaled.
+    """
+    if len(key) < 2:
+        raise ValueError("a stream needs a key of two numbers or more")
+    return np.random.default_rng(list(key))
+
+
+def columns(rows: Sequence[Mapping[str, str]]) -> Array:
+    """Features of a table: numbers as they are, texts as one column a value."""
+    parts: list[Array] = []
+    for name in rows[0]:
+        if name == "target":
+            continue
+        texts = np.array([row[name] for row in rows])
+        try:
+            parts.append(texts.astype(np.float64))
+        except ValueError:
+            parts += [(texts == kind) * 1.0 for kind in np.unique(texts)]
+    return np.stack(parts, axis=1)
+
+
+def signed_pixels(images: Images) -> Array:
+    """Images as rows, pixels from -1 to 1."""
+    return images.reshape(len(images), -1) / 127.5 - 1.0
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table with a caption; cells are text already."""
+
+    caption: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+    @classmethod
+    def of(
+        cls, caption: str, items: Iterable[T], columns: Mapping[str, Callable[[T], object]]
+    ) -> Table:
+        """A row an item: what each column's function says of it."""
+        rows = [[str(say(item)) for say in columns.values()] for item in items]
+        return cls(caption, list(columns), rows)
+
+    def markdown(self) -> str:
+        """Write it as Markdown."""
+        lines = [self.columns, ["---"] * len(self.columns), *self.rows]
+        body = "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
+        return f"{self.caption}\n\n{body}"
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A statement of a paper, or a wish of ours, and the number the paper has for it."""
+
+    claim: str
+    paper: str
+
+    def judged(self, ours: str, verdict: Verdict, why: str = "") -> Judged:
+        """The claim against what was measured here."""
+        return Judged(self, ours, verdict, why)
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A claim, and what became of it."""
+
+    claim: Claim
+    ours: str
+    verdict: Verdict
+    why: str
+
+    @property
+    def row(self) -> list[str]:
+        """Cells of the table of claims."""
+        return [self.claim.claim, self.claim.paper, self.ours, f"**{self.verdict}**", self.why]
+
+
+@dataclass
+class Report:
+    """What a figure came to.
+
+    Attributes
+    ----------
+    title
+        Paper and figure or table.
+    about
+        What it is, in a paragraph.
+    setup
+        Sizes, seeds and choices the paper leaves open.
+    claims, tables
+        What is compared, and the numbers behind it.
+    """
+
+    title: str
+    about: str
+    setup: Sequence[str]
+    claims: list[Judged] = field(default_factory=list)
+    tables: list[Table] = field(default_factory=list)
+
+    def markdown(self, context: Context, seconds: float) -> str:
+        """Write the report as Markdown."""
+        flag = " --full" if context.full else ""
+        made = (
+            f"Made by `python -m evidence {context.paper} {context.figure}{flag}` on "
+            f"{date.today().isoformat()} in {seconds:.0f} s on shared CPU cores (seconds below are "
+            f"rough), Python {platform.python_version()}, numpy {np.__version__}, "
+            f"silot {silot.__version__}. Do not edit by hand."
+        )
+        parts = [
+            f"# {self.title}",
+            self.about,
+            made,
+            *self._verdicts(),
+            "## Set-up",
+            "\n".join(f"- {line}" for line in self.setup),
+            "## Numbers",
+            *(table.markdown() for table in self.tables),
+        ]
+        return "\n\n".join(parts) + "\n"
+
+    def _verdicts(self) -> list[str]:
+        if not self.claims:
+            return []
+        columns = ["claim", "paper", "here", "verdict", "why"]
+        rows = [claim.row for claim in self.claims]
+        caption = "What the paper says against what was found."
+        return ["## Verdicts", Table(caption, columns, rows).markdown()]
+
+
+def verdict(holds: bool, *, partly: bool = False) -> Verdict:
+    """Word for a check; ``partly`` when it does not hold but a weaker form does."""
+    if holds:
+        return "matched"
+    return "partly" if partly else "not matched"
+
+
+def spread(values: Sequence[float], form: str = ".3f") -> str:
+    """Smallest to largest, for a claim about several numbers."""
+    low, high = format(min(values), form), format(max(values), form)
+    return low if low == high else f"{low} to {high}"
+
+
+def shown(value: float | None, form: str = ".2f") -> str:
+    """A number for a table; a dash where there is none."""
+    return "–" if value is None or np.isnan(value) else format(value, form)
+
+
+def mean(values: Iterable[float]) -> float:
+    """Mean of the numbers that there are; NaN if there is none."""
+    there = [value for value in values if not np.isnan(value)]
+    return float(np.mean(there)) if there else float("nan")
+
+
+def means(runs: Sequence[Numbers]) -> Numbers:
+    """Mean of every number over runs."""
+    return {key: mean(run[key] for run in runs) for key in runs[0]}
+
+
+def typical(values: Sequence[float]) -> str:
+    """Median, and in brackets the smallest."""
+    return f"{np.median(values):.2f} ({min(values):.2f})"
+
+
+def rank_correlation(x: Array, y: Array) -> float:
+    """Spearman's, 0 where one of them does not vary."""
+    return 0.0 if np.ptp(x) == 0 or np.ptp(y) == 0 else float(spearmanr(x, y).statistic)

@@ -1,0 +1,1 @@
+"""Confident Sinkhorns (paper 004): one model from teachers' predictions."""

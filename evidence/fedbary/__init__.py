@@ -1,0 +1,1 @@
+"""FedBary (paper 000): worth of holders and of records, barycenters."""

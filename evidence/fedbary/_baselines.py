@@ -1,0 +1,237 @@
+"""What others say of records and clients: cleanlab, LAVA, KNN-Shapley, outliers, FedAvg games."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+from sklearn.neighbors import LocalOutlierFactor
+
+from evidence.common import Array, Flags, Labels
+from silot.transport import calibrated_gradient, cost_matrix, exact_plan, plan_from_cost
+from silot.valuation import TrainingRound
+
+NEIGHBOURS = 10
+TREES = 200
+# Least chance of a class, for labels that no validation record has.
+_LEAST = 1e-6
+
+
+def knn_shapley(x: Array, y: Labels, other: Array, labels: Labels, k: int = NEIGHBOURS) -> Array:
+    """Exact Shapley values of records for a k-nearest-neighbour classifier (n,).
+
+    Jia et al., *Efficient Task-Specific Data Valuation for Nearest Neighbor Algorithms*, 2019,
+    theorem 1, averaged over the validation records.
+    """
+    n = len(x)
+    order = np.argsort(cost_matrix(other, x), axis=1, kind="stable")
+    right = (y[order] == labels[:, None]).astype(np.float64)
+    places = np.arange(1, n)
+    steps = (right[:, :-1] - right[:, 1:]) / k * np.minimum(k, places) / places
+    last = right[:, -1:] / n
+    values = np.concatenate([np.cumsum(steps[:, ::-1], axis=1)[:, ::-1] + last, last], axis=1)
+    found = np.zeros(n)
+    np.add.at(found, order.ravel(), values.ravel())
+    return found / len(other)
+
+
+def lava(x: Array, y: Labels, other: Array, labels: Labels) -> Array:
+    """Calibrated gradients of exact transport with the class-wise cost, all records pooled (n,).
+
+    Just et al., *LAVA: Data Valuation without Pre-Specified Learning Algorithms*, 2023; higher
+    means more suspect.
+    """
+    mine, theirs = np.unique(y), np.unique(labels)
+    squares = np.array(
+        [[exact_plan(x[y == k], other[labels == l]).upper ** 2 for l in theirs] for k in mine]
+    )
+    cost = cost_matrix(x, other)
+    cost += squares[np.ix_(np.searchsorted(mine, y), np.searchsorted(theirs, labels))]
+    a, b = np.full(len(x), 1.0 / len(x)), np.full(len(other), 1.0 / len(other))
+    return calibrated_gradient(plan_from_cost(cost, a, b).potentials[0], a)
+
+
+def lava_published(x: Array, y: Labels, other: Array, labels: Labels) -> Array:
+    """LAVA with the settings it was published with (n,).
+
+    Entropic potentials of geomloss, not debiased, with blur² = .1, of the cost |x - x'|² / 2 and
+    the entropic transport cost between the records of the two classes, with the same blur.
+    """
+    # Imported here: the other baselines need no torch.
+    import torch
+    from geomloss import SamplesLoss
+
+    mine, own = np.unique(y, return_inverse=True)
+    theirs, known = np.unique(labels, return_inverse=True)
+    near, far = torch.tensor(x), torch.tensor(other)
+    options: dict[str, Any] = {
+        "loss": "sinkhorn",
+        "p": 2,
+        "blur": 0.1**0.5,
+        "debias": False,
+        "backend": "tensorized",
+    }
+    classes = SamplesLoss(**options)
+    between = torch.tensor(
+        [
+            [float(classes(near[own == k], far[known == l])) for l in range(len(theirs))]
+            for k in range(len(mine))
+        ]
+    )
+
+    def cost(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        one, two = a[0, :, -1].long(), b[0, :, -1].long()
+        # Classes of the validation records are numbered on, so sides can be told apart.
+        if int(one.min()) >= len(mine):
+            return cost(b, a).transpose(1, 2)
+        apart = torch.cdist(a[:, :, :-1], b[:, :, :-1]) ** 2 / 2
+        return apart + between[one][:, two - len(mine)]
+
+    marked = [
+        torch.cat([points, torch.tensor(codes)[:, None].double()], dim=1)
+        for points, codes in ((near, own), (far, known + len(mine)))
+    ]
+    potential = SamplesLoss(**options, cost=cost, potentials=True)(*marked)[0]
+    return calibrated_gradient(potential.reshape(-1).numpy(), np.full(len(x), 1.0 / len(x)))
+
+
+@dataclass(frozen=True)
+class ConfidentLearning:
+    """cleanlab with a forest that is fitted on the validation records.
+
+    Northcutt et al., *Confident Learning: Estimating Uncertainty in Dataset Labels*, 2021.
+
+    Attributes
+    ----------
+    forest
+        The forest; its chances of a record's classes are out of sample.
+    """
+
+    forest: RandomForestClassifier
+
+    @classmethod
+    def fit(cls, other: Array, labels: Labels, seed: int) -> ConfidentLearning:
+        """Fit the forest."""
+        return cls(RandomForestClassifier(TREES, random_state=seed).fit(other, labels))
+
+    def __call__(self, x: Array, y: Labels) -> tuple[Array, Flags]:
+        """How suspect labels are, by self-confidence; and which cleanlab flags by default."""
+        # Imported here: whoever runs another figure needs no cleanlab.
+        from cleanlab.filter import find_label_issues
+        from cleanlab.rank import get_label_quality_scores
+
+        known = np.asarray(self.forest.classes_)
+        classes = np.union1d(known, y)
+        chances = np.full((len(x), len(classes)), _LEAST)
+        chances[:, np.searchsorted(classes, known)] += np.asarray(self.forest.predict_proba(x))
+        chances /= chances.sum(axis=1, keepdims=True)
+        codes = np.searchsorted(classes, y)
+        flagged = find_label_issues(codes, chances, n_jobs=1)
+        return -np.asarray(get_label_quality_scores(codes, chances)), np.asarray(
+            flagged, dtype=np.bool_
+        )
+
+
+def neighbour_ratio(x: Array, y: Labels, other: Array, labels: Labels) -> Array:
+    """Distance to the nearest validation record of the class, over that to the nearest other."""
+    apart = np.sqrt(cost_matrix(x, other))
+    same = y[:, None] == labels
+    of_class = np.where(same, apart, np.inf).min(axis=1)
+    of_others = np.where(same, np.inf, apart).min(axis=1)
+    found = np.minimum(of_class, 1e6) / np.clip(of_others, 1e-9, 1e6)
+    return np.asarray(found, dtype=np.float64)
+
+
+def neighbour_distance(x: Array, other: Array, k: int = 5) -> Array:
+    """Mean distance to the nearest validation records (n,)."""
+    return np.sqrt(np.sort(cost_matrix(x, other), axis=1)[:, :k]).mean(axis=1)
+
+
+def outlier_factor(x: Array, other: Array) -> Array:
+    """Local outlier factor of records among the validation records (n,)."""
+    return -np.asarray(LocalOutlierFactor(n_neighbors=20, novelty=True).fit(other).score_samples(x))
+
+
+def plain_gradient(x: Array, other: Array) -> Array:
+    """Calibrated gradients of exact transport of features alone (n,)."""
+    return calibrated_gradient(exact_plan(x, other).potentials[0], np.full(len(x), 1.0 / len(x)))
+
+
+def accuracy(x: Array, y: Labels, other: Array, labels: Labels, most: int = 200) -> float:
+    """Accuracy of a logistic regression."""
+    return float(np.mean(_fitted(x, y, most).predict(other) == labels))
+
+
+def _fitted(x: Array, y: Labels, most: int) -> LogisticRegression:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return LogisticRegression(C=0.1, max_iter=most).fit(x, y)
+
+
+@dataclass
+class Federated:
+    """Multinomial logistic regression trained by federated averaging.
+
+    Attributes
+    ----------
+    clients
+        Records and labels by name.
+    classes
+        Number of classes; labels are 0, 1, ...
+    test
+        Records and labels for the utility, which is accuracy.
+    rounds, steps, rate
+        Rounds; steps of full-batch gradient descent in each; their length.
+    """
+
+    clients: dict[str, tuple[Array, Labels]]
+    classes: int
+    test: tuple[Array, Labels]
+    rounds: int = 6
+    steps: int = 5
+    rate: float = 0.3
+    history: list[TrainingRound[str]] = field(default_factory=list)
+
+    def train(self, names: Sequence[str]) -> Array:
+        """Model (d + 1, C) of some clients; ``history`` keeps the rounds."""
+        model = np.zeros((self.test[0].shape[1] + 1, self.classes))
+        sizes = {name: float(len(self.clients[name][1])) for name in names}
+        self.history = []
+        for _ in range(self.rounds):
+            updates = {name: self._local(model, *self.clients[name]) - model for name in names}
+            step = TrainingRound(model, updates, sizes)
+            self.history.append(step)
+            model = model + step.step(frozenset(names))
+        return model
+
+    def utility(self, coalition: frozenset[str]) -> float:
+        """Accuracy of the model that some clients train; of guessing for none."""
+        if not coalition:
+            return 1.0 / self.classes
+        return self.worth(self.train(sorted(coalition)))
+
+    def worth(self, model: Array) -> float:
+        """Accuracy of a model."""
+        if not model.any():
+            return 1.0 / self.classes
+        x, y = self.test
+        return float(np.mean(np.argmax(x @ model[:-1] + model[-1], axis=1) == y))
+
+    def _local(self, model: Array, x: Array, y: Labels) -> Array:
+        model = model.copy()
+        wanted = np.eye(self.classes)[y]
+        for _ in range(self.steps):
+            scores = x @ model[:-1] + model[-1]
+            scores -= scores.max(axis=1, keepdims=True)
+            chances = np.exp(scores)
+            chances /= chances.sum(axis=1, keepdims=True)
+            error = (chances - wanted) / len(y)
+            model[:-1] -= self.rate * (x.T @ error)
+            model[-1] -= self.rate * error.sum(axis=0)
+        return model

@@ -1,0 +1,108 @@
+"""FedBary, figure 3: the barycenter of three Gaussians, round by round."""
+
+from __future__ import annotations
+
+import numpy as np
+import ot
+
+import silot
+from evidence.common import Array, Claim, Context, Report, Table, spread, stream, verdict
+from silot.transport import exact_plan
+
+OVERLAPS = Claim("overlaps the barycenter of the pooled data within 10 rounds", "yes")
+CLOSE = Claim("close after 3 rounds", "nearly")
+CONVERGES = Claim("converges (theorem 1)", "yes")
+
+SEEDS = (5, 20)  # as usual, and with --full
+MEANS = ((0.0, 0.0), (6.0, 0.0), (3.0, 5.0))
+RECORDS = 100
+ROUNDS = 10
+SHOWN = (1, 2, 3, 5, 10)
+
+
+def run(context: Context) -> Report:
+    """Reproduce the figure, in numbers."""
+    seeds = context.size(SEEDS)
+    found = [_draw(seed) for seed in range(seeds)]
+    ours = np.median([run["ours"] for run in found], axis=0)
+    pooled = np.median([run["pooled"] for run in found], axis=0)
+    last = [float(run["ours"][-1] / run["pooled"][-1] - 1.0) for run in found]
+    third = [float(run["ours"][2] / run["pooled"][-1] - 1.0) for run in found]
+    bound = [float(run["ours"][-1] / run["lower"][0] - 1.0) for run in found]
+    # What the paper plots: how far the two supports are apart, matched best.
+    gaps = [float(run["gap"][0]) for run in found]
+    falls = all(bool((np.diff(run["ours"]) <= 1e-9).all()) for run in found)
+    return Report(
+        title="FedBary, figure 3: barycenter of three Gaussians",
+        about="Three two-dimensional Gaussians with different means and one covariance, 100 "
+        "records each; FedBary against POT's free-support barycenter, which sees the records.",
+        setup=[
+            f"Means {', '.join(map(str, MEANS))}, identity covariance (the paper gives neither); "
+            f"{RECORDS} atoms, t = .5, seeds 0 to {seeds - 1}.",
+            f"FedBary runs {ROUNDS} rounds without stopping (`tol=0`). POT starts from the same "
+            f"atoms, {ROUNDS} and 100 iterations. Objectives of both by exact transport.",
+        ],
+        claims=[
+            OVERLAPS.judged(
+                f"objective {spread(last, '+.2%')} against POT after 100 iterations; supports "
+                f"{spread(gaps, '.3f')} apart (W2)",
+                verdict(max(last) < 0.01, partly=max(last) < 0.05),
+                "Both are stationary points; free-support barycenters are not unique.",
+            ),
+            CLOSE.judged(
+                f"objective {spread(third, '+.2%')}",
+                verdict(max(third) < 0.02, partly=max(third) < 0.1),
+            ),
+            CONVERGES.judged(
+                f"the objective {'never rises' if falls else 'rises'}; it is "
+                f"{spread(bound, '+.1%')} above a bound certified for every measure",
+                verdict(falls),
+                "The theorem needs exact updates; silot keeps the cheaper coupling, so it holds by "
+                "construction. The best barycenter is not known, only bounded.",
+            ),
+        ],
+        tables=[
+            Table(
+                "Objective, the mean squared distance to the three; medians.",
+                ["method", *(f"round {k}" for k in SHOWN)],
+                [
+                    ["FedBary", *(f"{ours[k - 1]:.4f}" for k in SHOWN)],
+                    ["POT, free support", *(f"{pooled[k - 1]:.4f}" for k in SHOWN)],
+                    ["POT, 100 iterations", *["–"] * (len(SHOWN) - 1), f"{pooled[-1]:.4f}"],
+                ],
+            )
+        ],
+    )
+
+
+def _draw(seed: int) -> dict[str, Array]:
+    rng = stream(27, seed)
+    clouds = [np.array(mean) + rng.standard_normal((RECORDS, 2)) for mean in MEANS]
+    start = rng.standard_normal((RECORDS, 2))
+    result = silot.barycenter(
+        dict(zip("abc", clouds, strict=True)), reference=start, rounds=ROUNDS, tol=0.0, t=0.5
+    )
+    ours = [float(entry["objective"]) for entry in result.history]
+    ours += [ours[-1]] * (ROUNDS - len(ours))
+    pooled: list[float] = []
+    atoms = start
+    for iterations in (*[1] * ROUNDS, 90):
+        atoms = _free_support(clouds, atoms, iterations)
+        pooled.append(_objective(clouds, atoms))
+    return {
+        "ours": np.array(ours[:ROUNDS]),
+        "pooled": np.array(pooled),
+        "lower": np.array([result.lower]),
+        "gap": np.array([exact_plan(result.points, atoms, result.weights).distance]),
+    }
+
+
+def _free_support(clouds: list[Array], atoms: Array, iterations: int) -> Array:
+    weights = [np.full(len(cloud), 1.0 / len(cloud)) for cloud in clouds]
+    return np.asarray(
+        ot.lp.free_support_barycenter(clouds, weights, atoms, numItermax=iterations, stopThr=0.0)
+    )
+
+
+def _objective(clouds: list[Array], atoms: Array) -> float:
+    return float(np.mean([exact_plan(cloud, atoms).cost for cloud in clouds]))

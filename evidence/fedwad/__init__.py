@@ -1,0 +1,1 @@
+"""FedWaD (paper 002): federated Wasserstein distance along geodesics."""

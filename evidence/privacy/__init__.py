@@ -1,0 +1,1 @@
+"""Sketches, releases and audits: our own tables, no paper has them."""

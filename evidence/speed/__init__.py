@@ -1,0 +1,1 @@
+"""Seconds, bytes and memory, side by side with what everybody has; printed, not written."""

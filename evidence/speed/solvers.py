@@ -1,0 +1,200 @@
+"""Exact distances and one round of each protocol, against the solvers everybody has."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import ot
+from scipy.optimize import linear_sum_assignment
+from scipy.spatial.distance import cdist
+
+import silot
+from evidence.common import Context
+from evidence.speed._timing import medians, show
+from silot import transport
+
+Array = npt.NDArray[np.float64]
+SHAPES = (
+    # n, m, d, weighted
+    (300, 300, 64, False),
+    (1000, 1000, 50, False),
+    (2000, 2000, 50, False),
+    (2000, 2000, 10, False),
+    (2000, 2000, 2, False),
+    (1500, 2000, 50, False),
+    (2000, 2000, 50, True),
+)
+REPEATS = 5
+
+
+def run(context: Context) -> None:
+    """Print the tables."""
+    exact()
+    costs()
+    protocols()
+    published()
+
+
+def exact() -> None:
+    """``exact_plan``, with its dual proof, against plain solvers on a ``cdist`` matrix."""
+    rows = []
+    for n, m, d, weighted in SHAPES:
+        rng = np.random.default_rng(0)
+        x, y = rng.normal(size=(n, d)), rng.normal(size=(m, d)) * 1.3 + 0.5
+        a = rng.random(n) if weighted else np.ones(n)
+        a, b = a / a.sum(), np.full(m, 1 / m)
+        found: dict[str, float] = {}
+
+        def ours(x=x, y=y, a=a, b=b, found=found) -> None:
+            found["silot"] = transport.exact_plan(x, y, a, b).cost
+
+        def emd(x=x, y=y, a=a, b=b, found=found) -> None:
+            found["emd"] = float(ot.emd2(a, b, cdist(x, y, "sqeuclidean"), numItermax=10**9))
+
+        def assignment(x=x, y=y, found=found) -> None:
+            cost = cdist(x, y, "sqeuclidean")
+            found["assignment"] = float(cost[linear_sum_assignment(cost)].mean())
+
+        runs = {"silot": ours, "emd": emd}
+        if n == m and not weighted:
+            runs["assignment"] = assignment
+        seconds = medians(runs, REPEATS)
+        spread = max(found.values()) / min(found.values()) - 1
+        ratio = seconds["silot"] / seconds["emd"]
+        other = seconds["silot"] / seconds["assignment"] if "assignment" in runs else None
+        rows.append(
+            (
+                f"{n} x {m}, d = {d}{', weighted' if weighted else ''}",
+                f"{seconds['silot']:.3f} s",
+                f"{ratio:.2f}",
+                "-" if other is None else f"{other:.2f}",
+                f"{spread:.0e}",
+            )
+        )
+    show(
+        "exact W2 with dual proof: time as a share of cdist + solver (below 1 is faster)",
+        ("problem", "silot", "/ ot.emd2", "/ linear_sum_assignment", "costs differ by"),
+        rows,
+    )
+
+
+def costs() -> None:
+    """``plan_from_cost`` against ``exact_plan``, which builds the costs itself."""
+    rows = []
+    for n, d in ((200, 2), (500, 2), (1000, 2), (1000, 20)):
+        rng = np.random.default_rng(2)
+        x, y = rng.normal(size=(n, d)), rng.normal(size=(n, d)) + 0.3
+        cost = transport.cost_matrix(x, y)
+        runs = {
+            "points": lambda x=x, y=y: transport.exact_plan(x, y),
+            "costs": lambda cost=cost: transport.plan_from_cost(cost),
+        }
+        seconds = medians(runs, REPEATS)
+        rows.append(
+            (
+                f"{n} x {n}, d = {d}",
+                f"{seconds['points']:.3f} s",
+                f"{seconds['costs'] / seconds['points']:.2f}",
+            )
+        )
+    show("from a cost matrix", ("problem", "exact_plan", "plan_from_cost / exact_plan"), rows)
+
+
+def protocols() -> None:
+    """One TriangleWad and one FedWaD round against one direct distance."""
+    rows = []
+    for n, d in ((500, 64), (1000, 50), (2000, 50)):
+        rng = np.random.default_rng(1)
+        x, y = rng.normal(size=(n, d)), rng.normal(size=(n, d)) * 1.3 + 0.5
+
+        def direct(x=x, y=y) -> None:
+            silot.distance(x, y)
+
+        def triangle(x=x, y=y, n=n) -> None:
+            silot.distance(x, y, method="trianglewad", support=n, moments=False)
+
+        def fedwad(rounds: int, x=x, y=y, n=n) -> None:
+            silot.distance(
+                x, y, method="fedwad", support=n, rounds=rounds, tol=0.0, moments=False,
+                distances="every",
+            )  # fmt: skip
+
+        seconds = medians(
+            {
+                "direct": direct,
+                "triangle": triangle,
+                "two": lambda fedwad=fedwad: fedwad(2),
+                "five": lambda fedwad=fedwad: fedwad(5),
+            },
+            3,
+        )
+        round_ = (seconds["five"] - seconds["two"]) / 3
+        rows.append(
+            (
+                f"{n} x {n}, d = {d}",
+                f"{seconds['direct']:.3f} s",
+                f"{seconds['triangle'] / seconds['direct']:.2f}",
+                f"{round_ / seconds['direct']:.2f}",
+            )
+        )
+    show(
+        "protocols: time as a multiple of one direct distance of the same size",
+        ("problem", "direct", "trianglewad", "one fedwad round"),
+        rows,
+    )
+
+
+def published() -> None:
+    """FedWaD by default against the algorithm as published, on ``ot.emd``, without messages."""
+    rows = []
+    for n, d in ((100, 10), (300, 10), (300, 50), (1000, 20)):
+        rng = np.random.default_rng(3)
+        x, y = rng.normal(size=(n, d)), rng.normal(size=(n, d)) * 1.5 + 0.5
+        exact_ = transport.exact_plan(x, y).distance
+        found: dict[str, float] = {}
+
+        def ours(x=x, y=y, found=found) -> None:
+            found["silot"] = silot.distance(x, y, method="fedwad").value
+
+        def theirs(rounds: int, x=x, y=y, found=found) -> None:
+            found[str(rounds)] = _walk(x, y, rounds)
+
+        runs = {
+            "silot": ours,
+            "20": lambda theirs=theirs: theirs(20),
+            "100": lambda theirs=theirs: theirs(100),
+        }
+        seconds = medians(runs, 1 if n > 500 else 3)
+        rows.append(
+            (
+                f"{n} x {n}, d = {d}",
+                *(f"{seconds[k]:.3f} s, {found[k] / exact_ - 1:+.2%}" for k in runs),
+                f"{seconds['100'] / seconds['silot']:.1f}",
+            )
+        )
+    show(
+        "FedWaD, bounds and messages included, against Algorithm 1 on POT: seconds and error",
+        ("problem", "silot", "20 rounds", "100 rounds", "100 rounds / silot"),
+        rows,
+    )
+
+
+def _walk(x: Array, y: Array, rounds: int) -> float:
+    """Best triangle sum of FedWaD's Algorithm 1, eq. 10, t uniform, n atoms."""
+    rng = np.random.default_rng(0)
+    uniform = np.full(len(x), 1.0 / len(x))
+
+    def between(one: Array, other: Array) -> Array:
+        plan = ot.emd(uniform, uniform, cdist(one, other, "sqeuclidean"), numItermax=10**9)
+        t = rng.random()
+        return (1 - t) * one + t * len(x) * (plan @ other)
+
+    def apart(one: Array, other: Array) -> float:
+        cost = cdist(one, other, "sqeuclidean")
+        return float(ot.emd2(uniform, uniform, cost, numItermax=10**9)) ** 0.5
+
+    reference, best = rng.normal(size=x.shape), np.inf
+    for _ in range(rounds):
+        reference = between(between(reference, x), between(reference, y))
+        best = min(best, apart(x, reference) + apart(reference, y))
+    return best

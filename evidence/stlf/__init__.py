@@ -1,0 +1,1 @@
+"""ST-LF (paper 003): who sends its model to whom."""

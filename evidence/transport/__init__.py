@@ -1,0 +1,1 @@
+"""Whether bounds hold, and how near values come: our own tables."""

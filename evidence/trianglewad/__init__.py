@@ -1,0 +1,1 @@
+"""TriangleWad (paper 001): distances by interpolants, and what they give away."""
