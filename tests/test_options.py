@@ -146,3 +146,21 @@ def test_an_object_takes_no_options_beside_it() -> None:
     with pytest.raises(InputError) as caught:
         silot.distance([[0.0]], [[1.0]], FedWaD(), support=3)  # type: ignore[call-overload]
     assert caught.value.code == "option-method" and "FedWaD(...)" in caught.value.message
+
+
+def test_unknown_options_of_every_call_are_coded_errors() -> None:
+    x = np.random.default_rng(0).normal(size=(8, 2))
+    calls = (
+        lambda: silot.pooled_distance({"a": x}, x, nope=1),
+        lambda: silot.value_holders({"a": x}, x, nope=1),
+        lambda: silot.value_holders({"a": x}, x, embedding="full"),
+        lambda: silot.barycenter({"a": x}, nope=1),
+        lambda: silot.value_records(x, x, nope=1),
+        lambda: silot.value_records(x, x, method="published", fdr=0.1),
+        lambda: silot.adapt({"a": x, "b": x}, nope=1),
+        lambda: silot.sketches({"a": x, "b": x}, why=True),
+    )
+    for call in calls:
+        with pytest.raises(InputError) as caught:
+            call()
+        assert caught.value.code == "option-unknown" and "it takes" in caught.value.message

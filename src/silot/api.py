@@ -18,6 +18,7 @@ from .federation.holder import Own
 from .federation.local import LocalFederation, Progress
 from .federation.protocol import COORDINATOR
 from .measure import Covariance, Data
+from .options import check_known
 from .protocols.pooled import pooled
 from .results import Distance, DistanceMatrix
 from .secure import run_secure
@@ -223,5 +224,6 @@ def pooled_distance(
             f"method is {method!r}; give 'trianglewad' or 'secure'.", code="option-method"
         )
     own = Own(checked.pop(COORDINATOR))
+    check_known(pooled, options, "pooled_distance")
     protocol = pooled(list(sellers), own=own, embedding=embedding, **options)
     return LocalFederation(checked).run(protocol, progress=progress)

@@ -12,6 +12,7 @@ from .federation.holder import Holder
 from .federation.local import LocalFederation, Progress
 from .federation.policy import Policy
 from .measure import Data, Measure
+from .options import check_known
 from .privacy.ledger import Ledger
 from .protocols import adapt as _adapt
 from .results.adaptation import Adaptation
@@ -86,6 +87,7 @@ def adapt(
     if tests:
         checked_measures(tests, labels=True)
     measures = checked_measures({**named, **tests}, labels=False, last=tests)
+    check_known(_adapt, options, "adapt")
     protocol = _adapt(list(named), **options)
     federation = LocalFederation(
         {

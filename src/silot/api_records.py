@@ -11,6 +11,7 @@ from .federation.holder import Own
 from .federation.local import LocalFederation, Progress
 from .federation.protocol import COORDINATOR
 from .measure import Data
+from .options import check_known
 from .protocols.gradients import gradients
 from .protocols.records import records
 from .results import RecordScores
@@ -78,6 +79,7 @@ def value_records(
     build, trusted = (records if method == "screening" else gradients), checked.pop(COORDINATOR)
     # What was fitted for another holder is kept by the party.
     own = validation if isinstance(validation, Own) and trusted is given else Own(trusted)
+    check_known(build, options, f"value_records by method {method!r}")
     protocol = build(name, own=own, labels=bool(labels), seed=seed, **options)
     result = LocalFederation(checked).run(protocol, progress=progress)
     return with_columns(result, trusted, *checked.values())

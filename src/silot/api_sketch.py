@@ -17,6 +17,7 @@ from .federation.local import LocalFederation, Progress
 from .federation.policy import Policy
 from .federation.protocol import COORDINATOR, Protocol
 from .measure import Covariance, Data, Embedding, Measure
+from .options import check_known
 from .privacy.accounting import ROUNDING, compose, epsilon_of, mu_of
 from .privacy.ledger import Ledger
 from .protocols.registry import method_named
@@ -81,6 +82,7 @@ def sketches(
     >>> found.clusters(2)
     {'a': 0, 'b': 0, 'c': 1}
     """
+    check_known(sketches_of, options, "sketches", own=("ledgers", "budget_epsilon"))
     named = named_holders(holders)
     own = None
     if validation is None:

@@ -19,6 +19,7 @@ from .federation.holder import Own
 from .federation.local import LocalFederation, Progress
 from .federation.protocol import COORDINATOR
 from .measure import Data
+from .options import check_known
 from .protocols.contributions import contributions
 from .protocols.fedbary import fedbary
 from .results import Barycenter, Contributions
@@ -72,6 +73,7 @@ def barycenter(
         return found.barycenter(**own_options)
     if method != "fedbary":
         raise InputError(f"method is {method!r}; give 'fedbary' or 'sketch'.", code="option-method")
+    check_known(fedbary, options, "barycenter")
     federation = LocalFederation(measures)
     return federation.run(
         fedbary(list(measures), labels=bool(labels), **options), progress=progress
@@ -146,6 +148,7 @@ def value_holders(
         )
     direct = "direct" if map == "direct" else None
     metric = label_option(labels, label_metric)
+    check_known(contributions, options, "value_holders")
     protocol = contributions(list(checked), own=own, labels=metric, map=direct, **options)
     found = LocalFederation(checked).run(protocol, progress=progress).named(column_names(checked))
     return mapped.added(found, progress)

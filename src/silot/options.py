@@ -12,7 +12,7 @@ a wrong value, the parameters of the docstring, the flag ``--shrinkage`` and wha
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, fields, replace
 from textwrap import wrap
 from typing import Any, ClassVar, Self, TypeVar, cast, dataclass_transform
@@ -24,6 +24,8 @@ from .transport._check import flag as truth_value
 T = TypeVar("T")
 
 _KEY = "option"
+# What callers give in other words.
+_TAKEN = ("own", "labels", "embedding")
 _WIDTH = 92
 _SECTIONS = ("Returns", "Raises", "See Also", "Notes", "References", "Examples")
 
@@ -244,6 +246,24 @@ class Options:
     def values(self) -> dict[str, Any]:
         """All options by name."""
         return {name: getattr(self, name) for name in self.options}
+
+
+def check_known(
+    build: Callable[..., Any], options: Mapping[str, object], what: str, own: Collection[str] = ()
+) -> None:
+    """Raise an ``InputError`` where an option is no keyword of a function, nor one of ``own``."""
+    keywords = [
+        name
+        for name, item in inspect.signature(build).parameters.items()
+        if item.kind is item.KEYWORD_ONLY and name not in _TAKEN
+    ]
+    known = [*keywords, *own]
+    unknown = sorted(set(options) - set(known))
+    if unknown:
+        raise InputError(
+            f"{what} has no option {unknown[0]!r}; it takes {', '.join(known)}.",
+            code="option-unknown",
+        )
 
 
 def documented(kind: type[Options]) -> str:
