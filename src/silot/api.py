@@ -15,8 +15,8 @@ from ._holders import (
 from .api_matrix import run_matrix
 from .api_sketch import run_sketch_distance
 from .errors import InputError
-from .federation.holder import Own
 from .federation.local import LocalFederation, Progress
+from .federation.party import Own
 from .federation.protocol import COORDINATOR
 from .measure import Covariance, Data
 from .protocols.pooled import pooled

@@ -26,7 +26,7 @@ from ..transport._pot import importing
 from ..transport._threads import one_blas_thread
 from .answer import CHARGED, Answer, Failure, decode_reply
 from .disclosure import Disclosure
-from .holder import Holder
+from .party import Holder
 from .policy import Policy
 from .protocol import COORDINATOR, Answers, Protocol, Questions, drive
 from .question import encode_question

@@ -244,6 +244,11 @@ class Policy(BaseModel):
         """Whether everything may be told."""
         return self.level == "record"
 
+    @property
+    def tells_numbers(self) -> bool:
+        """Whether any exact number may be told: beside releases it would end what they promise."""
+        return self.level != "sketch"
+
     def refusal(self, question: Question, dimension: int) -> str:
         """Return the code of the rule that forbids the question whatever was told before.
 
@@ -262,6 +267,8 @@ class Policy(BaseModel):
         if self.questions is not None and question.kind not in self.questions:
             return "policy-question"
         account = question.accounted(dimension)
+        if account is Account.PUBLIC:
+            return ""
         if account is Account.RELEASE:
             # At level scalar no summary of records leaves, with noise or without.
             if self.level == "scalar":
@@ -270,9 +277,10 @@ class Policy(BaseModel):
         if self.tells_records:
             return ""
         forbidden = (
-            # One exact number beside releases would end what they guarantee.
-            self.level == "sketch"
+            not self.tells_numbers
             or account is Account.RECORD
+            # Of records alone it is known how many numbers solve for one.
+            or (account is not Account.FREE and question.on != "records")
             or question.level > Disclosure[self.level.upper()]
             # Label coordinates are means of classes, small ones too.
             or (account is Account.NAMED and question.embedding != "none")

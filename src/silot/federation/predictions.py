@@ -25,7 +25,7 @@ from ..errors import InputError, MismatchError, WireError
 from ..transport._check import as_points
 from .answer import Answer
 from .disclosure import Account, Disclosure
-from .question import Array, Codes, Names, Question, Text, register
+from .question import Array, Codes, Question, Subject, Text, register
 from .release import Release
 
 Inputs = Array | list[str]
@@ -181,13 +181,11 @@ class DescribeTeacher(Question):
     """
 
     kind: ClassVar[str] = "describe-teacher"
+    on: ClassVar[Subject] = "model"
     level: ClassVar[Disclosure] = Disclosure.SCALAR
-    account: ClassVar[Account] = Account.FREE
+    account: ClassVar[Account] = Account.PUBLIC
 
     private: bool = False
-
-    def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
-        raise _no_teacher()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -239,8 +237,11 @@ class _OfInputs:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Shown(_OfInputs):
+class Shown(_OfInputs, Question):
     """Predictions as they are shown: scaled by a temperature and rounded, at the teacher."""
+
+    on: ClassVar[Subject] = "model"
+    level: ClassVar[Disclosure] = Disclosure.RECORD
 
     temperature: float = 1.0
     decimals: int = -1
@@ -255,40 +256,34 @@ class _Shown(_OfInputs):
             shown = shown.mean(axis=0)
         return shown if self.decimals < 0 else rounded(shown, self.decimals)
 
+    def answer_of(self, probabilities: Array) -> Answer:
+        """The answer, from the model's predictions."""
+        raise InputError(f"{type(self).__name__} is not a question.", code="question-unknown")
+
 
 @dataclass(frozen=True, kw_only=True)
-class Predict(_Shown, Question):
+class Predict(Shown):
     """Probabilities of labels for each input: ``probabilities`` (n, L).
 
     ``temperature`` flattens (above 1) or sharpens them, ``decimals`` rounds them unless it is -1.
     """
 
     kind: ClassVar[str] = "predict"
-    level: ClassVar[Disclosure] = Disclosure.RECORD
-
-    def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
-        raise _no_teacher()
 
     def answer_of(self, probabilities: Array) -> Answer:
-        """The answer, from the model's predictions."""
         return Answer({"probabilities": self.show(probabilities, mean=False)})
 
 
 @dataclass(frozen=True, kw_only=True)
-class PredictNoise(_Shown, Question):
+class PredictNoise(Shown):
     """The mean prediction over inputs of noise, ``mean`` (L,): what a model says of nothing.
 
     The probability bias B of paper 004, section 5.2.
     """
 
     kind: ClassVar[str] = "predict-noise"
-    level: ClassVar[Disclosure] = Disclosure.RECORD
-
-    def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
-        raise _no_teacher()
 
     def answer_of(self, probabilities: Array) -> Answer:
-        """The answer, from the model's predictions."""
         return Answer({"mean": self.show(probabilities, mean=True)})
 
 
@@ -308,6 +303,7 @@ class ReleasePredictions(_OfInputs, Release):
     """
 
     kind: ClassVar[str] = "release-predictions"
+    on: ClassVar[Subject] = "model"
     mechanism: ClassVar[str] = "discrete Gaussian, predictions"
 
     parts: int = 1
@@ -336,10 +332,6 @@ class ReleasePredictions(_OfInputs, Release):
         """Standard deviation of the noise of every probability."""
         return self.sensitivity / self.privacy_mu / RESOLUTION
 
-    def check(self, dimension: int, labelled: bool) -> None:
-        """Refuse: a holder of records has no model."""
-        raise _no_teacher()
-
     def vector(self, probabilities: Array) -> Codes:
         """The vector before noise, from the model's predictions."""
         told = probabilities.mean(axis=0, keepdims=True) if self.mean else probabilities
@@ -354,10 +346,6 @@ def _too_many(most: int) -> InputError:
         f"more inputs than one question may bring, {most}. Ask in smaller batches.",
         code="batch-large",
     )
-
-
-def _no_teacher() -> InputError:
-    return InputError("this party has records and no model.", code="teacher-absent")
 
 
 register(DescribeTeacher, Predict, PredictNoise, ReleasePredictions)

@@ -9,8 +9,9 @@ import numpy as np
 from ..errors import InputError
 from ..federation.answer import Answer, Array
 from ..federation.disclosure import Disclosure
+from ..federation.distances import Records
 from ..federation.protocol import Protocol, Steps, ask, required
-from ..federation.question import Answerer, Records
+from ..federation.question import Answerer
 from ..measure import Embedding
 from ..results import Distance
 from ..transport import ExactPlan, exact_plan

@@ -12,8 +12,9 @@ import numpy.typing as npt
 from ..errors import InputError
 from ..federation.answer import Answer, Failure
 from ..federation.disclosure import Disclosure
+from ..federation.distances import DistanceTo, Interpolate
 from ..federation.protocol import Protocol, Steps, ask, failure_error, required
-from ..federation.question import Answerer, DistanceTo, Interpolate
+from ..federation.question import Answerer
 from ..measure import Embedding
 from ..results import Distance
 from ..transport import interpolate

@@ -11,8 +11,9 @@ import numpy.typing as npt
 from ..errors import InputError
 from ..federation.answer import Array
 from ..federation.disclosure import Disclosure
+from ..federation.distances import Interpolate
 from ..federation.protocol import Protocol, Steps, ask, required
-from ..federation.question import Answerer, Interpolate
+from ..federation.question import Answerer
 from ..measure import Embedding
 from ..results import Distance
 from ..transport import ExactPlan, exact_plan
