@@ -54,7 +54,7 @@ def test_a_transcript_in_a_file_is_that_in_memory(
     x = np.random.default_rng(0).normal(size=(300, 4))
     federation = LocalFederation({"a": x[:150], "b": x[150:]})
     plain = federation.run(direct("a", "b"))
-    monkeypatch.setattr("silot.federation.local.Spool", lambda: Spool(in_memory=0))
+    monkeypatch.setattr("silot.federation.run.Spool", lambda: Spool(in_memory=0))
     stored = LocalFederation({"a": x[:150], "b": x[150:]}).run(direct("a", "b"))
     assert plain.transcript is not None and stored.transcript is not None
     assert isinstance(stored.transcript.entries[-1].message, Stored)
