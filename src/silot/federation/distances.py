@@ -62,8 +62,8 @@ class Moments(Question):
         return dimension + dimension * (dimension + 1) // 2
 
     def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
-        found = moments_of(points, weights)
-        return Answer({"mean": found.mean, "covariance": found.covariance})
+        moments = moments_of(points, weights)
+        return Answer({"mean": moments.mean, "covariance": moments.covariance})
 
     def moves(
         self, points: Array, weights: Array, labels: Names | None, answer: Answer
@@ -138,19 +138,19 @@ class Interpolate(_WithReference):
     scalars: bool = True
 
     def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
-        found = self._interpolate(points, weights)
+        interpolant = self._interpolate(points, weights)
         sent: dict[str, Scalar] = {
-            "geodesic": found.geodesic,
-            "optimal": found.optimal,
-            "gap": found.gap,
+            "geodesic": interpolant.geodesic,
+            "optimal": interpolant.optimal,
+            "gap": interpolant.gap,
         }
         if self.scalars:
             sent |= {
-                "distance": found.distance,
-                "distance_lower": found.lower,
-                "displacement": found.displacement,
+                "distance": interpolant.distance,
+                "distance_lower": interpolant.lower,
+                "displacement": interpolant.displacement,
             }
-        return Answer({"atoms": found.atoms, "weights": found.weights}, sent)
+        return Answer({"atoms": interpolant.atoms, "weights": interpolant.weights}, sent)
 
     def _interpolate(self, points: Array, weights: Array) -> Interpolant:
         self._check(points)
@@ -173,10 +173,10 @@ class _WithTarget(Interpolate):
     target: Array
     target_weights: Array
 
-    def _common(self, found: Interpolant) -> dict[str, Scalar]:
-        sent: dict[str, Scalar] = {"geodesic": found.geodesic, "optimal": found.optimal}
+    def _common(self, interpolant: Interpolant) -> dict[str, Scalar]:
+        sent: dict[str, Scalar] = {"geodesic": interpolant.geodesic, "optimal": interpolant.optimal}
         if self.scalars:
-            sent["displacement"] = found.displacement
+            sent["displacement"] = interpolant.displacement
         return sent
 
 
@@ -192,12 +192,14 @@ class InterpolantDistance(_WithTarget):
         return 1 + self.scalars
 
     def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
-        found = self._interpolate(points, weights)
-        plan = exact_plan(found.atoms, self.target, found.weights, self.target_weights, p=self.p)
-        sent = self._common(found)
+        interpolant = self._interpolate(points, weights)
+        plan = exact_plan(
+            interpolant.atoms, self.target, interpolant.weights, self.target_weights, p=self.p
+        )
+        sent = self._common(interpolant)
         sent["target_distance"] = plan.upper
         sent["target_lower"] = plan.lower
-        sent["optimal"] = found.optimal and plan.optimal
+        sent["optimal"] = interpolant.optimal and plan.optimal
         return Answer(scalars=sent)
 
     def moves(
@@ -229,9 +231,9 @@ class InterpolantCosts(_WithTarget):
     level: ClassVar[Disclosure] = Disclosure.RECORD
 
     def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
-        found = self._interpolate(points, weights)
-        costs = cost_matrix(found.atoms, self.target, p=self.p)
-        return Answer({"costs": costs, "weights": found.weights}, self._common(found))
+        interpolant = self._interpolate(points, weights)
+        costs = cost_matrix(interpolant.atoms, self.target, p=self.p)
+        return Answer({"costs": costs, "weights": interpolant.weights}, self._common(interpolant))
 
 
 # Costs held at once.

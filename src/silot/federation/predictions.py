@@ -61,13 +61,13 @@ def inputs_of(inputs: npt.ArrayLike | Sequence[str]) -> Inputs:
         raise InputError("one text is given. Give a sequence of texts.", code="inputs-texts")
     if isinstance(inputs, np.ndarray) and inputs.dtype.kind != "U":
         return as_points(cast("npt.NDArray[Any]", inputs), "inputs")
-    given: list[Any] = list(cast("Sequence[Any]", inputs))
-    texts = [str(each) for each in given if isinstance(each, str)]
+    items: list[Any] = list(cast("Sequence[Any]", inputs))
+    texts = [str(each) for each in items if isinstance(each, str)]
     if not texts:
-        return as_points(given, "inputs")
-    if len(texts) < len(given):
+        return as_points(items, "inputs")
+    if len(texts) < len(items):
         raise InputError(
-            f"{len(given) - len(texts)} of {len(given)} inputs are not texts.", code="inputs-texts"
+            f"{len(items) - len(texts)} of {len(items)} inputs are not texts.", code="inputs-texts"
         )
     try:
         "".join(texts).encode()
@@ -200,25 +200,25 @@ class _OfInputs:
 
     def inputs(self, own: Inputs | None, digest: str, most: int) -> Inputs:
         """The inputs, at most so many; ``own`` is the shared transfer set."""
-        given = [array for array in (self.vectors, self.texts, self.indices) if array.size]
-        if len(given) != 1 or not 2 <= self.labels <= _MOST_LABELS:
+        arrays = [array for array in (self.vectors, self.texts, self.indices) if array.size]
+        if len(arrays) != 1 or not 2 <= self.labels <= _MOST_LABELS:
             raise WireError(
                 "a question about predictions has records, texts or indices, and labels.",
                 code="question-fields",
             )
-        if sum(array.nbytes for array in given) > _MOST_BYTES:
+        if sum(array.nbytes for array in arrays) > _MOST_BYTES:
             raise _too_many(most)
         if self.indices.size:
-            found = self._shared(own, digest, most)
+            inputs = self._shared(own, digest, most)
         else:
-            found = decode_texts(self.texts) if self.texts.size else self.vectors
-        if len(found) > most:
+            inputs = decode_texts(self.texts) if self.texts.size else self.vectors
+        if len(inputs) > most:
             raise _too_many(most)
-        if isinstance(found, np.ndarray) and (found.ndim != 2 or not np.isfinite(found).all()):
+        if isinstance(inputs, np.ndarray) and (inputs.ndim != 2 or not np.isfinite(inputs).all()):
             raise WireError("the records are no finite matrix.", code="question-fields")
-        if not len(found):
+        if not len(inputs):
             raise WireError("there are no inputs.", code="question-fields")
-        return found
+        return inputs
 
     def _shared(self, own: Inputs | None, digest: str, most: int) -> Inputs:
         if own is None:
@@ -334,8 +334,8 @@ class ReleasePredictions(_OfInputs, Release):
 
     def vector(self, probabilities: Array) -> Codes:
         """The vector before noise, from the model's predictions."""
-        told = probabilities.mean(axis=0, keepdims=True) if self.mean else probabilities
-        return np.rint(told * RESOLUTION).astype(np.int64).ravel()
+        rows = probabilities.mean(axis=0, keepdims=True) if self.mean else probabilities
+        return np.rint(rows * RESOLUTION).astype(np.int64).ravel()
 
     def answer_of(self, noisy: Codes) -> Answer:
         return Answer({"noisy": noisy.reshape(self.rows, self.labels)})

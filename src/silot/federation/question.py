@@ -134,11 +134,11 @@ def encode_question(question: Question) -> bytes:
 def decode_question(data: bytes) -> Question:
     """Read a question; a kind, field or type silot does not know is a ``WireError``."""
     message = decode(data)
-    known = QUESTIONS.get(message.kind)
-    if message.type != "question" or known is None:
+    question_class = QUESTIONS.get(message.kind)
+    if message.type != "question" or question_class is None:
         raise WireError("the message is not a question silot knows.", code="question-unknown")
     values: dict[str, object] = {**message.scalars, **message.arrays}
-    expected = {item.name: str(item.type) for item in dataclasses.fields(known)}
+    expected = {item.name: str(item.type) for item in dataclasses.fields(question_class)}
     if set(values) != set(expected):
         raise WireError(
             f"a {message.kind!r} question has fields that do not fit it.", code="question-fields"
@@ -149,7 +149,7 @@ def decode_question(data: bytes) -> Question:
                 f"field {name!r} of a {message.kind!r} question has the wrong type.",
                 code="question-fields",
             )
-    return known(**cast("dict[str, Any]", values))
+    return question_class(**cast("dict[str, Any]", values))
 
 
 _DTYPES = {
