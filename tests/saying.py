@@ -3,7 +3,6 @@
 from silot import Holder
 from silot.federation import Answer, Failure, Question
 from silot.federation.answer import encode_reply
-from silot.federation.charging import failure_of
 from silot.federation.question import decode_question
 
 
@@ -17,7 +16,7 @@ class Saying(Holder):
         try:
             return encode_reply(self.says(decode_question(message)))
         except Exception as error:  # noqa: BLE001 - as a holder does
-            return encode_reply(failure_of(error))
+            return encode_reply(Failure.of(error))
 
 
 class Quiet(Saying):

@@ -29,7 +29,7 @@ def test_raw_records_of_a_measure_are_reached_from_the_holder_only() -> None:
     owners = {"audit/coordinator.py", "audit/strategies.py", "results/contents.py"}
     owners |= {"audit/attacks.py"}  # what travelled
     assert lines_with(r"\.points\b") <= {"measure.py"} | public | owners
-    assert lines_with(r"\.arrays\(") == {"federation/holder.py"}
+    assert lines_with(r"\.arrays\(") == {"federation/party.py"}
 
 
 def test_nothing_is_ever_unpickled() -> None:

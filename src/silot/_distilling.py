@@ -15,7 +15,7 @@ from .distillation._coding import LabelCodes, ambiguous
 from .distillation.checkpoint import fingerprint, folder, load, save
 from .distillation.text import PAIR, Vocabulary, noise, noise_vectors
 from .errors import FileError, InputError, MismatchError
-from .federation.local import LocalFederation, Party
+from .federation.local import Endpoint, LocalFederation
 from .federation.policy import Policy
 from .federation.predictions import Inputs, digest_of, inputs_of
 from .federation.protocol import COORDINATOR, Protocol
@@ -67,8 +67,8 @@ def parties(
     )
 
 
-def _party(teacher: Any, inputs: Inputs | None, module_predict: Callable[..., Any]) -> Party:
-    if isinstance(teacher, Party):
+def _party(teacher: Any, inputs: Inputs | None, module_predict: Callable[..., Any]) -> Endpoint:
+    if isinstance(teacher, Endpoint):
         return teacher
     from torch import nn
 

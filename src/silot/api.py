@@ -14,8 +14,8 @@ from ._holders import (
 from ._methods import Pairwise, chosen, run_pair
 from .api_matrix import run_matrix
 from .errors import InputError
-from .federation.holder import Own
 from .federation.local import LocalFederation, Progress
+from .federation.party import Own
 from .federation.protocol import COORDINATOR
 from .measure import Covariance, Data
 from .options import check_known

@@ -8,8 +8,8 @@ from typing import Any
 
 from ._holders import checked_measures, measure_named, named_holders, unreserved
 from .errors import InputError, MismatchError, SilotError
-from .federation.holder import Holder
 from .federation.local import LocalFederation, Progress
+from .federation.party import Holder
 from .federation.policy import Policy
 from .measure import Data, Measure
 from .options import check_known

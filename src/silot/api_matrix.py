@@ -12,8 +12,8 @@ from ._methods import run_pair
 from .api_sketch import check_sketches, run_sketch_matrix
 from .errors import InputError, SilotError
 from .federation.disclosure import Disclosure
-from .federation.holder import Own
 from .federation.local import Progress
+from .federation.party import Own
 from .federation.protocol import COORDINATOR
 from .measure import Covariance, Measure
 from .protocols._together import without_map

@@ -7,8 +7,8 @@ from typing import Any
 
 from ._holders import checked_measures, unreserved, with_columns
 from .errors import InputError
-from .federation.holder import Own
 from .federation.local import LocalFederation, Progress
+from .federation.party import Own
 from .federation.protocol import COORDINATOR
 from .measure import Data
 from .options import check_known

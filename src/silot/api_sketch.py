@@ -11,9 +11,8 @@ from urllib.parse import quote
 from ._columns import matched
 from ._holders import checked_measures, column_names, measure_named, named_holders, unreserved
 from .errors import FileError, InputError, MismatchError, RefusedError
-from .federation.charging import key_of
-from .federation.holder import Holder, Own
 from .federation.local import LocalFederation, Progress
+from .federation.party import Holder, Own
 from .federation.policy import Policy
 from .federation.protocol import COORDINATOR, Protocol
 from .measure import Covariance, Data, Embedding, Measure
@@ -117,7 +116,7 @@ def run_sketches(
     mu = mu_of(options.get("privacy_epsilon", EPSILON), delta)
     for name, question in next(protocol.start()).items():
         # All of the run or none of it: a count alone would be charged, and serve nothing.
-        if kept[name].find(key_of(question)) is None:
+        if kept[name].find(question.key) is None:
             check_budget(name, kept[name].spent, mu, policy.budget_mu or 0.0, delta)
     holders = {name: Holder(each, policy, kept[name]) for name, each in measures.items()}
     found = LocalFederation(holders).run(protocol, progress=progress)

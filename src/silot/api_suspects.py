@@ -10,8 +10,8 @@ from ._columns import matched
 from ._holders import checked_measures, measure_named, named_holders, unreserved, with_columns
 from .api_sketch import DELTA, EPSILON, budget_policy, check_masses, ledgers_of, public_of
 from .errors import InputError, MismatchError
-from .federation.holder import Holder, Own
 from .federation.local import LocalFederation, Progress
+from .federation.party import Holder, Own
 from .federation.protocol import COORDINATOR
 from .measure import Data, Measure
 from .privacy.accounting import mu_of

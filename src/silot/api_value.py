@@ -15,8 +15,8 @@ from ._holders import (
 from .api_matrix import HolderMap, MapMethod
 from .api_sketch import run_sketch_values, run_sketches
 from .errors import InputError
-from .federation.holder import Own
 from .federation.local import LocalFederation, Progress
+from .federation.party import Own
 from .federation.protocol import COORDINATOR
 from .measure import Data
 from .options import check_known

@@ -12,9 +12,10 @@ from silot import LocalFederation, Measure, Own
 from silot.audit import ATTACKS
 from silot.federation import Teacher
 from silot.federation.answer import Failure, encode_reply
+from silot.federation.distances import Records
 from silot.federation.hypotheses import ClassFeatures, FitDensity, TrainModel
 from silot.federation.labelled import encode_classes
-from silot.federation.question import Records, encode_question
+from silot.federation.question import encode_question
 from silot.federation.transcript import Entry, Transcript
 from silot.learning import ModelSpec
 from silot.protocols import contributions, divergences, fedbary, gradients, pooled, records

@@ -10,6 +10,15 @@ from hypothesis.extra import numpy as hnp
 
 from silot.errors import WireError
 from silot.federation.answer import Answer, Failure, decode_reply, encode_reply
+from silot.federation.distances import (
+    Describe,
+    DistanceTo,
+    InterpolantCosts,
+    InterpolantDistance,
+    Interpolate,
+    Moments,
+    Records,
+)
 from silot.federation.divergences import (
     DomainErrors,
     DomainScores,
@@ -33,19 +42,7 @@ from silot.federation.predictions import (
     ReleasePredictions,
     encode_texts,
 )
-from silot.federation.question import (
-    QUESTIONS,
-    Describe,
-    DistanceTo,
-    InterpolantCosts,
-    InterpolantDistance,
-    Interpolate,
-    Moments,
-    Question,
-    Records,
-    decode_question,
-    encode_question,
-)
+from silot.federation.question import QUESTIONS, Question, decode_question, encode_question
 from silot.federation.screening import ScoreRecords, ScreenRecords
 from silot.federation.sketching import CountRecords, SketchRecords, SketchTree
 from silot.federation.suspects import CountSuspects

@@ -14,8 +14,9 @@ import pytest
 
 from silot import LocalFederation
 from silot.federation import Answer, Transcript
-from silot.federation.charging import Replies
-from silot.federation.question import DistanceTo
+from silot.federation.answer import encode_reply
+from silot.federation.distances import DistanceTo
+from silot.federation.party import Replies
 from silot.federation.spool import Spool, Stored
 from silot.federation.transcript import Entry
 from silot.protocols import direct
@@ -53,7 +54,7 @@ def test_a_transcript_in_a_file_is_that_in_memory(
     x = np.random.default_rng(0).normal(size=(300, 4))
     federation = LocalFederation({"a": x[:150], "b": x[150:]})
     plain = federation.run(direct("a", "b"))
-    monkeypatch.setattr("silot.federation.local.Spool", lambda: Spool(in_memory=0))
+    monkeypatch.setattr("silot.federation.run.Spool", lambda: Spool(in_memory=0))
     stored = LocalFederation({"a": x[:150], "b": x[150:]}).run(direct("a", "b"))
     assert plain.transcript is not None and stored.transcript is not None
     assert isinstance(stored.transcript.entries[-1].message, Stored)
@@ -72,14 +73,14 @@ def test_replies_are_kept_while_they_are_few_and_small() -> None:
     computed: list[int] = []
 
     def ask(number: int, size: int) -> bytes:
-        def compute() -> Answer:
+        def compute() -> bytes:
             computed.append(number)
-            return Answer({"cloud": np.full(size, float(number))})
+            return encode_reply(Answer({"cloud": np.full(size, float(number))}))
 
         question = DistanceTo(
             reference=np.full((1, 1), float(number)), reference_weights=np.ones(1)
         )
-        return replies.reply(question, "someone", None, compute)
+        return replies.reply(question.key, compute)
 
     assert ask(1, 1_000) == ask(1, 1_000)
     assert computed == [1]

@@ -6,8 +6,9 @@ import pytest
 from silot import Holder, Measure, Policy
 from silot.errors import WireError
 from silot.federation.answer import Answer, Failure, decode_reply
+from silot.federation.distances import Describe, DistanceTo
 from silot.federation.labelled import InterpolateByClass
-from silot.federation.question import Describe, DistanceTo, Question, encode_question
+from silot.federation.question import Question, encode_question
 from silot.federation.sketching import SketchRecords, SketchTree
 from silot.privacy import Ledger
 

@@ -8,7 +8,8 @@ import silot
 from silot import LocalFederation, Measure, Policy
 from silot.errors import InputError, WireError
 from silot.federation import Answer, Failure
-from silot.federation.question import Interpolate, Question
+from silot.federation.distances import Interpolate
+from silot.federation.question import Question
 from silot.protocols import fedwad
 from tests.saying import Quiet, Saying
 

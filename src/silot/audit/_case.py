@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from ..federation.distances import InterpolantCosts, Interpolate
 from ..federation.protocol import COORDINATOR
-from ..federation.question import InterpolantCosts, Interpolate
 from ..federation.screening import ScoreRecords
 from ._evidence import Array, Evidence
 from ._likelihood import Candidates

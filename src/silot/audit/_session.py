@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..federation.answer import Answer, Failure
-from ..federation.holder import Holder
+from ..federation.party import Holder
 from ..federation.policy import Policy
 from ..federation.question import Question
 from ..measure import Measure

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from ..federation.distances import DistanceTo, InterpolantCosts, Records
 from ..federation.labelled import LabelledDistanceTo, LabelledRecords
 from ..federation.protocol import COORDINATOR
-from ..federation.question import DistanceTo, InterpolantCosts, Records
 from ..federation.screening import ScreenRecords
 from ._case import Case
 from ._evidence import Array, Evidence, Guess, merged_rows

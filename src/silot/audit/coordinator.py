@@ -10,7 +10,7 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from ..errors import InputError
-from ..federation.holder import Holder
+from ..federation.party import Holder
 from ..federation.policy import Policy
 from ..measure import Data, Measure
 from ..privacy.ledger import Ledger

@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 from scipy.spatial import cKDTree
 
+from ..federation.distances import Moments
 from ..federation.divergences import MeanFeatures, Spread, TrainDomain
 from ..federation.hypotheses import ClassFeatures, FitDensity, TrainModel
 from ..federation.labelled import decode_classes
-from ..federation.question import Moments
 from ..learning import DensitySpec, ModelSpec, probabilities, random_features
 from ..learning.density import log_density
 from ..learning.features import in_units

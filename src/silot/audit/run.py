@@ -14,9 +14,9 @@ import numpy.typing as npt
 from .._columns import matched
 from ..errors import InputError, MismatchError
 from ..federation.answer import Array, Failure
-from ..federation.holder import Own
+from ..federation.distances import Records
+from ..federation.party import Own
 from ..federation.protocol import COORDINATOR
-from ..federation.question import Records
 from ..federation.transcript import Transcript
 from ..measure import Data, Measure
 from ..results import Attack, Audit

@@ -8,6 +8,15 @@ from typing import Any
 import numpy as np
 
 from ..federation.combinations import Disagreement
+from ..federation.distances import (
+    Describe,
+    DistanceTo,
+    InterpolantCosts,
+    InterpolantDistance,
+    Interpolate,
+    Moments,
+    Records,
+)
 from ..federation.divergences import (
     DomainErrors,
     DomainScores,
@@ -25,16 +34,7 @@ from ..federation.labelled import (
     LabelledRecords,
     encode_classes,
 )
-from ..federation.question import (
-    Describe,
-    DistanceTo,
-    InterpolantCosts,
-    InterpolantDistance,
-    Interpolate,
-    Moments,
-    Question,
-    Records,
-)
+from ..federation.question import Question
 from ..federation.reference import draw_reference
 from ..learning import ModelSpec, initial, random_features
 from ..measure import Measure

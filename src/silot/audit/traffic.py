@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..federation.answer import Answer, encode_reply
-from ..federation.question import Interpolate, Moments, Records, encode_question
+from ..federation.distances import Interpolate, Moments, Records
+from ..federation.question import encode_question
 from ._case import Case
 from .view import Size
 

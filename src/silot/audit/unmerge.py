@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..federation.question import DistanceTo, Interpolate
+from ..federation.distances import DistanceTo, Interpolate
 from ..transport import exact_plan, interpolate
 from ._case import Case
 from ._clock import look

@@ -10,10 +10,11 @@ import numpy as np
 from ..errors import InputError
 from ..federation.answer import Answer, Failure
 from ..federation.disclosure import Disclosure
+from ..federation.distances import Describe, DistanceTo, Interpolate, Moments
 from ..federation.labelled import InterpolateByClass
 from ..federation.message import Scalar
 from ..federation.protocol import COORDINATOR
-from ..federation.question import Describe, DistanceTo, Interpolate, Moments, Question
+from ..federation.question import Question
 from ..federation.transcript import Transcript
 from ._evidence import Array, Evidence, Form
 

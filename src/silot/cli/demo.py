@@ -15,7 +15,7 @@ from ..api_value import value_holders
 from ..audit import audit
 from ..demo import demo_holders, demo_images, demo_validation
 from ..errors import FileError
-from ..federation.holder import Own
+from ..federation.party import Own
 from ..files import write_whole
 from ..measure import Measure
 from ..results import Audit, Contributions, DistanceMatrix

@@ -16,7 +16,7 @@ from rich.text import Text
 
 from ..api_records import value_records
 from ..errors import InputError
-from ..federation.holder import Own
+from ..federation.party import Own
 from ..files import write_whole
 from ..loading import load_identifiers, load_images
 from ..measure import Measure

@@ -3,6 +3,15 @@
 from .answer import Answer, Failure
 from .combinations import Disagreement, EvaluateCombination
 from .disclosure import Disclosure
+from .distances import (
+    Describe,
+    DistanceTo,
+    InterpolantCosts,
+    InterpolantDistance,
+    Interpolate,
+    Moments,
+    Records,
+)
 from .divergences import (
     DomainErrors,
     DomainScores,
@@ -11,7 +20,6 @@ from .divergences import (
     Spread,
     TrainDomain,
 )
-from .holder import Holder, Own
 from .hypotheses import ClassFeatures, CountLabelled, FitDensity, TrainModel
 from .labelled import (
     ClassSizes,
@@ -21,19 +29,11 @@ from .labelled import (
 )
 from .local import LocalFederation, Progress
 from .parting import CostParts
+from .party import Holder, Own
 from .policy import Policy
 from .predictions import DescribeTeacher, Predict, PredictNoise, ReleasePredictions
 from .protocol import Protocol
-from .question import (
-    Describe,
-    DistanceTo,
-    InterpolantCosts,
-    InterpolantDistance,
-    Interpolate,
-    Moments,
-    Question,
-    Records,
-)
+from .question import Question
 from .screening import ScoreRecords, ScreenRecords
 from .sketching import CountRecords, SketchRecords, SketchTree
 from .suspects import CountSuspects

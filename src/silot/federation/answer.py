@@ -10,7 +10,7 @@ from typing import Any, TypeGuard
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import InputError, WireError
+from ..errors import InputError, SilotError, WireError
 from .message import Message, Scalar, decode, encode
 
 Array = npt.NDArray[np.float64]
@@ -194,6 +194,16 @@ class Failure:
     kind: str = "failed"
     error: str = ""
     numbers: Mapping[str, float] = field(default_factory=dict[str, float], hash=False)
+
+    @classmethod
+    def of(cls, error: Exception) -> Failure:
+        """What may leave a party of an exception: our code and its type.
+
+        This is the party's boundary. Whatever went wrong, the text of the exception may quote
+        records and stays here.
+        """
+        code = error.code if isinstance(error, SilotError) else "holder-raised"
+        return cls(code, "failed", type(error).__name__)
 
 
 def encode_reply(reply: Answer | Failure) -> bytes:

@@ -22,7 +22,7 @@ from .answer import Answer
 from .disclosure import Disclosure
 from .hypotheses import AboutLabelled, AboutModel, described, models_of
 from .labelled import codes_of
-from .question import Array, Codes, Names, register
+from .question import Array, Codes, Names, Subject, register
 
 
 def _none() -> Array:
@@ -107,18 +107,15 @@ class _AboutCombination(AboutModel, AboutLabelled):
         )
 
 
-class Evaluation:
-    """Mark of questions that a holder answers from its evaluation records."""
-
-
 @dataclass(frozen=True, kw_only=True)
-class EvaluateCombination(_AboutCombination, Evaluation):
+class EvaluateCombination(_AboutCombination):
     """Accuracy of a combination of models on the holder's evaluation records.
 
     Records of classes outside the list count as mistakes.
     """
 
     kind: ClassVar[str] = "evaluate-combination"
+    on: ClassVar[Subject] = "evaluation"
     level: ClassVar[Disclosure] = Disclosure.RECORD
 
     def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:

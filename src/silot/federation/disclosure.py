@@ -30,12 +30,14 @@ class Disclosure(IntEnum):
 class Account(StrEnum):
     """How an answer is accounted for by a holder that does not give its records away.
 
-    ``FREE``: sizes and kinds, told to whoever may ask for exact numbers at all. ``RELEASE``:
-    noise, charged to the budget of epsilon. ``NAMED``: exact statistics that the asker names and
-    does not choose; each kind once. ``CHOSEN``: exact numbers about inputs that the asker chose;
-    every number counts. ``RECORD``: may give records back; only a policy of that level tells it.
+    ``PUBLIC``: of no record, told at every level. ``FREE``: sizes and kinds, told to whoever may
+    ask for exact numbers at all. ``RELEASE``: noise, charged to the budget of epsilon. ``NAMED``:
+    exact statistics that the asker names and does not choose; each kind once. ``CHOSEN``: exact
+    numbers about inputs that the asker chose; every number counts. ``RECORD``: may give records
+    back; only a policy of that level tells it.
     """
 
+    PUBLIC = "public"
     FREE = "free"
     RELEASE = "release"
     NAMED = "named"

@@ -19,8 +19,9 @@ from ..transport.classwise import distances_to_classes, labelled_plan
 from ..transport.cost import paired_cost
 from .answer import Answer
 from .disclosure import Account, Disclosure
+from .distances import move_of, share_of
 from .message import LARGEST_TEXT, Scalar
-from .question import Array, Codes, Names, Question, move_of, register, share_of
+from .question import Array, Codes, Names, Question, register
 
 
 def encode_classes(names: list[str]) -> str:

@@ -3,47 +3,30 @@
 from __future__ import annotations
 
 import inspect
-import math
 import os
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import Protocol as TypingProtocol
-from typing import Self, TypeVar, cast, runtime_checkable
+from typing import cast, runtime_checkable
 
 from .._columns import matched
-from ..errors import InputError, MismatchError, WireError
+from ..errors import InputError, MismatchError
 from ..measure import Data, Measure
-from ..privacy.accounting import compose
 from ..privacy.ledger import Ledger
-from ..results import Run
 from ..transport._check import real
-from ..transport._pot import importing
-from ..transport._threads import one_blas_thread
-from .answer import CHARGED, Answer, Failure, decode_reply
-from .disclosure import Disclosure
-from .holder import Holder
+from .answer import Failure
+from .party import Holder
 from .policy import Policy
-from .protocol import COORDINATOR, Answers, Protocol, Questions, drive
-from .question import encode_question
-from .spool import Spool, Stored
-from .transcript import Entry, Transcript
-
-
-class Billable(TypingProtocol):
-    """A result that takes the bill of the run that made it."""
-
-    def with_run(self, run: Run) -> Self:
-        """Return the result with its bill."""
-        ...
+from .protocol import COORDINATOR, Protocol
+from .run import RUNTIMES, B, Clock, Progress, Reply, run
 
 
 @runtime_checkable
-class Party(TypingProtocol):
+class Endpoint(TypingProtocol):
     """Whoever answers bytes with bytes: a ``Holder``, a ``Teacher``, or a way to a distant one.
 
     One whose ``reply`` takes an ``asker`` too is told who asks. A way to a distant party has its
@@ -55,19 +38,8 @@ class Party(TypingProtocol):
         ...
 
 
-B = TypeVar("B", bound=Billable)
-
 # Seconds of an answer that another thread would not make faster.
 _QUICK = 0.02
-
-
-@dataclass(frozen=True)
-class Progress:
-    """How far a run has come: exchanges done, and the most it will make."""
-
-    protocol: str
-    rounds: int
-    expected_rounds: int
 
 
 class LocalFederation:
@@ -104,7 +76,7 @@ class LocalFederation:
 
     def __init__(
         self,
-        holders: Mapping[str, Party | Data],
+        holders: Mapping[str, Endpoint | Data],
         *,
         timeout: float | None = None,
         asker: str = COORDINATOR,
@@ -127,10 +99,10 @@ class LocalFederation:
         self._timeout = timeout
         # What an answer took the last time.
         self._seconds = 0.0
-        parties: dict[str, Party] = {}
+        parties: dict[str, Endpoint] = {}
         owned: dict[str, Measure] = {}
         for name, holder in holders.items():
-            if isinstance(holder, Party):
+            if isinstance(holder, Endpoint):
                 parties[name] = holder
             else:
                 owned[name] = Measure.of(holder)
@@ -177,102 +149,37 @@ class LocalFederation:
         HolderError, RefusedError
             A holder the protocol cannot do without failed or refused.
         """
-        unknown = [name for name in protocol.holders if name not in self._holders]
-        if unknown:
-            raise MismatchError(
-                f"there is no holder {unknown[0]!r}; holders are {', '.join(self._holders)}.",
-                code="holder-unknown",
-            )
-        elapsed = _stopwatch()
-        entries: list[Entry] = []
-        spool = Spool()
-        rounds = 0
-        told: list[Disclosure] = []
-        charged: dict[str, list[float]] = {}
+        return run(protocol, self, progress=progress)
 
-        def exchange(questions: Questions) -> Answers:
-            nonlocal rounds
-            if not questions:
-                return {}
-            answers = self._exchange(questions, rounds, elapsed, entries, spool)
-            rounds += 1
-            for name, answer in answers.items():
-                charged.setdefault(name, []).append(_charge(answer))
-            told.extend(
-                question.level
-                for name, question in questions.items()
-                if isinstance(answers[name], Answer)
-            )
-            if progress is not None:
-                progress(Progress(protocol.name, rounds, protocol.expected_rounds))
-            return answers
-
-        with one_blas_thread():
-            result = drive(protocol, exchange)
-        transcript = Transcript(protocol.name, dict(protocol.parameters), tuple(entries))
-        return result.with_run(
-            Run(
-                rounds=rounds,
-                bytes_sent=transcript.bytes_sent,
-                bytes_received=transcript.bytes_received,
-                seconds=elapsed(),
-                # What was told, not what might have been: a holder may have refused.
-                disclosure=str(max(told, default=protocol.disclosure)),
-                privacy_mu=max(map(compose, charged.values()), default=0.0),
-                transcript=transcript,
-            )
-        )
-
-    def _exchange(
-        self,
-        questions: Questions,
-        round_: int,
-        elapsed: Callable[[], float],
-        entries: list[Entry],
-        spool: Spool,
-    ) -> Answers:
-        """Send each question to its holder, all at once, and collect replies."""
-        replies: dict[str, tuple[float, object]] = {}
-        work: dict[str, Callable[[], None]] = {}
-        # A transcript keeps every message: what a hundred holders are asked alike, once.
-        kept: dict[bytes, tuple[bytes, bytes | Stored]] = {}
-        for name in sorted(questions):
-            message = encode_question(questions[name])
-            if message not in kept:
-                kept[message] = (message, spool.keep(message))
-            message, stored = kept[message]
-            entries.append(Entry(round_, name, "sent", elapsed(), stored))
-            work[name] = partial(self._ask, name, message, elapsed, replies)
+    def exchange(
+        self, messages: Mapping[str, bytes], clock: Clock
+    ) -> Mapping[str, Reply | Failure]:
+        """Send each message to its holder, all at once, and collect the replies."""
+        arrived: dict[str, Reply] = {}
+        work = {
+            name: partial(self._ask, name, message, clock, arrived)
+            for name, message in messages.items()
+        }
         late = self._worked(work)
-        answers: dict[str, Answer | Failure] = {}
-        for name in work:
-            # What was read is not held twice: answers are views of their own.
-            reply = replies.pop(name, None)
-            if name in late or reply is None:
-                kind = "timeout" if name in late else "failed"
-                answers[name] = Failure("holder-timeout" if name in late else "holder-raised", kind)
-                continue
-            at, payload = reply
-            if not isinstance(payload, bytes):
-                # Nothing a transcript could keep or a bill could count.
-                answers[name] = Failure("wire-format", "failed", type(payload).__name__)
-                continue
-            entries.append(Entry(round_, name, "received", at, spool.keep(payload)))
-            answers[name] = _read(payload)
-        return answers
+        replies: dict[str, Reply | Failure] = {}
+        for name in messages:
+            if name in late:
+                replies[name] = Failure("holder-timeout", "timeout")
+            else:
+                replies[name] = arrived.get(name, Failure("holder-raised"))
+        return replies
 
     def _ask(
         self,
         name: str,
         message: bytes,
-        elapsed: Callable[[], float],
-        replies: dict[str, tuple[float, object]],
+        clock: Clock,
+        arrived: dict[str, Reply],
     ) -> None:
         # Whatever a holder's code raises is a missing reply; its text stays here.
         with suppress(Exception, SystemExit):
-            # What a party of the caller's own returns need not be bytes.
-            reply: object = self._replies[name](message)
-            replies[name] = (elapsed(), reply)
+            payload = self._replies[name](message)
+            arrived[name] = Reply(payload, clock())
 
     def _worked(self, work: Mapping[str, Callable[[], None]]) -> frozenset[str]:
         """Have everybody answer; who is late.
@@ -314,13 +221,7 @@ class LocalFederation:
         return frozenset(late)
 
 
-def _stopwatch() -> Callable[[], float]:
-    """Seconds from now, without those that imports take: a transcript's and a bill's alike."""
-    began, imported = time.perf_counter(), sum(importing)
-    return lambda: max(time.perf_counter() - began - (sum(importing) - imported), 0.0)
-
-
-def _replies(party: Party, asker: str) -> Callable[[bytes], bytes]:
+def _replies(party: Endpoint, asker: str) -> Callable[[bytes], bytes]:
     """How a party is asked in a name."""
     try:
         parameters = inspect.signature(party.reply).parameters
@@ -334,19 +235,6 @@ def _replies(party: Party, asker: str) -> Callable[[bytes], bytes]:
     return lambda message: reply(message, asker=asker)
 
 
-def _read(reply: bytes) -> Answer | Failure:
-    try:
-        return decode_reply(reply)
-    except WireError as error:
-        return Failure(error.code, "failed", type(error).__name__)
+RUNTIMES["local"] = LocalFederation
 
-
-def _charge(answer: Answer | Failure) -> float:
-    """What a holder says it charged for an answer, 0 for what is no such number."""
-    said = answer.scalars.get(CHARGED) if isinstance(answer, Answer) else None
-    if isinstance(said, bool) or not isinstance(said, int | float):
-        return 0.0
-    return float(said) if 0 <= said < math.inf else 0.0
-
-
-__all__ = ["Billable", "LocalFederation", "Party", "Progress"]
+__all__ = ["Endpoint", "LocalFederation", "Progress"]

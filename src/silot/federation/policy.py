@@ -244,6 +244,11 @@ class Policy(BaseModel):
         """Whether everything may be told."""
         return self.level == "record"
 
+    @property
+    def tells_numbers(self) -> bool:
+        """Whether any exact number may be told: beside releases it would end what they promise."""
+        return self.level != "sketch"
+
     def refusal(self, question: Question, dimension: int) -> str:
         """Return the code of the rule that forbids the question whatever was told before.
 
@@ -262,6 +267,8 @@ class Policy(BaseModel):
         if self.questions is not None and question.kind not in self.questions:
             return "policy-question"
         account = question.accounted(dimension)
+        if account is Account.PUBLIC:
+            return ""
         if account is Account.RELEASE:
             # At level scalar no summary of records leaves, with noise or without.
             if self.level == "scalar":
@@ -270,16 +277,17 @@ class Policy(BaseModel):
         if self.tells_records:
             return ""
         forbidden = (
-            # One exact number beside releases would end what they guarantee.
-            self.level == "sketch"
+            not self.tells_numbers
             or account is Account.RECORD
+            # Of records alone it is known how many numbers solve for one.
+            or (account is not Account.FREE and question.on != "records")
             or question.level > Disclosure[self.level.upper()]
             # Label coordinates are means of classes, small ones too.
             or (account is Account.NAMED and question.embedding != "none")
         )
         return "policy-level" if forbidden else ""
 
-    def over(self, question: Question, limits: Limits, told: Tally, data: str, asker: str) -> str:
+    def over(self, question: Question, limits: Limits, tally: Tally, data: str, asker: str) -> str:
         """Return the code of the rule that what was told before makes forbid the question.
 
         Parameters
@@ -288,7 +296,7 @@ class Policy(BaseModel):
             One that ``refusal`` allows, for an exact answer below level record.
         limits
             Of the holder's data.
-        told
+        tally
             What the ledger has counted.
         data
             Version of the data.
@@ -302,22 +310,22 @@ class Policy(BaseModel):
         """
         numbers = question.numbers(limits.records, limits.dimension)
         if question.accounted(limits.dimension) is not Account.NAMED:
-            return self.over_chosen(numbers, limits, told, data, asker)
-        code = self._over_data(limits, told, data)
+            return self.over_chosen(numbers, limits, tally, data, asker)
+        code = self._over_data(limits, tally, data)
         if code:
             return code
         if not question.drawn_from(self.seed):
             return "policy-seed"
-        if question.kind in told.kinds:
+        if question.kind in tally.kinds:
             return "policy-once"
         if question.by_pairs and limits.leverage > _LEVERAGE:
             return "policy-rare"
-        over = (told.named + numbers) * self.behind > limits.records * limits.dimension
-        more = told.named_bits + numbers * BITS
+        over = (tally.named + numbers) * self.behind > limits.records * limits.dimension
+        more = tally.named_bits + numbers * BITS
         return "policy-numbers" if over or more * self.behind > limits.records * limits.bits else ""
 
-    def _over_data(self, limits: Limits, told: Tally, data: str) -> str:
-        if told.data and told.data != data:
+    def _over_data(self, limits: Limits, tally: Tally, data: str) -> str:
+        if tally.data and tally.data != data:
             return "policy-version"
         return "policy-records" if limits.records < self.behind else ""
 
@@ -325,7 +333,7 @@ class Policy(BaseModel):
         self,
         numbers: int,
         limits: Limits,
-        told: Tally,
+        tally: Tally,
         data: str,
         asker: str,
         *,
@@ -335,16 +343,16 @@ class Policy(BaseModel):
 
         ``bits`` are what they can hold together, by default what rounded ones can.
         """
-        code = self._over_data(limits, told, data)
+        code = self._over_data(limits, tally, data)
         if code:
             return code
         # Those of the first time, or of now where these are less.
-        most, held = map(min, limits.most, told.limits or limits.most)
+        most, held = map(min, limits.most, tally.limits or limits.most)
         each = self.numbers if self.numbers_each is None else self.numbers_each
-        over = told.told + numbers > min(self.numbers, most)
-        over = over or told.numbers.get(asker, 0) + numbers > each
+        over = tally.told + numbers > min(self.numbers, most)
+        over = over or tally.numbers.get(asker, 0) + numbers > each
         more = numbers * BITS if bits is None else bits
-        return "policy-numbers" if over or told.bits + more > held else ""
+        return "policy-numbers" if over or tally.bits + more > held else ""
 
     def chosen(self, limits: Limits) -> int:
         """Most chosen numbers that will ever be told of such data."""

@@ -25,7 +25,7 @@ from ..errors import InputError, MismatchError, WireError
 from ..transport._check import as_points
 from .answer import Answer
 from .disclosure import Account, Disclosure
-from .question import Array, Codes, Names, Question, Text, register
+from .question import Array, Codes, Question, Subject, Text, register
 from .release import Release
 
 Inputs = Array | list[str]
@@ -61,13 +61,13 @@ def inputs_of(inputs: npt.ArrayLike | Sequence[str]) -> Inputs:
         raise InputError("one text is given. Give a sequence of texts.", code="inputs-texts")
     if isinstance(inputs, np.ndarray) and inputs.dtype.kind != "U":
         return as_points(cast("npt.NDArray[Any]", inputs), "inputs")
-    given: list[Any] = list(cast("Sequence[Any]", inputs))
-    texts = [str(each) for each in given if isinstance(each, str)]
+    items: list[Any] = list(cast("Sequence[Any]", inputs))
+    texts = [str(each) for each in items if isinstance(each, str)]
     if not texts:
-        return as_points(given, "inputs")
-    if len(texts) < len(given):
+        return as_points(items, "inputs")
+    if len(texts) < len(items):
         raise InputError(
-            f"{len(given) - len(texts)} of {len(given)} inputs are not texts.", code="inputs-texts"
+            f"{len(items) - len(texts)} of {len(items)} inputs are not texts.", code="inputs-texts"
         )
     try:
         "".join(texts).encode()
@@ -181,13 +181,11 @@ class DescribeTeacher(Question):
     """
 
     kind: ClassVar[str] = "describe-teacher"
+    on: ClassVar[Subject] = "model"
     level: ClassVar[Disclosure] = Disclosure.SCALAR
-    account: ClassVar[Account] = Account.FREE
+    account: ClassVar[Account] = Account.PUBLIC
 
     private: bool = False
-
-    def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
-        raise _no_teacher()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -202,25 +200,25 @@ class _OfInputs:
 
     def inputs(self, own: Inputs | None, digest: str, most: int) -> Inputs:
         """The inputs, at most so many; ``own`` is the shared transfer set."""
-        given = [array for array in (self.vectors, self.texts, self.indices) if array.size]
-        if len(given) != 1 or not 2 <= self.labels <= _MOST_LABELS:
+        arrays = [array for array in (self.vectors, self.texts, self.indices) if array.size]
+        if len(arrays) != 1 or not 2 <= self.labels <= _MOST_LABELS:
             raise WireError(
                 "a question about predictions has records, texts or indices, and labels.",
                 code="question-fields",
             )
-        if sum(array.nbytes for array in given) > _MOST_BYTES:
+        if sum(array.nbytes for array in arrays) > _MOST_BYTES:
             raise _too_many(most)
         if self.indices.size:
-            found = self._shared(own, digest, most)
+            inputs = self._shared(own, digest, most)
         else:
-            found = decode_texts(self.texts) if self.texts.size else self.vectors
-        if len(found) > most:
+            inputs = decode_texts(self.texts) if self.texts.size else self.vectors
+        if len(inputs) > most:
             raise _too_many(most)
-        if isinstance(found, np.ndarray) and (found.ndim != 2 or not np.isfinite(found).all()):
+        if isinstance(inputs, np.ndarray) and (inputs.ndim != 2 or not np.isfinite(inputs).all()):
             raise WireError("the records are no finite matrix.", code="question-fields")
-        if not len(found):
+        if not len(inputs):
             raise WireError("there are no inputs.", code="question-fields")
-        return found
+        return inputs
 
     def _shared(self, own: Inputs | None, digest: str, most: int) -> Inputs:
         if own is None:
@@ -239,8 +237,11 @@ class _OfInputs:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Shown(_OfInputs):
+class Shown(_OfInputs, Question):
     """Predictions as they are shown: scaled by a temperature and rounded, at the teacher."""
+
+    on: ClassVar[Subject] = "model"
+    level: ClassVar[Disclosure] = Disclosure.RECORD
 
     temperature: float = 1.0
     decimals: int = -1
@@ -255,40 +256,34 @@ class _Shown(_OfInputs):
             shown = shown.mean(axis=0)
         return shown if self.decimals < 0 else rounded(shown, self.decimals)
 
+    def answer_of(self, probabilities: Array) -> Answer:
+        """The answer, from the model's predictions."""
+        raise InputError(f"{type(self).__name__} is not a question.", code="question-unknown")
+
 
 @dataclass(frozen=True, kw_only=True)
-class Predict(_Shown, Question):
+class Predict(Shown):
     """Probabilities of labels for each input: ``probabilities`` (n, L).
 
     ``temperature`` flattens (above 1) or sharpens them, ``decimals`` rounds them unless it is -1.
     """
 
     kind: ClassVar[str] = "predict"
-    level: ClassVar[Disclosure] = Disclosure.RECORD
-
-    def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
-        raise _no_teacher()
 
     def answer_of(self, probabilities: Array) -> Answer:
-        """The answer, from the model's predictions."""
         return Answer({"probabilities": self.show(probabilities, mean=False)})
 
 
 @dataclass(frozen=True, kw_only=True)
-class PredictNoise(_Shown, Question):
+class PredictNoise(Shown):
     """The mean prediction over inputs of noise, ``mean`` (L,): what a model says of nothing.
 
     The probability bias B of paper 004, section 5.2.
     """
 
     kind: ClassVar[str] = "predict-noise"
-    level: ClassVar[Disclosure] = Disclosure.RECORD
-
-    def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
-        raise _no_teacher()
 
     def answer_of(self, probabilities: Array) -> Answer:
-        """The answer, from the model's predictions."""
         return Answer({"mean": self.show(probabilities, mean=True)})
 
 
@@ -308,6 +303,7 @@ class ReleasePredictions(_OfInputs, Release):
     """
 
     kind: ClassVar[str] = "release-predictions"
+    on: ClassVar[Subject] = "model"
     mechanism: ClassVar[str] = "discrete Gaussian, predictions"
 
     parts: int = 1
@@ -336,14 +332,10 @@ class ReleasePredictions(_OfInputs, Release):
         """Standard deviation of the noise of every probability."""
         return self.sensitivity / self.privacy_mu / RESOLUTION
 
-    def check(self, dimension: int, labelled: bool) -> None:
-        """Refuse: a holder of records has no model."""
-        raise _no_teacher()
-
     def vector(self, probabilities: Array) -> Codes:
         """The vector before noise, from the model's predictions."""
-        told = probabilities.mean(axis=0, keepdims=True) if self.mean else probabilities
-        return np.rint(told * RESOLUTION).astype(np.int64).ravel()
+        rows = probabilities.mean(axis=0, keepdims=True) if self.mean else probabilities
+        return np.rint(rows * RESOLUTION).astype(np.int64).ravel()
 
     def answer_of(self, noisy: Codes) -> Answer:
         return Answer({"noisy": noisy.reshape(self.rows, self.labels)})
@@ -354,10 +346,6 @@ def _too_many(most: int) -> InputError:
         f"more inputs than one question may bring, {most}. Ask in smaller batches.",
         code="batch-large",
     )
-
-
-def _no_teacher() -> InputError:
-    return InputError("this party has records and no model.", code="teacher-absent")
 
 
 register(DescribeTeacher, Predict, PredictNoise, ReleasePredictions)

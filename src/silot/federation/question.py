@@ -1,24 +1,23 @@
-"""The questions a coordinator may ask, and the computation each one stands for.
+"""What a question is, and how it travels.
 
-A question is data: the same object is sent over any runtime. ``compute`` is the pure
-computation on the holder's arrays; the holder runs it after its policy allowed the question.
+A question is data: the same object is sent over any runtime. It says itself what it needs
+(``on``), what it tells (``level``, ``account``, ``numbers``, ``moves``) and what it computes: no
+party knows any question by name.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, Self, cast
+from typing import Any, ClassVar, Literal, Protocol, Self, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import InputError, MismatchError, WireError
+from ..errors import InputError, WireError
 from ..measure import Embedding
-from ..transport import Interpolant, cost_matrix, exact_plan, interpolate
-from ..transport import moments as moments_of
-from ..transport.geodesic import Interpolation
 from .answer import Answer, Failure
 from .disclosure import Account, Disclosure
 from .message import Message, Scalar, decode, encode
@@ -29,6 +28,9 @@ Names = npt.NDArray[np.str_]
 Bytes = npt.NDArray[np.uint8]
 Text = npt.NDArray[np.uint8]
 """A text as UTF-8, for what is too long for a scalar."""
+
+Subject = Literal["records", "evaluation", "model"]
+"""What a party has that a question may be about."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,12 +44,26 @@ class Question:
     """
 
     kind: ClassVar[str] = ""
+    """Its name on the wire, in policies and in ledgers."""
+
+    on: ClassVar[Subject] = "records"
+    """What it is about. Evaluation records are shown to questions about them, and to no other."""
+
     level: ClassVar[Disclosure] = Disclosure.RECORD
+    """The finest thing its answer tells."""
+
     account: ClassVar[Account] = Account.RECORD
+    """How its answer is accounted for."""
+
     by_pairs: ClassVar[bool] = False
     """Whether it tells of pairs of features: a value one record has would single it out."""
 
     embedding: Embedding = "none"
+
+    @property
+    def key(self) -> str:
+        """SHA-256 of the question: caches and ledgers know it by that."""
+        return hashlib.sha256(encode_question(self)).hexdigest()
 
     def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
         """Answer from a holder's (embedded) points, its weights, and the names of its labels."""
@@ -93,255 +109,13 @@ class Answerer(Protocol):
         ...
 
 
-@dataclass(frozen=True, kw_only=True)
-class Describe(Question):
-    """Size, dimension, and whether weights are uniform: what two parties need to agree."""
-
-    kind: ClassVar[str] = "describe"
-    level: ClassVar[Disclosure] = Disclosure.SCALAR
-    account: ClassVar[Account] = Account.FREE
-
-    def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
-        used = weights[weights > 0]
-        return Answer(
-            scalars={
-                "records": len(used),
-                "dimension": points.shape[1],
-                "uniform": bool(np.ptp(used) <= 1e-12 * used.max()),
-            }
-        )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Records(Question):
-    """The records themselves: pooling, the baseline every protocol is compared with."""
-
-    kind: ClassVar[str] = "records"
-    level: ClassVar[Disclosure] = Disclosure.RECORD
-
-    def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
-        used = weights > 0
-        return Answer({"points": points[used], "weights": weights[used]})
-
-
-@dataclass(frozen=True, kw_only=True)
-class Moments(Question):
-    """Mean and covariance, for the Gelbrich lower bound."""
-
-    kind: ClassVar[str] = "moments"
-    level: ClassVar[Disclosure] = Disclosure.AGGREGATE
-    account: ClassVar[Account] = Account.NAMED
-    by_pairs: ClassVar[bool] = True
-
-    def numbers(self, records: int, dimension: int) -> int:
-        return dimension + dimension * (dimension + 1) // 2
-
-    def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
-        found = moments_of(points, weights)
-        return Answer({"mean": found.mean, "covariance": found.covariance})
-
-    def moves(
-        self, points: Array, weights: Array, labels: Names | None, answer: Answer
-    ) -> Mapping[str, float]:
-        far = np.abs(points - answer.arrays["mean"]).max(axis=1)
-        return {
-            "mean": float((weights * far).max()),
-            "covariance": float((weights * far**2).max()),
-        }
-
-
-@dataclass(frozen=True, kw_only=True)
-class _WithReference(Question):
-    """A question about a reference measure that travels with it."""
-
-    reference: Array
-    reference_weights: Array
-    p: int = 2
-
-    def _check(self, points: Array) -> None:
-        if self.reference.ndim != 2 or self.reference.shape[1] != points.shape[1]:
-            raise MismatchError(
-                "the reference has another number of features than the records.",
-                code="dimension-mismatch",
-            )
-
-    def _twice(self, move: float) -> float:
-        """Where labels have coordinates, a record moves those of its class as well."""
-        return move if self.embedding == "none" else 2.0 * move
-
-
-@dataclass(frozen=True, kw_only=True)
-class DistanceTo(_WithReference):
-    """``W_p`` of the records and a reference: one number."""
-
-    kind: ClassVar[str] = "distance-to"
-    level: ClassVar[Disclosure] = Disclosure.SCALAR
-    account: ClassVar[Account] = Account.CHOSEN
-
-    def numbers(self, records: int, dimension: int) -> int:
-        return 1
-
-    def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
-        self._check(points)
-        plan = exact_plan(points, self.reference, weights, self.reference_weights, p=self.p)
-        return Answer(
-            scalars={"distance": plan.upper, "distance_lower": plan.lower, "optimal": plan.optimal}
-        )
-
-    def moves(
-        self, points: Array, weights: Array, labels: Names | None, answer: Answer
-    ) -> Mapping[str, float]:
-        share = share_of(points, weights, self.reference, p=self.p)
-        return {"distance": self._twice(move_of(answer.number("distance"), share, self.p))}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Interpolate(_WithReference):
-    """An interpolating measure between the records (t = 0) and a reference (t = 1).
-
-    With ``on_reference`` a barycentric interpolant is supported on the reference's atoms, else
-    on the records. ``scalars`` asks for the distance to the reference and the displacement too.
-    Every record can be computed back from the answer.
-    """
-
-    kind: ClassVar[str] = "interpolate"
-    level: ClassVar[Disclosure] = Disclosure.RECORD
-
-    t: float
-    interpolation: Interpolation = "barycentric"
-    on_reference: bool = False
-    scalars: bool = True
-
-    def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
-        found = self._interpolate(points, weights)
-        sent: dict[str, Scalar] = {
-            "geodesic": found.geodesic,
-            "optimal": found.optimal,
-            "gap": found.gap,
-        }
-        if self.scalars:
-            sent |= {
-                "distance": found.distance,
-                "distance_lower": found.lower,
-                "displacement": found.displacement,
-            }
-        return Answer({"atoms": found.atoms, "weights": found.weights}, sent)
-
-    def _interpolate(self, points: Array, weights: Array) -> Interpolant:
-        self._check(points)
-        return interpolate(
-            points,
-            self.reference,
-            weights,
-            self.reference_weights,
-            t=self.t,
-            p=self.p,
-            interpolation=self.interpolation,
-            support="y" if self.on_reference else "x",
-        )
-
-
-@dataclass(frozen=True, kw_only=True)
-class _WithTarget(Interpolate):
-    """An interpolant that stays with the holder, compared with a target it is sent."""
-
-    target: Array
-    target_weights: Array
-
-    def _common(self, found: Interpolant) -> dict[str, Scalar]:
-        sent: dict[str, Scalar] = {"geodesic": found.geodesic, "optimal": found.optimal}
-        if self.scalars:
-            sent["displacement"] = found.displacement
-        return sent
-
-
-@dataclass(frozen=True, kw_only=True)
-class InterpolantDistance(_WithTarget):
-    """``W_p`` of the interpolant and a target: one number."""
-
-    kind: ClassVar[str] = "interpolant-distance"
-    level: ClassVar[Disclosure] = Disclosure.SCALAR
-    account: ClassVar[Account] = Account.CHOSEN
-
-    def numbers(self, records: int, dimension: int) -> int:
-        return 1 + self.scalars
-
-    def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
-        found = self._interpolate(points, weights)
-        plan = exact_plan(found.atoms, self.target, found.weights, self.target_weights, p=self.p)
-        sent = self._common(found)
-        sent["target_distance"] = plan.upper
-        sent["target_lower"] = plan.lower
-        sent["optimal"] = found.optimal and plan.optimal
-        return Answer(scalars=sent)
-
-    def moves(
-        self, points: Array, weights: Array, labels: Names | None, answer: Answer
-    ) -> Mapping[str, float]:
-        # A record's mass is on atoms between it and the reference, no further from any target
-        # than one of these is.
-        away = share_of(points, weights, self.reference, p=self.p)
-        ends = max(
-            share_of(points, weights, self.target, p=self.p),
-            float(weights.max()) * farthest(self.reference, self.target, p=self.p),
-        )
-        shares = {"displacement": self.t**self.p * away, "target_distance": ends}
-        return {
-            name: self._twice(move_of(answer.number(name), share, self.p))
-            for name, share in shares.items()
-            if name in answer.scalars
-        }
-
-
-@dataclass(frozen=True, kw_only=True)
-class InterpolantCosts(_WithTarget):
-    """Pairwise costs of the interpolant's atoms and a target's.
-
-    Costs to d + 1 known points give the atoms, and the atoms give the records.
-    """
-
-    kind: ClassVar[str] = "interpolant-costs"
-    level: ClassVar[Disclosure] = Disclosure.RECORD
-
-    def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
-        found = self._interpolate(points, weights)
-        costs = cost_matrix(found.atoms, self.target, p=self.p)
-        return Answer({"costs": costs, "weights": found.weights}, self._common(found))
-
-
-# Costs held at once.
-_COSTS = 1 << 22
-
-
-def farthest(x: Array, y: Array, *, p: int = 2) -> float:
-    """Largest cost of two points."""
-    return share_of(x, np.ones(len(x)), y, p=p)
-
-
-def share_of(points: Array, weights: Array, target: Array, *, p: int = 2) -> float:
-    """Largest part of ``W_p^p`` that one record can have: its mass at the farthest of a target."""
-    rows = max(_COSTS // max(len(target), 1), 1)
-    return max(
-        float((weights[k : k + rows] * cost_matrix(points[k : k + rows], target, p=p).max(1)).max())
-        for k in range(0, len(points), rows)
-    )
-
-
-def move_of(distance: float, share: float, p: int) -> float:
-    """How far a distance moves when so much of its p-th power goes."""
-    rest = distance**p - share
-    return distance - rest ** (1.0 / p) if rest > 0 else share ** (1.0 / p)
-
-
 QUESTIONS: dict[str, type[Question]] = {}
+"""Kinds of questions by name."""
 
 
 def register(*questions: type[Question]) -> None:
     """Make kinds of questions known to the codec and to policies."""
     QUESTIONS.update({question.kind: question for question in questions})
-
-
-register(Describe, Records, Moments, DistanceTo, Interpolate, InterpolantDistance, InterpolantCosts)
 
 
 def encode_question(question: Question) -> bytes:
@@ -360,11 +134,11 @@ def encode_question(question: Question) -> bytes:
 def decode_question(data: bytes) -> Question:
     """Read a question; a kind, field or type silot does not know is a ``WireError``."""
     message = decode(data)
-    known = QUESTIONS.get(message.kind)
-    if message.type != "question" or known is None:
+    question_class = QUESTIONS.get(message.kind)
+    if message.type != "question" or question_class is None:
         raise WireError("the message is not a question silot knows.", code="question-unknown")
     values: dict[str, object] = {**message.scalars, **message.arrays}
-    expected = {item.name: str(item.type) for item in dataclasses.fields(known)}
+    expected = {item.name: str(item.type) for item in dataclasses.fields(question_class)}
     if set(values) != set(expected):
         raise WireError(
             f"a {message.kind!r} question has fields that do not fit it.", code="question-fields"
@@ -375,7 +149,7 @@ def decode_question(data: bytes) -> Question:
                 f"field {name!r} of a {message.kind!r} question has the wrong type.",
                 code="question-fields",
             )
-    return known(**cast("dict[str, Any]", values))
+    return question_class(**cast("dict[str, Any]", values))
 
 
 _DTYPES = {

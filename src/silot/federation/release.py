@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
+import hashlib
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, cast
+
+import numpy as np
+import numpy.typing as npt
 
 from ..errors import InputError
 from .answer import Answer
@@ -40,6 +44,18 @@ class Release(Question):
     def sensitivity(self) -> float:
         """Most that one record moves ``exact``, in the Euclidean norm."""
         raise InputError(f"{type(self).__name__} is not a question.", code="question-unknown")
+
+    def public(self) -> dict[str, Any]:
+        """What a ledger notes of it: its fields, arrays by their shape and digest."""
+        noted: dict[str, Any] = {"sensitivity": self.sensitivity}
+        for item in fields(self):
+            value = cast("object", getattr(self, item.name))
+            if isinstance(value, np.ndarray):
+                array = np.ascontiguousarray(cast("npt.NDArray[Any]", value))
+                digest = hashlib.sha256(array.tobytes()).hexdigest()
+                value = {"shape": list(array.shape), "sha256": digest}
+            noted[item.name] = value
+        return noted
 
     def check(self, dimension: int, labelled: bool) -> None:
         """Raise what can be known to fail without the records; nothing is charged then."""

@@ -13,17 +13,16 @@ import numpy.typing as npt
 from ..errors import InputError, MismatchError
 from ..privacy.ledger import Ledger
 from ..transport._check import whole
-from .answer import Answer, Array, Failure, decode_reply, encode_reply
-from .charging import Replies, charged_reply, failure_of
+from .answer import Answer, Array
 from .message import Scalar
+from .party import Party
 from .policy import Policy
 from .predictions import (
     TOLERANCE,
     DescribeTeacher,
     Inputs,
-    Predict,
-    PredictNoise,
     ReleasePredictions,
+    Shown,
     digest_of,
     fault_of,
     inputs_of,
@@ -31,13 +30,11 @@ from .predictions import (
     rounded,
     shape_fault,
 )
-from .protocol import COORDINATOR
-from .question import Codes, Question, decode_question
+from .question import Codes, Question
+from .release import Release
 
 Predictor = Callable[[Any], npt.ArrayLike]
 
-_KEPT_REPLIES = 128
-_KEPT_BYTES = 1 << 26
 # What half and single precision leave of a sum of 1, by bytes of a number.
 _COARSE = {2: 1e-2, 4: 1e-4}
 _FAULTS = {
@@ -49,7 +46,7 @@ _FAULTS = {
 }
 
 
-class Teacher:
+class Teacher(Party):
     """A model that answers questions about its predictions under a policy.
 
     Parameters
@@ -129,8 +126,12 @@ class Teacher:
         self._models = cast("tuple[Predictor, ...]", models)
         self._size = None if size is None else whole(size, "size", "option-size", most=1 << 62)
         self._labels = None if labels is None else tuple(str(name) for name in labels)
-        self.policy = policy if policy is not None else Policy(level="record")
-        self._ledger = ledger
+        super().__init__(
+            policy if policy is not None else Policy(level="record"),
+            ledger,
+            replies=128,
+            size=1 << 26,
+        )
         self._parts = whole(parts, "parts", "option-parts")
         if several:
             if parts not in (1, len(models)):
@@ -144,7 +145,6 @@ class Teacher:
         self._most = whole(most_inputs, "most_inputs", "option-inputs")
         self._askers = None if askers is None else frozenset(askers)
         self.replaced = 0
-        self._replies = Replies(_KEPT_REPLIES, _KEPT_BYTES)
         self._model = threading.Lock()
 
     def rules(self) -> tuple[tuple[Predictor, ...], list[Any]]:
@@ -153,102 +153,61 @@ class Teacher:
         own = [self.policy.model_dump_json(), self._size, self._parts, labels, self._most]
         return self._models, own
 
-    def __repr__(self) -> str:
-        return f"Teacher(policy level {self.policy.level!r})"
-
-    def reply(self, message: bytes, asker: str = COORDINATOR) -> bytes:
-        """Answer a question given as bytes, as bytes. Never raises.
-
-        The same question gets the same bytes again, without asking the model; a noisy answer for
-        ever, for it is in the ledger.
-
-        Parameters
-        ----------
-        message
-            The question.
-        asker
-            Who asks, as the runtime knows it.
-        """
-        try:
-            return self._reply(decode_question(message), asker)
-        except Exception as error:  # noqa: BLE001 - see failure_of
-            return encode_reply(failure_of(error))
-
-    def answer(self, question: Question, asker: str = COORDINATOR) -> Answer | Failure:
-        """Answer a question, or say why not. Never raises."""
-        try:
-            return decode_reply(self._reply(question, asker))
-        except Exception as error:  # noqa: BLE001 - see failure_of
-            return failure_of(error)
-
-    def _reply(self, question: Question, asker: str) -> bytes:
-        code = self._refusal(question, asker)
-        if code:
-            if self._ledger is not None:
-                self._ledger.refuse(question.kind, code, asker)
-            return encode_reply(Failure(code, "refused"))
-        if isinstance(question, ReleasePredictions):
-            return self._release(question, asker)
-        ledger = None if isinstance(question, DescribeTeacher) else self._ledger
-        return self._replies.reply(question, asker, ledger, lambda: self._compute(question))
-
     def _refusal(self, question: Question, asker: str) -> str:
         if self._askers is not None and asker not in self._askers:
             return "policy-asker"
-        if isinstance(question, DescribeTeacher):
-            kinds = self.policy.questions
-            return "" if kinds is None or question.kind in kinds else "policy-question"
-        if not isinstance(question, Predict | PredictNoise | ReleasePredictions):
-            return "teacher-question"
-        return self.policy.refusal(question, 0)
+        return "teacher-question" if question.on != "model" else super()._refusal(question, asker)
+
+    @property
+    def _dimension(self) -> int:
+        return 0
 
     def _compute(self, question: Question) -> Answer:
         if isinstance(question, DescribeTeacher):
             return self._describe(question)
-        assert isinstance(question, Predict | PredictNoise)
-        inputs = question.inputs(self._inputs, self._digest, self._most)
-        return question.answer_of(self._probabilities(inputs, question.labels))
+        asked = cast("Shown", question)
+        inputs = asked.inputs(self._inputs, self._digest, self._most)
+        return asked.answer_of(self._probabilities(inputs, asked.labels))
 
     def _describe(self, question: DescribeTeacher) -> Answer:
-        told: dict[str, Scalar] = {"parts": self._parts}
+        scalars: dict[str, Scalar] = {"parts": self._parts}
         if self._labels is not None:
-            told["labels"] = json.dumps(self._labels)
+            scalars["labels"] = json.dumps(self._labels)
         if self._inputs is not None:
-            told |= {"inputs": len(self._inputs), "shared": self._digest}
-        # A number of records is exact: only where numbers of level scalar may be told.
-        allowed = not self.policy.refusal(question, 0)
-        if self._size is not None and allowed and not question.private:
-            told["size"] = self._size
-        return Answer(scalars=told)
+            scalars |= {"inputs": len(self._inputs), "shared": self._digest}
+        # A number of records is exact.
+        if self._size is not None and self.policy.tells_numbers and not question.private:
+            scalars["size"] = self._size
+        return Answer(scalars=scalars)
 
     def _probabilities(self, inputs: Inputs, labels: int) -> Array:
-        told = self._mean([self._said(model, inputs, labels) for model in self._models])
+        mean = self._mean([self._strict(model, inputs, labels) for model in self._models])
         # First of all: means over chosen inputs, and temperatures, bring digits back otherwise.
         decimals = self.policy.prediction_decimals
-        return told if decimals is None else rounded(told, decimals)
+        return mean if decimals is None else rounded(mean, decimals)
 
-    def _said(self, model: Predictor, inputs: Inputs, labels: int) -> Array:
-        """What one model says, or an error that says what is wrong with it."""
-        said, tolerance = self._matrix(model, inputs)
-        fault = fault_of(said, (len(inputs), labels), tolerance)
+    def _strict(self, model: Predictor, inputs: Inputs, labels: int) -> Array:
+        """Predictions of one model, or an error that says what is wrong with it."""
+        predictions, tolerance = self._matrix(model, inputs)
+        fault = fault_of(predictions, (len(inputs), labels), tolerance)
         if fault is not None:
             raise _broken(fault)
-        return _normalised(said)
+        return _normalised(predictions)
 
     def _even(self, model: Predictor, inputs: Inputs, labels: int) -> Array:
-        """What one model says, uniform wherever that is nothing. Never raises.
+        """Predictions of one model, uniform wherever these are none. Never raises.
 
         To fail would tell, without noise, what the records made of the model. Every model by
         itself, for one that is broken may move the mean by its share and no more.
         """
         shape = (len(inputs), labels)
         even = np.full(shape, 1.0 / labels)
+        fine = np.zeros(len(inputs), dtype=np.bool_)
         try:
-            said, tolerance = self._matrix(model, inputs)
-            fine = np.zeros(len(inputs), dtype=np.bool_)
-            if shape_fault(said, shape) is None:
-                fine = proper(said, tolerance)
-                even[fine] = _normalised(said[fine])
+            predictions, tolerance = self._matrix(model, inputs)
+            if shape_fault(predictions, shape) is None:
+                fine = proper(predictions, tolerance)
+                even[fine] = _normalised(predictions[fine])
         except (Exception, SystemExit):  # noqa: BLE001 - see above
             fine = np.zeros(len(inputs), dtype=np.bool_)
         self.replaced += int((~fine).sum())
@@ -257,43 +216,37 @@ class Teacher:
     def _matrix(self, model: Predictor, inputs: Inputs) -> tuple[npt.NDArray[Any], float]:
         """What a model returns, numbers as float64, and how far its sums may be off."""
         with self._model:
-            said = np.asarray(model(inputs))
-        kind, tolerance = said.dtype.kind, TOLERANCE
+            predictions = np.asarray(model(inputs))
+        kind, tolerance = predictions.dtype.kind, TOLERANCE
         if kind == "f":
-            tolerance = _COARSE.get(said.dtype.itemsize, TOLERANCE)
+            tolerance = _COARSE.get(predictions.dtype.itemsize, TOLERANCE)
         # Whole numbers are probabilities too: those of a model that is always sure.
-        return (said.astype(np.float64) if kind in "fbiu" else said), tolerance
+        return (predictions.astype(np.float64) if kind in "fbiu" else predictions), tolerance
 
     @staticmethod
-    def _mean(said: list[Array]) -> Array:
-        return said[0] if len(said) == 1 else np.mean(said, axis=0)
+    def _mean(predictions: list[Array]) -> Array:
+        return predictions[0] if len(predictions) == 1 else np.mean(predictions, axis=0)
 
-    def _release(self, release: ReleasePredictions, asker: str) -> bytes:
-        def inputs() -> Inputs:
-            return release.inputs(self._inputs, self._digest, self._most)
+    def _check(self, release: Release) -> None:
+        super()._check(release)
+        release = cast("ReleasePredictions", release)
+        if release.parts > self._parts:
+            raise MismatchError("there are fewer parts than that.", code="parts-mismatch")
+        # Names are public. The model is not asked: whether it fails is made of the records.
+        if self._labels is not None and len(self._labels) != release.labels:
+            raise _broken("prediction-labels")
+        release.inputs(self._inputs, self._digest, self._most)
 
-        def check() -> None:
-            if release.parts > self._parts:
-                raise MismatchError("there are fewer parts than that.", code="parts-mismatch")
-            if release.embedding != "none":
-                raise InputError("a model has no embedding.", code="release-embedding")
-            # Names are public. The model is not asked: whether it fails is made of the records.
-            if self._labels is not None and len(self._labels) != release.labels:
-                raise _broken("prediction-labels")
-            inputs()
-
-        def exact() -> Codes:
-            given = inputs()
-            said = [self._even(model, given, release.labels) for model in self._models]
-            return release.vector(self._mean(said))
-
-        return charged_reply(
-            release, self._ledger, self.policy, check=check, exact=exact, asker=asker
+    def _exact(self, release: Release) -> Codes:
+        release = cast("ReleasePredictions", release)
+        inputs = release.inputs(self._inputs, self._digest, self._most)
+        return release.vector(
+            self._mean([self._even(model, inputs, release.labels) for model in self._models])
         )
 
 
-def _normalised(said: Array) -> Array:
-    clipped: Array = np.maximum(said, 0.0)
+def _normalised(predictions: Array) -> Array:
+    clipped: Array = np.maximum(predictions, 0.0)
     return clipped / clipped.sum(axis=1, keepdims=True)
 
 

@@ -17,9 +17,10 @@ from ..transport.resampling import (
     lots,
 )
 from .answer import Answer
+from .distances import DistanceTo, move_of, share_of
 from .labelled import LabelledDistanceTo, codes_of
 from .message import Scalar
-from .question import Array, Codes, DistanceTo, Names, move_of, register, share_of
+from .question import Array, Codes, Names, register
 
 # Of the largest part of the cost that one record can have: it moves its own half, and who it puts
 # into the other half moves that one; where tails are heavy it decides the degrees of freedom too.

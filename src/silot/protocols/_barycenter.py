@@ -9,6 +9,7 @@ import numpy as np
 
 from ..errors import HolderError, InputError
 from ..federation.answer import Answer, Array, Failure
+from ..federation.distances import Describe
 from ..federation.labelled import (
     ClassSizes,
     Codes,
@@ -17,7 +18,7 @@ from ..federation.labelled import (
     encode_classes,
 )
 from ..federation.protocol import Answers, Steps, failure_error, required
-from ..federation.question import Describe, Question
+from ..federation.question import Question
 from ..measure import Embedding
 from ..results import Barycenter, Distance
 from ._center import Centre, Coupling

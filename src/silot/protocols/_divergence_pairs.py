@@ -12,8 +12,8 @@ import numpy as np
 from ..errors import HolderError, InputError, SilotError, WireError
 from ..federation.answer import Answer, Array, Failure
 from ..federation.disclosure import Disclosure
+from ..federation.distances import Records
 from ..federation.protocol import Answers, Protocol, Questions, Steps
-from ..federation.question import Records
 from ..measure import Embedding
 from ..results import Distance, Sketches
 from ..results.divergences import Divergences

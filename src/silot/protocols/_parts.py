@@ -9,6 +9,7 @@ import numpy as np
 
 from ..errors import WireError
 from ..federation.answer import Answer, Array, Failure
+from ..federation.distances import Records
 from ..federation.labelled import (
     ClassSizes,
     Codes,
@@ -18,7 +19,7 @@ from ..federation.labelled import (
 )
 from ..federation.parting import CostParts, features_of
 from ..federation.protocol import Steps, ask, required
-from ..federation.question import Answerer, Question, Records
+from ..federation.question import Answerer, Question
 from ..measure import Embedding
 from ..privacy.cells import Cells
 from ..privacy.compare import class_coordinates

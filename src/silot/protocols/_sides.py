@@ -12,9 +12,10 @@ import numpy.typing as npt
 
 from ..errors import InputError, MismatchError, WireError
 from ..federation.answer import Answer, Array, Failure
+from ..federation.distances import Describe
+from ..federation.distances import Moments as AskMoments
 from ..federation.protocol import COORDINATOR, Answers, Steps, ask, failure_error, required
-from ..federation.question import Answerer, Describe, Question
-from ..federation.question import Moments as AskMoments
+from ..federation.question import Answerer, Question
 from ..federation.reference import draw_reference
 from ..measure import Covariance, Embedding
 from ..transport._check import as_points, as_weights, real, whole

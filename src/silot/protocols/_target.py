@@ -8,6 +8,7 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from ..federation.answer import Answer, Array
+from ..federation.distances import DistanceTo
 from ..federation.labelled import (
     ClassSizes,
     Codes,
@@ -17,7 +18,7 @@ from ..federation.labelled import (
     encode_classes,
 )
 from ..federation.protocol import COORDINATOR, required
-from ..federation.question import Answerer, DistanceTo, Question
+from ..federation.question import Answerer, Question
 from ..federation.uncertainty import DistanceWithError, LabelledDistanceWithError
 from ..measure import Embedding, Measure, label_vectors
 from ..transport.classwise import class_distances

@@ -10,8 +10,8 @@ from typing import Self
 from ..errors import InputError, SilotError
 from ..federation.answer import Failure
 from ..federation.disclosure import Disclosure
+from ..federation.distances import Records
 from ..federation.protocol import COORDINATOR, Steps, required
-from ..federation.question import Records
 from ..measure import Embedding
 from ..results import Contributions, DistanceMatrix
 from ..transport._check import flag

@@ -9,9 +9,10 @@ from typing import Literal
 from ..errors import HolderError, InputError, WireError
 from ..federation.answer import Answer, Array, Failure
 from ..federation.disclosure import Disclosure
+from ..federation.distances import Describe
 from ..federation.labelled import ClassSizes
 from ..federation.protocol import COORDINATOR, Protocol, Steps, required
-from ..federation.question import Answerer, Describe, Question
+from ..federation.question import Answerer, Question
 from ..measure import Covariance, Embedding
 from ..results import Barycenter, Contributions, Distance
 from ..transport._check import flag, real

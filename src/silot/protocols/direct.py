@@ -8,8 +8,8 @@ import numpy as np
 
 from ..errors import InputError
 from ..federation.answer import Answer, Array
+from ..federation.distances import Records
 from ..federation.protocol import Steps
-from ..federation.question import Records
 from ..options import option, truth
 from ..results import Distance
 from ..transport import ExactPlan, exact_plan

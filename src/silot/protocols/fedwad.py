@@ -9,8 +9,8 @@ from typing import Literal, get_args
 import numpy as np
 
 from ..federation.answer import Answer, Failure
+from ..federation.distances import DistanceTo, Interpolate
 from ..federation.protocol import Steps, ask, failure_error
-from ..federation.question import DistanceTo, Interpolate
 from ..options import count, none_or, number, option, share, word, word_or
 from ..results import Distance
 from ..transport import interpolate

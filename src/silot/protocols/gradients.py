@@ -8,9 +8,10 @@ import numpy as np
 
 from ..federation.answer import Answer, Array, Failure
 from ..federation.disclosure import Disclosure
+from ..federation.distances import Describe, Interpolate
 from ..federation.labelled import LabelledRecords
 from ..federation.protocol import COORDINATOR, Protocol, Steps, failure_error, required
-from ..federation.question import Answerer, Describe, Interpolate
+from ..federation.question import Answerer
 from ..federation.screening import ScoreRecords
 from ..measure import Covariance, Embedding
 from ..results import RecordScores

@@ -12,6 +12,13 @@ import numpy.typing as npt
 from ..errors import InputError, MismatchError
 from ..federation.answer import Array, Failure
 from ..federation.disclosure import Disclosure
+from ..federation.distances import (
+    Describe,
+    InterpolantCosts,
+    InterpolantDistance,
+    Interpolate,
+    Records,
+)
 from ..federation.protocol import (
     COORDINATOR,
     Answers,
@@ -20,15 +27,7 @@ from ..federation.protocol import (
     ask,
     required,
 )
-from ..federation.question import (
-    Answerer,
-    Describe,
-    InterpolantCosts,
-    InterpolantDistance,
-    Interpolate,
-    Question,
-    Records,
-)
+from ..federation.question import Answerer, Question
 from ..measure import Embedding
 from ..results import Distance
 from ..transport import plan_from_cost

@@ -11,9 +11,10 @@ import numpy.typing as npt
 from ..errors import InputError
 from ..federation.answer import Answer, Array
 from ..federation.disclosure import Disclosure
+from ..federation.distances import Describe
 from ..federation.labelled import ClassSizes, Codes, LabelledRecords, decode_classes
 from ..federation.protocol import COORDINATOR, Protocol, Steps, required
-from ..federation.question import Answerer, Describe, Question
+from ..federation.question import Answerer, Question
 from ..federation.screening import ScreenRecords
 from ..results import Estimate, RecordScores, Screening
 from ..results._words import count

@@ -7,8 +7,8 @@ from typing import Literal, get_args
 import numpy as np
 
 from ..federation.answer import Array
+from ..federation.distances import Interpolate
 from ..federation.protocol import Steps
-from ..federation.question import Interpolate
 from ..options import option, share, truth, word
 from ..results import Distance
 from ..transport import ExactPlan, exact_plan

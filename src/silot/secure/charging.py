@@ -11,7 +11,7 @@ from typing import Any
 
 from ..errors import InputError, RefusedError
 from ..federation.disclosure import Account
-from ..federation.holder import Holder
+from ..federation.party import Holder
 from ..federation.policy import Policy
 from ..privacy.ledger import Ledger
 

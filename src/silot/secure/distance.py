@@ -11,10 +11,11 @@ from typing import Any
 from ..errors import InputError, SolverError
 from ..federation.answer import Answer, encode_reply
 from ..federation.disclosure import Disclosure
-from ..federation.holder import Own
+from ..federation.distances import Describe
 from ..federation.local import Progress
+from ..federation.party import Own
 from ..federation.protocol import COORDINATOR
-from ..federation.question import Describe, encode_question
+from ..federation.question import encode_question
 from ..federation.transcript import Entry, Transcript
 from ..measure import Embedding, Measure
 from ..results import Distance, Run

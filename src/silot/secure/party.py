@@ -17,9 +17,9 @@ from ..errors import (
 )
 from ..federation.answer import Answer
 from ..federation.disclosure import Disclosure
-from ..federation.holder import Holder, Own
+from ..federation.distances import Describe
+from ..federation.party import Holder, Own
 from ..federation.policy import Policy
-from ..federation.question import Describe
 from ..measure import Measure
 from ..privacy.ledger import Ledger
 from ..results import Distance, Run

@@ -1,0 +1,382 @@
+"""The parties: what answers questions, under a policy and against a ledger.
+
+Raw points, weights and labels of a holder are reached from this file only, and only once its
+policy allowed the question. It names no concrete question: a question says what it needs and tells.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from abc import ABC, abstractmethod
+from collections import OrderedDict
+from collections.abc import Callable
+from functools import cached_property
+from typing import cast
+
+from ..errors import InputError
+from ..measure import Data, Embedding, Measure
+from ..privacy.ledger import BudgetError, Ledger, plain_name
+from ..privacy.mechanism import noise_for
+from .answer import BITS, Answer, Array, Failure, decode_reply, encode_reply, rounded, with_charge
+from .disclosure import Account
+from .policy import Limits, Policy
+from .protocol import COORDINATOR
+from .question import Codes, Names, Question, Subject, decode_question
+from .release import Release
+
+
+class Party(ABC):
+    """Base of whoever answers questions: what is allowed, remembered and charged, in order.
+
+    What a subclass adds is what it has: ``_compute`` for exact answers, ``_check`` and ``_exact``
+    for releases, and ``_counted`` where exact numbers can be counted.
+
+    Parameters
+    ----------
+    policy
+        Its rules.
+    ledger
+        The account of what is told.
+    replies, size
+        How many replies it keeps where everything may be told, and how many bytes of them.
+    """
+
+    def __init__(self, policy: Policy, ledger: Ledger | None, *, replies: int, size: int) -> None:
+        self.policy = policy
+        self._ledger = ledger
+        self._replies = Replies(replies, size)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(policy level {self.policy.level!r})"
+
+    def reply(self, message: bytes, asker: str = COORDINATOR) -> bytes:
+        """Answer a question given as bytes, as bytes. Never raises.
+
+        A question that was answered before, and is still allowed, gets the same bytes again: for
+        ever where it was accounted for, since the answer is in the ledger. Only what was charged
+        (``charged_mu``) differs then.
+
+        Parameters
+        ----------
+        message
+            The question.
+        asker
+            Who asks, as the runtime knows it: told, refused and counted under that name.
+        """
+        try:
+            return self._reply(decode_question(message), asker)
+        except Exception as error:  # noqa: BLE001 - see Failure.of
+            return encode_reply(Failure.of(error))
+
+    def answer(self, question: Question, asker: str = COORDINATOR) -> Answer | Failure:
+        """Answer a question, or say why not. Never raises."""
+        try:
+            return decode_reply(self._reply(question, asker))
+        except Exception as error:  # noqa: BLE001 - see Failure.of
+            return Failure.of(error)
+
+    def _reply(self, question: Question, asker: str) -> bytes:
+        code = self._refusal(question, asker)
+        if code:
+            if self._ledger is not None:
+                self._ledger.refuse(question.kind, code, asker)
+            return _refused(code)
+        account = question.accounted(self._dimension)
+        if account is Account.RELEASE:
+            return self._release(cast("Release", question), asker)
+        if account is Account.PUBLIC:
+            return encode_reply(self._compute(question))
+        if self.policy.tells_records:
+            return self._kept(question, asker)
+        if account is Account.FREE:
+            return encode_reply(self._compute(question))
+        return self._counted(question.coarser(self.policy.behind), asker)
+
+    def _refusal(self, question: Question, asker: str) -> str:
+        """The code of the rule that forbids a question, if one does."""
+        return self.policy.refusal(question, self._dimension)
+
+    def _kept(self, question: Question, asker: str) -> bytes:
+        """Answer where everything may be told: that it was is noted, if there is a ledger."""
+        key = question.key
+        if self._ledger is not None:
+            self._ledger.count(
+                key, account=Account.RECORD, question=question.kind, numbers=0, asker=asker
+            )
+        return self._replies.reply(key, lambda: encode_reply(self._compute(question)))
+
+    def _release(self, release: Release, asker: str) -> bytes:
+        """Answer with noise, once the budget is charged; an answer of before is free."""
+        budget, ledger = self.policy.budget_mu, self._ledger
+        if budget is None:
+            return _refused("policy-budget")
+        if ledger is None:
+            return _refused("ledger-absent")
+        key = release.key
+        stored = ledger.find(key)
+        if stored is not None:
+            return with_charge(stored, 0.0)
+        # Whatever can go wrong without the records goes wrong before the charge.
+        self._check(release)
+        add_noise = noise_for(release.sensitivity, release.privacy_mu)
+        try:
+            ledger.reserve(
+                key,
+                mu=release.privacy_mu,
+                budget=budget,
+                mechanism=release.mechanism or release.kind,
+                parameters=release.public(),
+                asker=asker,
+            )
+        except BudgetError as error:
+            ledger.refuse(release.kind, error.code, asker)
+            return encode_reply(_over_budget(error, self.policy.privacy_delta))
+        fresh = encode_reply(release.answer_of(add_noise(self._exact(release))))
+        kept = ledger.commit(key, fresh)
+        return with_charge(kept, release.privacy_mu if kept == fresh else 0.0)
+
+    @property
+    @abstractmethod
+    def _dimension(self) -> int:
+        """Features of a record, where there are records."""
+
+    @abstractmethod
+    def _compute(self, question: Question) -> Answer:
+        """The answer to a question that is allowed, as it is computed."""
+
+    def _counted(self, question: Question, asker: str) -> bytes:
+        """Answer below level record, once the numbers are counted; of no data none can be."""
+        return _refused("policy-level")
+
+    def _check(self, release: Release) -> None:
+        """Raise what can go wrong without looking at records: before the charge."""
+        if release.embedding != "none":
+            raise InputError(
+                "label vectors depend on all records: one record moves a release of them by more "
+                "than its sensitivity. Ask about records.",
+                code="release-embedding",
+            )
+
+    @abstractmethod
+    def _exact(self, release: Release) -> Codes:
+        """The vector of a release before noise."""
+
+
+class Holder(Party):
+    """A private measure that answers questions under a policy.
+
+    Parameters
+    ----------
+    measure
+        The holder's data. Askers see no names of columns: all holders of a run need theirs in
+        one order.
+    policy
+        Its rules; the default ``Policy()`` refuses record-level questions.
+    ledger
+        The account of everything that is told: releases are charged to it and exact numbers are
+        counted in it before they leave, and who was told or refused what is kept there. Without
+        one, neither is told below level record, for a restart would forget it. A ledger belongs
+        to one data set: give all holders of the same records the same.
+    evaluation
+        Records with true labels, for questions that evaluate models; no other question sees
+        them. Without them those questions fail.
+
+    Examples
+    --------
+    >>> from silot.federation import Spread
+    >>> rows = Measure([[k % 7, k % 5] for k in range(200)])
+    >>> Holder(rows, Policy(behind=5), Ledger()).answer(Spread()).arrays["mean"].tolist()
+    [2.96, 2.0]
+    """
+
+    def __init__(
+        self,
+        measure: Data,
+        policy: Policy | None = None,
+        ledger: Ledger | None = None,
+        evaluation: Measure | None = None,
+    ) -> None:
+        super().__init__(
+            policy if policy is not None else Policy(), ledger, replies=16, size=1 << 18
+        )
+        self._measure = Measure.of(measure)
+        self._evaluation = evaluation
+        self._embedded: dict[Embedding, tuple[Array, Array]] = {}
+        self._lock = threading.Lock()
+
+    @property
+    def columns(self) -> tuple[str, ...] | None:
+        """Names of the features, for who runs it in this process; askers do not see them."""
+        return self._measure.columns
+
+    @cached_property
+    def limits(self) -> Limits:
+        """What rules need to know of the data; for the owner's eyes."""
+        return Limits.of(*self._measure.arrays())
+
+    @cached_property
+    def version(self) -> str:
+        """What the data are, for the ledger to see that they are still the same."""
+        points, _ = self._measure.arrays()
+        names = self._measure.names
+        texts = [""] * len(points) if names is None else names.tolist()
+        rows = (
+            hashlib.sha256(point.tobytes() + mass.tobytes() + text.encode()).digest()
+            for point, mass, text in zip(points, self._measure.masses, texts, strict=True)
+        )
+        # The same records in another order are the same data.
+        return hashlib.sha256(b"".join(sorted(rows))).hexdigest()
+
+    @property
+    def _dimension(self) -> int:
+        return self._measure.dimension
+
+    def _arrays(self, embedding: Embedding) -> tuple[Array, Array]:
+        # Label coordinates are the same in every round: computed once.
+        with self._lock:
+            if embedding not in self._embedded:
+                self._embedded[embedding] = self._measure.arrays(embedding)
+            return self._embedded[embedding]
+
+    def _data(self, question: Question) -> tuple[Array, Array, Names | None]:
+        """Points, weights and labels of what a question is about."""
+        if question.on == "records":
+            return *self._arrays(question.embedding), self._measure.names
+        if question.on == "evaluation" and self._evaluation is not None:
+            return *self._evaluation.arrays(), self._evaluation.names
+        raise _absent(question.on)
+
+    def _compute(self, question: Question) -> Answer:
+        return question.compute(*self._data(question))
+
+    def _rounded(self, question: Question) -> Answer:
+        """The answer below level record."""
+        data = self._data(question)
+        answer = question.compute(*data)
+        return rounded(answer, question.moves(*data, answer))
+
+    def _counted(self, question: Question, asker: str) -> bytes:
+        """Answer below level record, once the numbers are counted.
+
+        Whatever becomes of the computation is stored and told again: that it failed may tell
+        about the records too.
+        """
+        if self._ledger is None:
+            return _refused("ledger-absent")
+        policy, limits, version, asker = self.policy, self.limits, self.version, plain_name(asker)
+        # Whatever is wrong whoever the records are is said before anything is counted.
+        question.check_fields()
+        key = question.key
+        numbers = question.numbers(limits.records, limits.dimension)
+        counted = self._ledger.count(
+            key,
+            account=question.accounted(limits.dimension),
+            question=question.kind,
+            numbers=numbers,
+            bits=numbers * BITS,
+            data=version,
+            limits=limits.most,
+            asker=asker,
+            rule=lambda tally: policy.over(question, limits, tally, version, asker),
+        )
+        if counted.code:
+            return _refused(counted.code)
+        if counted.reply is not None:
+            return counted.reply
+        try:
+            reply = encode_reply(self._rounded(question))
+        except Exception as error:  # noqa: BLE001 - see Failure.of
+            reply = encode_reply(Failure.of(error))
+        return self._ledger.tell(key, reply)
+
+    def _check(self, release: Release) -> None:
+        super()._check(release)
+        if release.on != "records":
+            raise _absent(release.on)
+        release.check(self._measure.dimension, self._measure.labelled)
+
+    def _exact(self, release: Release) -> Codes:
+        points, _ = self._measure.arrays()
+        return release.exact(points, self._measure.masses, self._measure.names)
+
+
+class Own:
+    """The coordinator's own measure: it answers the coordinator without any message.
+
+    Parameters
+    ----------
+    measure
+        Data of whoever runs the protocol.
+    """
+
+    def __init__(self, measure: Data) -> None:
+        self._measure = Measure.of(measure)
+
+    @property
+    def measure(self) -> Measure:
+        """The data, which are the caller's own."""
+        return self._measure
+
+    def answer(self, question: Question) -> Answer | Failure:
+        """Compute the answer; errors are raised, for they are the caller's own."""
+        if question.on == "model":
+            raise _absent(question.on)
+        return question.compute(*self._measure.arrays(question.embedding), self._measure.names)
+
+
+class Replies:
+    """The last replies of a party that tells everything.
+
+    Parameters
+    ----------
+    most
+        How many are kept.
+    size
+        Bytes of those that are kept together: a hundred parties of one process share its memory.
+    """
+
+    def __init__(self, most: int, size: int) -> None:
+        self._most = most
+        self._size = size
+        self._kept: OrderedDict[str, bytes] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def reply(self, key: str, compute: Callable[[], bytes]) -> bytes:
+        """The reply given before, or a new one."""
+        with self._lock:
+            kept = self._kept.get(key)
+            if kept is not None:
+                self._kept.move_to_end(key)
+                return kept
+        reply = compute()
+        with self._lock:
+            self._kept[key] = reply
+            held = sum(map(len, self._kept.values()))
+            while len(self._kept) > self._most or held > self._size:
+                held -= len(self._kept.popitem(last=False)[1])
+        return reply
+
+
+def _refused(code: str) -> bytes:
+    return encode_reply(Failure(code, "refused"))
+
+
+def _absent(subject: Subject) -> InputError:
+    if subject == "model":
+        return InputError("this party has records and no model.", code="teacher-absent")
+    return InputError("there are no evaluation records.", code="evaluation-absent")
+
+
+def _over_budget(error: BudgetError, delta: float) -> Failure:
+    """The refusal with what was spent, asked and left, as mu and as epsilon."""
+    from ..privacy.accounting import epsilon_of
+
+    numbers = {"delta": delta}
+    for what, mu in (("spent", error.spent), ("asked", error.asked), ("left", error.left)):
+        numbers[f"{what}_mu"] = mu
+        numbers[f"{what}_epsilon"] = epsilon_of(mu, delta)
+    return Failure(error.code, "refused", numbers=numbers)
+
+
+__all__ = ["Holder", "Own", "Party"]

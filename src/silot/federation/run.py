@@ -1,0 +1,243 @@
+"""One run of a protocol on any runtime: questions to answers, the transcript, and the bill.
+
+A runtime carries bytes to parties and back, and knows nothing of questions. Whatever is counted,
+kept or charged of a run is here.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Self, TypeVar, runtime_checkable
+from typing import Protocol as TypingProtocol
+
+from ..errors import InputError, MismatchError, WireError
+from ..privacy.accounting import compose
+from ..results import Run
+from ..transport._pot import importing
+from ..transport._threads import one_blas_thread
+from .answer import CHARGED, Answer, Failure, decode_reply
+from .disclosure import Disclosure
+from .protocol import Answers, Protocol, Questions, drive
+from .question import encode_question
+from .spool import Spool, Stored
+from .transcript import Entry, Transcript
+
+Clock = Callable[[], float]
+"""Seconds of the run."""
+
+
+class Billable(TypingProtocol):
+    """A result that takes the bill of the run that made it."""
+
+    def with_run(self, run: Run) -> Self:
+        """Return the result with its bill."""
+        ...
+
+
+B = TypeVar("B", bound=Billable)
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What a party sent back, and when it was there, by the clock of the run.
+
+    Whatever a party of the caller's own returned is passed on; what is no bytes is no reply.
+    """
+
+    payload: object
+    seconds: float
+
+
+@runtime_checkable
+class Runtime(TypingProtocol):
+    """How questions travel: parties by name, and one exchange with some of them."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the parties."""
+        ...
+
+    def exchange(
+        self, messages: Mapping[str, bytes], clock: Clock
+    ) -> Mapping[str, Reply | Failure]:
+        """Send each message to its party, and wait for the replies.
+
+        A party that does not answer is a ``Failure``, with no text of any exception; one that
+        is left out counts as silent.
+        """
+        ...
+
+
+RUNTIMES: dict[str, Callable[[Mapping[str, Any]], Runtime]] = {}
+"""By name, what makes a runtime of parties."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a run has come: exchanges done, and the most it will make."""
+
+    protocol: str
+    rounds: int
+    expected_rounds: int
+
+
+def run(
+    protocol: Protocol[B],
+    parties: Runtime | Mapping[str, Any],
+    *,
+    runtime: str = "local",
+    progress: Callable[[Progress], None] | None = None,
+) -> B:
+    """Run a protocol and return its result with its bill and transcript.
+
+    Parameters
+    ----------
+    protocol
+        What to run; build it with a function of ``silot.protocols``.
+    parties
+        A runtime that has them, such as a ``LocalFederation``, or parties by name.
+    runtime
+        What carries questions to parties that are given by name.
+    progress
+        Called after every exchange.
+
+    Raises
+    ------
+    InputError
+        No runtime has that name (``"option-runtime"``).
+    MismatchError
+        The protocol names a holder that is not among the parties.
+    HolderError, RefusedError
+        A holder the protocol cannot do without failed or refused.
+
+    Examples
+    --------
+    >>> from silot.protocols import direct
+    >>> parties = {"north": [[0.0, 0.0]], "south": [[3.0, 4.0]]}
+    >>> round(run(direct("north", "south"), parties).value, 9)
+    5.0
+    """
+    engine = parties if isinstance(parties, Runtime) else _runtime(runtime)(parties)
+    unknown = [name for name in protocol.holders if name not in engine.names]
+    if unknown:
+        raise MismatchError(
+            f"there is no holder {unknown[0]!r}; holders are {', '.join(engine.names)}.",
+            code="holder-unknown",
+        )
+    record = _Record()
+
+    def exchange(questions: Questions) -> Answers:
+        if not questions:
+            return {}
+        messages = record.sent(questions)
+        answers = record.received(messages, dict(engine.exchange(messages, record.clock)))
+        record.count(questions, answers)
+        if progress is not None:
+            progress(Progress(protocol.name, record.rounds, protocol.expected_rounds))
+        return answers
+
+    with one_blas_thread():
+        result = drive(protocol, exchange)
+    return result.with_run(record.run_of(protocol))
+
+
+class _Record:
+    """What is written down of one run."""
+
+    def __init__(self) -> None:
+        self.clock = _stopwatch()
+        self.rounds = 0
+        self._entries: list[Entry] = []
+        self._spool = Spool()
+        self._levels: list[Disclosure] = []
+        self._charges: dict[str, list[float]] = {}
+
+    def sent(self, questions: Questions) -> dict[str, bytes]:
+        """Questions as messages, each noted."""
+        messages: dict[str, bytes] = {}
+        # A transcript keeps every message: what a hundred holders are asked alike, once.
+        kept: dict[bytes, tuple[bytes, bytes | Stored]] = {}
+        for name in sorted(questions):
+            message = encode_question(questions[name])
+            if message not in kept:
+                kept[message] = (message, self._spool.keep(message))
+            messages[name], stored = kept[message]
+            self._entries.append(Entry(self.rounds, name, "sent", self.clock(), stored))
+        return messages
+
+    def received(
+        self, messages: Mapping[str, bytes], replies: dict[str, Reply | Failure]
+    ) -> dict[str, Answer | Failure]:
+        """Replies as answers, each that is one noted."""
+        answers: dict[str, Answer | Failure] = {}
+        for name in messages:
+            # What was read is not held twice: answers are views of their own.
+            reply = replies.pop(name, Failure("holder-silent"))
+            if isinstance(reply, Failure):
+                answers[name] = reply
+            elif not isinstance(reply.payload, bytes):
+                # Nothing a transcript could keep or a bill could count.
+                answers[name] = Failure("wire-format", "failed", type(reply.payload).__name__)
+            else:
+                stored = self._spool.keep(reply.payload)
+                self._entries.append(Entry(self.rounds, name, "received", reply.seconds, stored))
+                answers[name] = _read(reply.payload)
+        return answers
+
+    def count(self, questions: Questions, answers: Answers) -> None:
+        """Count one exchange."""
+        self.rounds += 1
+        for name, answer in answers.items():
+            self._charges.setdefault(name, []).append(_charge(answer))
+            if isinstance(answer, Answer):
+                self._levels.append(questions[name].level)
+
+    def run_of(self, protocol: Protocol[Any]) -> Run:
+        """The bill and the transcript."""
+        transcript = Transcript(protocol.name, dict(protocol.parameters), tuple(self._entries))
+        return Run(
+            rounds=self.rounds,
+            bytes_sent=transcript.bytes_sent,
+            bytes_received=transcript.bytes_received,
+            seconds=self.clock(),
+            # What was told, not what might have been: a holder may have refused.
+            disclosure=str(max(self._levels, default=protocol.disclosure)),
+            privacy_mu=max(map(compose, self._charges.values()), default=0.0),
+            transcript=transcript,
+        )
+
+
+def _runtime(name: str) -> Callable[[Mapping[str, Any]], Runtime]:
+    if name not in RUNTIMES:
+        raise InputError(
+            f"there is no runtime {name!r}; runtimes are {', '.join(RUNTIMES)}.",
+            code="option-runtime",
+        )
+    return RUNTIMES[name]
+
+
+def _stopwatch() -> Clock:
+    """Seconds from now, without those that imports take: a transcript's and a bill's alike."""
+    began, imported = time.perf_counter(), sum(importing)
+    return lambda: max(time.perf_counter() - began - (sum(importing) - imported), 0.0)
+
+
+def _read(reply: bytes) -> Answer | Failure:
+    try:
+        return decode_reply(reply)
+    except WireError as error:
+        return Failure.of(error)
+
+
+def _charge(answer: Answer | Failure) -> float:
+    """What a holder says it charged for an answer, 0 for what is no such number."""
+    charge = answer.scalars.get(CHARGED) if isinstance(answer, Answer) else None
+    if isinstance(charge, bool) or not isinstance(charge, int | float):
+        return 0.0
+    return float(charge) if 0 <= charge < math.inf else 0.0
+
+
+__all__ = ["RUNTIMES", "Progress", "Reply", "Runtime", "run"]
