@@ -11,10 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 import silot
-from silot.adaptation import baselines
 from silot.learning import ModelSpec, combine, probabilities
 from silot.results import Adaptation, LinkPlan
 
+from . import stlf_baselines as baselines
 from .common import Array, Claim, Context, Report, Table, Verdict, stream
 from .networks import SETTINGS, SIDE, Network, Pools, device_network
 

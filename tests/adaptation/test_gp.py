@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from silot.adaptation import LinkCosts, links
-from silot.adaptation._errors import NoEligibleSource
+from silot.adaptation import LinkCosts, NoEligibleSource, links
 from silot.adaptation._gp import FLOOR, Point, Relaxed, Step, Surrogate
 from silot.adaptation._gp_points import Start, starting_point
 from silot.adaptation.evaluate import best_alpha, check_plan, evaluate, terms_of

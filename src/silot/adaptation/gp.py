@@ -16,10 +16,9 @@ import numpy as np
 
 from ..errors import InputError, SolverError
 from ..results.links import LinkPlan
-from ._errors import NoEligibleSource
 from ._gp import FLOOR, Array, Energy, Point, Relaxed, Surrogate
 from ._gp_points import Kinds, Start, rounded, starting_point
-from .costs import LinkCosts, Mixing
+from .costs import LinkCosts, Mixing, NoEligibleSource
 from .evaluate import make_plan, terms_of
 
 Rounding = Literal["best-response", "paper", "threshold"]
