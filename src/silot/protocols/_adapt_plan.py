@@ -23,7 +23,6 @@ from ..learning.features import effective_columns
 from ..results import LinkPlan
 from ..results.adaptation import Adaptation
 from ..results.divergences import Divergences
-from ._adapt_costs import Choices, costs_of, energy_share
 from ._adapt_devices import (
     Devices,
     Means,
@@ -35,6 +34,7 @@ from ._adapt_devices import (
     read_means,
     read_trained,
 )
+from ._adapt_options import Choices, costs_of, energy_share
 from ._adapt_targets import Guard, Targets
 from .divergences import divergences
 
