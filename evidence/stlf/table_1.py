@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 import silot
 from evidence.common import Array, Claim, Context, Judged, Report, Table, Verdict, stream
+from evidence.stlf import _baselines as baselines
 from evidence.stlf._devices import SETTINGS, SIDE, Network, Pools, device_network
-from silot.adaptation import baselines
 from silot.learning import ModelSpec, combine, probabilities
 from silot.results import Adaptation, LinkPlan
 

@@ -9,21 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from silot.adaptation import (
-    LinkCosts,
-    NoEligibleSource,
+from evidence.stlf._baselines import (
     average_degree_links,
-    check_plan,
-    evaluate,
     fedavg_links,
     random_links,
     random_psi,
     random_sources,
     single_matching,
-    solve_exact,
     uniform_links,
 )
-from silot.adaptation._order import reordered
+from silot.adaptation import LinkCosts, NoEligibleSource, check_plan, evaluate, solve_exact
+from silot.adaptation.costs import reordered
 from silot.errors import InputError
 from silot.results.links import LinkPlan
 from tests.adaptation.networks import mixed_network, network, small_networks

@@ -20,9 +20,9 @@ from silot.adaptation import (
     links,
     solve_exact,
 )
-from silot.adaptation import _branch as branching
 from silot.adaptation import _location as location
-from silot.adaptation._branch import branch
+from silot.adaptation import _search as branching
+from silot.adaptation._search import branch
 from silot.errors import InputError, MismatchError, SilotError
 from silot.results.links import LinkPlan
 from tests.adaptation.networks import KINDS, brute_force, network, small_networks

@@ -11,10 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from silot.adaptation import LinkCosts, links
-from silot.adaptation._errors import NoEligibleSource
-from silot.adaptation._gp import FLOOR, Point, Relaxed, Step, Surrogate
-from silot.adaptation._gp_points import Start, starting_point
+from silot.adaptation import LinkCosts, NoEligibleSource, links
+from silot.adaptation._gp import FLOOR, Point, Relaxed, Start, Surrogate, starting_point
 from silot.adaptation.evaluate import best_alpha, check_plan, evaluate, terms_of
 from silot.adaptation.gp import relax_gp, solve_gp
 from silot.errors import ExtraError, InputError, SilotError
@@ -354,8 +352,8 @@ def test_a_surrogate_that_rises_ends_it_and_is_left_out(
 ) -> None:
     values = iter([3.0, 2.0, 2.0 + rise])
 
-    def inexact(self: Surrogate, point: Point, *, time_limit: float) -> Step:
-        return Step(next(values), point, "optimal_inaccurate")
+    def inexact(self: Surrogate, point: Point, *, time_limit: float) -> tuple[float, Point]:
+        return next(values), point
 
     monkeypatch.setattr(Surrogate, "around", inexact)
     found = relax_gp(network(2, 4))

@@ -19,9 +19,9 @@ from silot.adaptation import (
     solve_exact,
     terms_of,
 )
-from silot.adaptation import mixing as mixing_module
-from silot.adaptation._order import reordered
-from silot.adaptation._shape import Shape
+from silot.adaptation import _outer as tangents
+from silot.adaptation.costs import reordered
+from silot.adaptation.mixing import Shape, mixture_named
 from silot.errors import InputError
 from silot.results.links import LinkPlan
 from tests.adaptation.networks import mixed_brute_force, mixed_network, mixed_part, mixed_target
@@ -31,7 +31,7 @@ mixings = pytest.mark.parametrize("mixing", MIXED)
 
 
 def by_tangents(costs: LinkCosts, mixing: str, seconds: float = 20.0) -> LinkPlan:
-    with mock.patch.object(mixing_module, "SOURCES", 0):
+    with mock.patch.object(tangents, "SOURCES", 0):
         return solve_exact(costs, mixing=mixing, time_limit=seconds)
 
 
@@ -81,7 +81,7 @@ def test_weights_of_a_target_are_optimal_and_never_worse_than_a_dense_grid(mixin
 @settings(max_examples=5)
 def test_a_face_table_finds_what_scipy_finds(mixing: str, seed: int, energy: float) -> None:
     costs = mixed_network(5, 4, seed, energy=energy)
-    shape = Shape.of(costs, 4, np.arange(4), mixing)
+    shape = mixture_named(mixing).shape(costs, 4, np.arange(4))
     weights, value = shape.best()
     best = mixed_target(costs, mixing, 4, (0, 1, 2, 3))
     assert value <= best + 1e-7
@@ -181,7 +181,7 @@ def test_targets_without_a_model(mixing: str) -> None:
         assert plan.objective == evaluate(plan, costs)
         assert plan.objective <= solve_exact(costs, mixing=mixing).objective + 1e-9
         assert plan.terms.unserved == len(plan.unserved) * price
-        with mock.patch.object(mixing_module, "SOURCES", 0):
+        with mock.patch.object(tangents, "SOURCES", 0):
             other = solve_exact(costs, mixing=mixing, allow_unserved=price)
         assert other.objective == pytest.approx(plan.objective, rel=1e-4, abs=1e-4)
 

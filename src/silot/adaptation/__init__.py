@@ -1,16 +1,6 @@
 """Who can teach whom: sources, targets, and the links between them (ST-LF)."""
 
-from ._errors import NoEligibleSource
-from .baselines import (
-    average_degree_links,
-    fedavg_links,
-    random_links,
-    random_psi,
-    random_sources,
-    single_matching,
-    uniform_links,
-)
-from .costs import MIXINGS, LinkCosts, Mixing
+from .costs import MIXINGS, LinkCosts, Mixing, NoEligibleSource
 from .coverage import solve_coverage
 from .evaluate import best_alpha, check_plan, evaluate, make_plan, terms_of
 from .exact import solve_exact
@@ -30,22 +20,15 @@ __all__ = [
     "Network",
     "NoEligibleSource",
     "Relaxation",
-    "average_degree_links",
     "best_alpha",
     "check_plan",
     "evaluate",
-    "fedavg_links",
     "links",
     "make_plan",
     "match",
-    "random_links",
-    "random_psi",
-    "random_sources",
     "relax_gp",
-    "single_matching",
     "solve_coverage",
     "solve_exact",
     "solve_gp",
     "terms_of",
-    "uniform_links",
 ]

@@ -13,15 +13,15 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
 from ..errors import ExtraError, InputError, SolverError
-from .costs import LinkCosts
+from ..results.links import Flags
+from .costs import Array, Indices, LinkCosts
+from .evaluate import unreachable
 
-Array = npt.NDArray[np.float64]
-Index = npt.NDArray[np.intp]
 Energy = Literal["fraction", "linear"]
+Start = Literal["paper", "symmetric", "random"]
 
 FLOOR = 1e-6
 """Smallest value of a variable; logarithms need one."""
@@ -52,12 +52,12 @@ class Relaxed:
         ``unit * cost - shift`` is a cost in the units that came in.
     """
 
-    rows: Index
-    columns: Index
+    rows: Indices
+    columns: Indices
     source: Array
     transfer: Array
     energy: Array
-    eligible: npt.NDArray[np.bool_]
+    eligible: Flags
     barred: bool
     linear: bool
     epsilon_energy: float
@@ -146,13 +146,52 @@ class Point:
     excess: Array
 
 
-@dataclass(frozen=True, eq=False)
-class Step:
-    """What one convex program gave: its optimum, its point, and the solver's word."""
+def starting_point(
+    problem: Relaxed,
+    names: tuple[str, ...],
+    start: Start,
+    *,
+    seed: int = 0,
+    start_psi: float = 0.02,
+) -> Point:
+    """Give a feasible point.
 
-    value: float
-    point: Point
-    status: str
+    A target's weights must sum to its ``psi``, and none may exceed ``1 - psi`` of its source.
+    Each device gets the ``psi`` of its kind of start, or the largest that leaves enough to every
+    device it may serve.
+    """
+    n, rows, columns = problem.size, problem.rows, problem.columns
+    rng = np.random.default_rng(seed) if start == "random" else None
+    counts = np.bincount(columns, minlength=n)
+    alone = ~problem.eligible & (counts == 0)
+    if alone.any():
+        raise unreachable(names[int(np.argmax(alone))])
+    most = start_psi if start == "paper" else 0.5
+    psi = np.where(problem.eligible, np.where(counts > 0, most, FLOOR), 1.0)
+    if problem.barred:
+        served = ~problem.eligible[columns]
+        np.minimum.at(psi, rows[served], 1.0 - 1.0 / counts[columns[served]])
+    order = np.argsort(np.array(names))
+    if rng is not None:
+        # Drawn by name: the order of the devices must not matter.
+        draws = np.empty(n)
+        draws[order] = rng.uniform(size=n)
+        psi = np.where(problem.eligible, psi * draws, 1.0)
+    psi = np.maximum(psi, FLOOR)
+    room = 1.0 - psi[rows] if problem.barred else np.ones(len(rows))
+    parts = room
+    if rng is not None:
+        pairs = np.empty((n, n))
+        pairs[np.ix_(order, order)] = rng.uniform(size=(n, n))
+        parts = room * pairs[rows, columns]
+    sums, rooms = problem.sums(parts)[columns], problem.sums(room)[columns]
+    # Psi at its floor instead of at 0 leaves a sum short by less than epsilon_sum.
+    wanted = np.minimum(psi[columns], rooms)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        scaled = parts * (wanted / sums)
+        filled = parts + (room - parts) * ((wanted - sums) / (rooms - sums))
+    alpha = np.where(sums >= wanted, scaled, filled)
+    return Point(psi, np.clip(alpha, FLOOR, 1.0), np.full(n, FLOOR))
 
 
 class Surrogate:
@@ -212,8 +251,8 @@ class Surrogate:
         constraints += [cp.sum(cp.exp(cp.hstack([*paid, excess]) - self._value)) <= 1]
         self._program = cp.Problem(cp.Minimize(self._value), constraints)
 
-    def around(self, point: Point, *, time_limit: float) -> Step:
-        """Solve the program around a point; ``SolverError`` when that fails."""
+    def around(self, point: Point, *, time_limit: float) -> tuple[float, Point]:
+        """Optimum of the program around a point, and where; ``SolverError`` when that fails."""
         if time_limit <= 0:
             raise _late()
         self._set(point)
@@ -240,12 +279,9 @@ class Surrogate:
             raise _late()
         if status not in {cp.OPTIMAL, cp.OPTIMAL_INACCURATE}:
             raise _failed(f"called it {status}")
-        found = [np.clip(np.exp(part.value), FLOOR, 1.0) for part in self._main]
-        return Step(float(np.exp(self._value.value)), Point(*found), status)
-
-    @property
-    def _main(self) -> tuple[Any, Any, Any]:
-        return self._psi, self._alpha, self._excess
+        main = (self._psi, self._alpha, self._excess)
+        found = [np.clip(np.exp(part.value), FLOOR, 1.0) for part in main]
+        return float(np.exp(self._value.value)), Point(*found)
 
     def _set(self, point: Point) -> None:
         problem = self._problem

@@ -15,10 +15,8 @@ import scipy.sparse as sparse
 from scipy.optimize import Bounds, LinearConstraint, milp
 
 from ..results.links import Flags
-from ._branch import Branching, branch
-from ._order import Indices
-from ._search import improved, multipliers, reduced_opening
-from .costs import Array
+from ._search import Branching, branch, improved, multipliers, reach, reduced_opening
+from .costs import Array, Indices
 
 # HiGHS stops at an absolute gap of 1e-6 whatever is asked for; costs are scaled so that this is
 # nothing.
@@ -63,9 +61,13 @@ class Problem:
             constant=float(shift.sum()),
         )
 
+    def reach(self, places: Flags) -> Array:
+        """Least cost of serving each device from some open places, or not at all."""
+        return reach(self.service, self.outside, places)
+
     def value(self, places: Flags) -> float:
         """Objective of a set of open places, inf where it serves nobody."""
-        return float(self.opening[places].sum() + _reach(self, places).sum()) + self.constant
+        return float(self.opening[places].sum() + self.reach(places).sum()) + self.constant
 
 
 def locate(problem: Problem, *, time_limit: float, gap: float) -> Location:
@@ -217,13 +219,13 @@ def _levels(client: Indices, price: Array) -> Flags:
 def _reduced(problem: Problem, always: Flags, known: float, room: float) -> _Model:
     """Fix places and leave out links that only sets dearer than ``known`` use."""
     opening = np.where(always, np.inf, problem.opening)
-    outside = _reach(problem, always)
+    outside = problem.reach(always)
     fixed = float(problem.opening[always].sum())
     value, v = multipliers(opening, problem.service, outside, known - fixed, steps=_STEPS)
     least, slack = value + fixed, known - fixed - value
     reduced = reduced_opening(opening, problem.service, v)
     base = always | (-reduced >= slack)
-    outside = _reach(problem, base)
+    outside = problem.reach(base)
     places = np.flatnonzero(~base & (reduced < slack))
     clients = np.flatnonzero(outside > 0)
     cost = problem.service[np.ix_(places, clients)]
@@ -247,7 +249,3 @@ def _reduced(problem: Problem, always: Flags, known: float, room: float) -> _Mod
         prices=v[clients],
         paying=always | (reduced < 0),
     )
-
-
-def _reach(problem: Problem, places: Flags) -> Array:
-    return np.minimum(problem.service[places].min(axis=0, initial=np.inf), problem.outside)

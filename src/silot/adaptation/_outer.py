@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import scipy.sparse as sparse
@@ -11,12 +11,45 @@ from scipy.optimize import Bounds, LinearConstraint, OptimizeResult, milp
 
 from ..errors import SolverError
 from ._location import Problem, locate
-from ._order import Indices
-from ._shape import Shape
-from .costs import Array, LinkCosts, Mixing
+from .costs import Array, Indices, LinkCosts, reordered
+from .mixing import Mixture, Shape
 
+# Sources above which no table of all their sets is made, entries of all such tables, and faces
+# to solve: some 10 seconds.
+SOURCES, ENTRIES, FACES = 20, 2**25, 2**20
+_ONE_GAP, _ONE_SECONDS = 1e-7, 20.0
 _RELAXED_ROUNDS = 40
 _DUST = 1e-7
+
+
+def listable(costs: LinkCosts, mixture: Mixture) -> bool:
+    """Whether all sets of sources and all supports worth a look can be listed in seconds."""
+    may = np.flatnonzero(costs.eligible)
+    if len(may) > SOURCES or costs.size * 2 ** len(may) > ENTRIES:
+        return False
+    faces = 0
+    for j in range(costs.size):
+        reach = may[np.isfinite(costs.links[may, j])]
+        faces += int(mixture.shape(costs, j, reach).useful()[0].sum())
+        if faces > FACES:
+            return False
+    return True
+
+
+def best_weights(costs: LinkCosts, j: int, able: Indices, mixture: Mixture) -> tuple[Array, float]:
+    """Weights of least cost over some sources at one target, and that cost."""
+    shape = mixture.shape(costs, j, able)
+    if len(able) <= SOURCES and int(shape.useful()[0].sum()) <= FACES // 8:
+        return shape.best()
+    # A network of its own, whose sources are open for nothing and in which nobody else is served.
+    alone = reordered(costs, np.append(able, j))
+    transfer = np.full_like(alone.transfer, np.inf)
+    transfer[:, -1] = alone.transfer[:, -1]
+    last = np.arange(alone.size) == len(able)
+    one = replace(alone, source=np.zeros(alone.size), transfer=transfer, eligible=~last)
+    found = outer_approximation(one, mixture, None, gap=_ONE_GAP, time_limit=_ONE_SECONDS)
+    weights = found.alpha[:-1, -1]
+    return weights, float(shape.convex(weights[None])[0] + shape.energy[weights > 0].sum())
 
 
 @dataclass(frozen=True)
@@ -33,15 +66,15 @@ class Approximation:
 
 def outer_approximation(
     costs: LinkCosts,
-    mixing: Mixing,
+    mixture: Mixture,
     price: float | None,
     *,
     gap: float,
     time_limit: float,
-    began: float,
 ) -> Approximation:
     """Alternate between the program and tangents at its solutions until the gap is small."""
-    program = _Program(costs, mixing, price)
+    began = time.perf_counter()
+    program = _Program(costs, mixture, price)
     best = program.complete(_first_sources(costs, program, price))
     bound, rounds = -np.inf, 0
 
@@ -123,7 +156,7 @@ class _Program:
     """The mixed-integer program; its tangents grow."""
 
     costs: LinkCosts
-    mixing: Mixing
+    mixture: Mixture
     price: float | None
     tangents: list[tuple[int, Array]] = field(default_factory=list[tuple[int, Array]])
 
@@ -132,7 +165,7 @@ class _Program:
         n = costs.size
         self.may = np.flatnonzero(costs.eligible)
         self.sources = [self.may[np.isfinite(costs.links[self.may, j])] for j in range(n)]
-        self.shapes = [Shape.of(costs, j, self.sources[j], self.mixing) for j in range(n)]
+        self.shapes = [self.mixture.shape(costs, j, self.sources[j]) for j in range(n)]
         counts = [len(part) for part in self.sources]
         e, m = len(self.may), sum(counts)
         # Columns: open places, weights, links in use, convex parts, targets without a model.

@@ -16,7 +16,7 @@ term and lets them satisfy eq. 13). ``m_j`` is 0, or what mixing sources adds.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -27,8 +27,21 @@ from ..results.links import Flags
 from ..transport._check import real
 
 Array = npt.NDArray[np.float64]
+Indices = npt.NDArray[np.intp]
 Mixing = Literal["none", "variance", "ambiguity", "mmd"]
 MIXINGS: tuple[str, ...] = get_args(Mixing)
+# Arrays of a network, and how many of their axes are its devices.
+_AXES = {
+    "source": 1, "transfer": 2, "energy": 2, "eligible": 1, "labelled": 1, "disagreement": 3,
+    "kernel": 2, "shares": 1, "class_errors": 2,
+}  # fmt: skip
+
+
+class NoEligibleSource(InputError):  # noqa: N818 - says what is, as its code does
+    """No device may be a source, and every target must be served.
+
+    Give labels to a device, or allow targets without a model at a cost (``allow_unserved``).
+    """
 
 
 @dataclass(frozen=True, init=False, eq=False)
@@ -129,36 +142,36 @@ class LinkCosts:
             "phi": _scales(phi),
             "eligible": _flags(eligible, n),
             "names": _names(names, n),
-            "labelled": None if labelled is None else _numbers(labelled, "labelled"),
-            "disagreement": None
-            if disagreement is None
-            else _numbers(disagreement, "disagreement"),
-            "kernel": None if kernel is None else _numbers(kernel, "kernel"),
-            "shares": None if shares is None else _numbers(shares, "shares"),
-            "class_errors": None
-            if class_errors is None
-            else _numbers(class_errors, "class_errors"),
             "mixing_scale": _scale(mixing_scale),
         }
+        for name, values in (
+            ("labelled", labelled),
+            ("disagreement", disagreement),
+            ("kernel", kernel),
+            ("shares", shares),
+            ("class_errors", class_errors),
+        ):
+            fields[name] = None if values is None else _numbers(values, name)
         if (fields["energy"] < 0).any():
             i, j = np.argwhere(fields["energy"] < 0)[0]
             raise InputError(f"energy[{i}, {j}] is negative.", code="costs-negative")
         for name, shape in (("labelled", (n,)), ("disagreement", (n, n, n)), ("kernel", (n, n))):
             if fields[name] is not None:
                 _checked(fields[name], name, shape)
+        parts = zip(fields["phi"], (costs, fields["transfer"], fields["energy"]), strict=True)
         with np.errstate(over="ignore"):
             largest = sum(
                 scale * np.abs(values[np.isfinite(values)]).max(initial=0.0) * n
-                for scale, values in zip(
-                    fields["phi"], (costs, fields["transfer"], fields["energy"]), strict=True
-                )
+                for scale, values in parts
             )
         if not np.isfinite(largest):
             raise InputError(
                 "costs times their scales (phi) are too large for numbers. Use larger units.",
                 code="costs-large",
             )
-        _check_mixing(fields)
+        _check_labelled(fields["labelled"], fields["eligible"])
+        _check_disagreement(fields["disagreement"])
+        _check_kernel(fields["kernel"])
         _check_classes(fields["shares"], fields["class_errors"], n)
         for name, value in fields.items():
             if isinstance(value, np.ndarray):
@@ -262,33 +275,38 @@ def _names(names: Sequence[str] | None, n: int) -> tuple[str, ...]:
     return found
 
 
-def _check_mixing(fields: dict[str, Any]) -> None:
-    labelled, disagreement, kernel = (
-        fields["labelled"],
-        fields["disagreement"],
-        fields["kernel"],
-    )
-    if labelled is not None and (labelled < 0).any():
+def _check_labelled(labelled: Array | None, eligible: Flags) -> None:
+    if labelled is None:
+        return
+    if (labelled < 0).any():
         raise InputError("a count of labelled records is negative.", code="costs-negative")
-    if labelled is not None and (labelled[fields["eligible"]] <= 0).any():
+    if (labelled[eligible] <= 0).any():
         raise InputError(
             "a device may be a source and has no labelled record. Mark it as not eligible.",
             code="labels-absent",
         )
-    if disagreement is not None:
-        square = np.einsum("jii->ji", disagreement)
-        tall = np.abs(disagreement - disagreement.transpose(0, 2, 1)).max()
-        if tall > 1e-9 or np.abs(square).max() > 1e-9 or (disagreement < -1e-9).any():
-            raise InputError(
-                "disagreement is not symmetric, not zero between a model and itself, or negative.",
-                code="costs-symmetry",
-            )
-    if kernel is not None:
-        scale = max(1.0, float(np.abs(kernel).max()))
-        if np.abs(kernel - kernel.T).max() > 1e-9 * scale:
-            raise InputError("kernel is not symmetric.", code="costs-symmetry")
-        if np.linalg.eigvalsh(kernel).min() < -1e-8 * scale:
-            raise InputError("kernel is not positive semidefinite.", code="costs-kernel")
+
+
+def _check_disagreement(disagreement: Array | None) -> None:
+    if disagreement is None:
+        return
+    square = np.einsum("jii->ji", disagreement)
+    tall = np.abs(disagreement - disagreement.transpose(0, 2, 1)).max()
+    if tall > 1e-9 or np.abs(square).max() > 1e-9 or (disagreement < -1e-9).any():
+        raise InputError(
+            "disagreement is not symmetric, not zero between a model and itself, or negative.",
+            code="costs-symmetry",
+        )
+
+
+def _check_kernel(kernel: Array | None) -> None:
+    if kernel is None:
+        return
+    scale = max(1.0, float(np.abs(kernel).max()))
+    if np.abs(kernel - kernel.T).max() > 1e-9 * scale:
+        raise InputError("kernel is not symmetric.", code="costs-symmetry")
+    if np.linalg.eigvalsh(kernel).min() < -1e-8 * scale:
+        raise InputError("kernel is not positive semidefinite.", code="costs-kernel")
 
 
 def _check_classes(shares: Array | None, errors: Array | None, n: int) -> None:
@@ -313,3 +331,46 @@ def _check_classes(shares: Array | None, errors: Array | None, n: int) -> None:
         )
     if np.abs(shares.sum(axis=1) - 1.0).max() > 1e-6:
         raise InputError("class shares of a device do not sum to 1.", code="coverage-range")
+
+
+def canonical_order(costs: LinkCosts) -> Indices:
+    """Devices by cost of training, then by sorted costs of links out and in, then by name.
+
+    Listing the devices otherwise changes nothing in this order. Calling them otherwise changes
+    only the order of devices whose costs agree in all of these numbers.
+    """
+    links = costs.links
+    out, into = np.sort(links, axis=1), np.sort(links, axis=0)
+    return np.array(
+        sorted(
+            range(costs.size),
+            key=lambda i: (
+                not costs.eligible[i],
+                float(costs.source[i]),
+                tuple(out[i].tolist()),
+                tuple(into[:, i].tolist()),
+                costs.names[i],
+            ),
+        ),
+        dtype=np.intp,
+    )
+
+
+def reordered(costs: LinkCosts, order: Indices) -> LinkCosts:
+    """The same network, or a part of it, with its devices listed in another order."""
+    arrays = {name: getattr(costs, name) for name in _AXES}
+    listed: dict[str, Any] = {
+        name: None if values is None else values[np.ix_(*[order] * _AXES[name])]
+        for name, values in arrays.items()
+    }
+    return replace(costs, names=[costs.names[i] for i in order], **listed)
+
+
+def restored(
+    psi: npt.NDArray[np.int64], alpha: Array, order: Indices
+) -> tuple[npt.NDArray[np.int64], Array]:
+    """Back from the order of ``reordered`` to the order before it."""
+    first, weights = np.empty_like(psi), np.empty_like(alpha)
+    first[order] = psi
+    weights[np.ix_(order, order)] = alpha
+    return first, weights

@@ -12,10 +12,9 @@ from scipy.sparse import coo_array
 from ..errors import InputError, SolverError
 from ..results.links import Flags, LinkPlan
 from ..transport._check import real
-from ._errors import NoEligibleSource
-from ._mix import check_classes
-from .costs import Array, LinkCosts
+from .costs import Array, LinkCosts, NoEligibleSource
 from .evaluate import make_plan, terms_of
+from .mixing import COVERAGE
 
 # Classes a target all but lacks need no source.
 _NO_SHARE = 1e-9
@@ -85,7 +84,7 @@ def solve_coverage(
     (('0', '2', 0.5), ('1', '2', 0.5))
     """
     began = time.perf_counter()
-    wanted, expected = check_classes(costs)
+    wanted, expected = COVERAGE.data(costs)
     if budget is not None and not real(budget, "budget", "option-budget") > 0:
         raise InputError(f"budget is {budget}; a share above 0 is needed.", code="option-budget")
     if not costs.eligible.any():
@@ -201,7 +200,7 @@ class _Program:
 
     def _needed(self, links: Flags) -> Flags:
         """Links that are best for a class of their target: a free one that is not has no use."""
-        shares, errors = check_classes(self.costs)
+        shares, errors = COVERAGE.data(self.costs)
         kept = np.zeros_like(links)
         for j in np.flatnonzero(links.any(axis=0)):
             senders = np.flatnonzero(links[:, j])

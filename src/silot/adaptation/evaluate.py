@@ -11,10 +11,9 @@ import numpy.typing as npt
 from ..errors import InputError, MismatchError
 from ..results.links import LinkPlan, LinkTerms
 from ..transport._check import real
-from ._errors import NoEligibleSource
-from ._mix import Objective, check_classes, check_mixing, coverage_cost, mixing_cost
-from ._order import canonical_order
-from .costs import Array, LinkCosts, Mixing
+from ._outer import best_weights
+from .costs import Array, LinkCosts, Mixing, NoEligibleSource, canonical_order
+from .mixing import COVERAGE, Objective, mixture_named
 
 Kinds = npt.NDArray[np.int64]
 TOLERANCE = 1e-9
@@ -67,26 +66,18 @@ def terms_of(
     >>> terms_of([0, 1], [[0, 1], [0, 0]], costs).total
     14.0
     """
-    if mixing == "coverage":
-        check_classes(costs)
-    else:
-        check_mixing(mixing, costs)
+    mixture = COVERAGE if mixing == "coverage" else mixture_named(mixing)
+    mixture.check(costs)
     unserved_cost = checked_unserved(unserved_cost)
     check_plan(psi, alpha, costs, unserved=unserved_cost is not None)
     kinds, weights = np.asarray(psi), np.asarray(alpha, dtype=np.float64)
-    active = weights > 0
+    moved, mixed = mixture.terms(weights, costs)
     source, transfer, energy = costs.phi
-    moved, mixed = float(weights[active] @ costs.transfer[active]), 0.0
-    served = np.flatnonzero(active.any(axis=0)).tolist()
-    if mixing == "coverage":
-        moved = sum(coverage_cost(weights[:, j], j, costs) for j in served)
-    else:
-        mixed = sum(mixing_cost(weights[:, j], j, costs, mixing) for j in served)
     left = int(np.sum(kinds == 1) - np.sum(weights.sum(axis=0) > 0.5))
     return LinkTerms(
         source=source * float(costs.source[kinds == 0].sum()),
         transfer=transfer * moved,
-        energy=energy * float(costs.energy[active].sum()),
+        energy=energy * float(costs.energy[weights > 0].sum()),
         mixing=transfer * mixed,
         unserved=left * unserved_cost if unserved_cost is not None else 0.0,
     )
@@ -247,37 +238,45 @@ def best_alpha(
     >>> best_alpha([0, 0, 1], costs)[:, 2]
     array([0., 1., 0.])
     """
-    check_mixing(mixing, costs)
+    mixture = mixture_named(mixing, costs)
     price = checked_unserved(allow_unserved)
-    kinds = np.asarray(psi)
-    if kinds.shape != (costs.size,) or not np.isin(kinds, (0, 1)).all():
-        raise MismatchError(
-            f"psi has shape {kinds.shape}; {costs.size} entries of 0 or 1 are needed.",
-            code="plan-shape",
-        )
+    kinds = checked_roles(psi, costs)
     sources, targets = np.flatnonzero(kinds == 0), np.flatnonzero(kinds == 1)
     if not costs.eligible[sources].all():
         device = costs.names[sources[np.argmin(costs.eligible[sources])]]
         raise InputError(f"device {device!r} may not be a source.", code="plan-constraint")
     if len(sources) == 0 and price is None and len(targets):
         raise NoEligibleSource("psi has no source.", code="no-eligible-source")
-    alpha = np.zeros((costs.size, costs.size))
-    if len(sources) == 0:
-        return alpha
     order = canonical_order(costs)
     ranked = order[np.isin(order, sources)]
     links = costs.links[np.ix_(ranked, targets)]
     cheapest = links.min(axis=0, initial=np.inf)
     if price is None and np.isinf(cheapest).any():
         raise unreachable(costs.names[targets[np.argmax(np.isinf(cheapest))]])
-    if mixing != "none":
-        from .mixing import mixed_alpha
-
-        return mixed_alpha(kinds.astype(np.int64), costs, mixing, price)
-    served = np.isfinite(cheapest) if price is None else cheapest <= price
-    chosen = ranked[np.argmin(links[:, served], axis=0)] if served.any() else ranked[:0]
-    alpha[chosen, targets[served]] = 1.0
+    alpha = np.zeros((costs.size, costs.size))
+    if mixing == "none":
+        served = np.isfinite(cheapest) if price is None else cheapest <= price
+        chosen = ranked[np.argmin(links[:, served], axis=0)] if served.any() else ranked[:0]
+        alpha[chosen, targets[served]] = 1.0
+        return alpha
+    for place, j in enumerate(targets.tolist()):
+        able = ranked[np.isfinite(links[:, place])]
+        if len(able):
+            weights, value = best_weights(costs, j, able, mixture)
+            if price is None or value <= price:
+                alpha[able, j] = weights
     return alpha
+
+
+def checked_roles(psi: npt.ArrayLike, costs: LinkCosts) -> Kinds:
+    """Roles of the devices, refused unless there is 0 or 1 for each."""
+    kinds = np.asarray(psi)
+    if kinds.shape != (costs.size,) or not np.isin(kinds, (0, 1)).all():
+        raise MismatchError(
+            f"psi has shape {kinds.shape}; {costs.size} entries of 0 or 1 are needed.",
+            code="plan-shape",
+        )
+    return kinds.astype(np.int64)
 
 
 def unreachable(name: str) -> InputError:

@@ -10,17 +10,15 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 
 from ..errors import InputError, SolverError
 from ..results.links import LinkPlan
-from ._errors import NoEligibleSource
-from ._gp import FLOOR, Array, Energy, Point, Relaxed, Surrogate
-from ._gp_points import Kinds, Start, rounded, starting_point
-from .costs import LinkCosts, Mixing
-from .evaluate import make_plan, terms_of
+from ._gp import FLOOR, Energy, Point, Relaxed, Start, Surrogate, starting_point
+from .costs import Array, LinkCosts, Mixing, NoEligibleSource
+from .evaluate import Kinds, best_alpha, make_plan, terms_of, unreachable
 
 Rounding = Literal["best-response", "paper", "threshold"]
 
@@ -141,15 +139,31 @@ def relax_gp(
     >>> (relaxation.psi > 0.5).tolist(), relaxation.converged
     ([False, False, True], True)
     """
-    _check_options(
-        epsilon_energy=epsilon_energy,
-        epsilon_sum=epsilon_sum,
-        start=start,
-        start_psi=start_psi,
-        max_iterations=max_iterations,
-        tolerance=tolerance,
-        time_limit=time_limit,
-    )
+    share = f"it must be above {FLOOR:g} and below 1"
+    starts = ", ".join(get_args(Start))
+    for fits, fault, code in (
+        (FLOOR < epsilon_energy < 1, f"epsilon_energy is {epsilon_energy}; {share}", "epsilon"),
+        (FLOOR < epsilon_sum < 1, f"epsilon_sum is {epsilon_sum}; {share}", "epsilon"),
+        (start in get_args(Start), f"start={start!r}; known: {starts}", "start"),
+        (
+            FLOOR <= start_psi <= 0.5,
+            f"start_psi is {start_psi}; it must be from {FLOOR:g} to 0.5",
+            "start-psi",
+        ),
+        (
+            max_iterations >= 1,
+            f"max_iterations is {max_iterations}; 1 or more is needed",
+            "iterations",
+        ),
+        (tolerance >= 0, f"tolerance is {tolerance}; give 0 or more", "tolerance"),
+        (
+            time_limit is None or time_limit > 0,
+            f"time_limit is {time_limit} s; give more than 0, or None",
+            "time-limit",
+        ),
+    ):
+        if not fits:
+            raise InputError(f"{fault}.", code=f"option-{code}")
     if not costs.eligible.any():
         raise NoEligibleSource(
             "no device may be a source. Give labels to one.", code="no-eligible-source"
@@ -202,24 +216,24 @@ class _Descent:
         for _ in range(max_iterations):
             left = end - time.monotonic()
             try:
-                step = surrogate.around(self.point, time_limit=left)
+                value, point = surrogate.around(self.point, time_limit=left)
             except SolverError as failure:
                 if failure.code == "gp-time":
                     return self._end(False, "stopped by the time limit: allow more")
                 if not self.history:
                     raise
                 return self._end(False, "stopped as a convex program failed: start elsewhere")
-            change = last - step.value
+            change = last - value
             if self.history and change < 0:
                 # In exact arithmetic it cannot rise: what is left to gain is below what the
                 # solver resolves. Keeping the point keeps the surrogate from rising.
                 if -change <= max(tolerance, 1e-6) * abs(last):
                     return self._end(True, "converged to the accuracy of the convex solver")
                 return self._end(False, "stopped as the convex solver's error made it rise")
-            self.point, last = step.point, step.value
+            self.point, last = point, value
             self.history.append(
                 {
-                    "surrogate": self._problem.unit * step.value - self._problem.shift,
+                    "surrogate": self._problem.unit * value - self._problem.shift,
                     "objective": self._problem.objective(self.point),
                 }
             )
@@ -235,17 +249,9 @@ def solve_gp(
     costs: LinkCosts,
     *,
     mixing: Mixing = "none",
-    energy: Energy = "fraction",
-    epsilon_energy: float = 1e-2,
-    epsilon_sum: float = 1e-2,
-    start: Start = "paper",
-    start_psi: float = 0.02,
-    seed: int = 0,
-    max_iterations: int = 60,
-    tolerance: float = 1e-4,
-    missing_constraint: bool = True,
     rounding: Rounding = "best-response",
-    time_limit: float | None = 60.0,
+    epsilon_energy: float = 1e-2,
+    **options: Any,
 ) -> LinkPlan:
     r"""Plan of successive geometric programming: Algorithm 2 of the paper, then rounded.
 
@@ -255,14 +261,11 @@ def solve_gp(
 
     Parameters
     ----------
-    costs, energy, epsilon_energy, epsilon_sum, start, start_psi, seed, max_iterations, tolerance,
-    time_limit
-        As in :func:`relax_gp`.
+    costs, epsilon_energy, **options
+        As in :func:`relax_gp`. Without ``missing_constraint`` the relaxed point may hold phantom
+        links; the plan never does.
     mixing
         ``"none"``: the published objective has no other.
-    missing_constraint
-        As in :func:`relax_gp`. Without it the relaxed point may hold phantom links; the plan
-        never does.
     rounding
         ``"best-response"``: the best weights for the rounded ``psi``; ``"paper"``: the relaxed
         weights among sources and targets, those above ``epsilon_energy``, made to sum to 1;
@@ -306,30 +309,22 @@ def solve_gp(
             code="option-rounding",
         )
     begun = time.perf_counter()
-    relaxation = relax_gp(
-        costs,
-        energy=energy,
-        epsilon_energy=epsilon_energy,
-        epsilon_sum=epsilon_sum,
-        start=start,
-        start_psi=start_psi,
-        seed=seed,
-        max_iterations=max_iterations,
-        tolerance=tolerance,
-        missing_constraint=missing_constraint,
-        time_limit=time_limit,
-    )
-    whole = rounded(relaxation.psi, relaxation.alpha, costs, smallest=epsilon_energy)
+    relaxation = relax_gp(costs, epsilon_energy=epsilon_energy, **options)
+    psi = relaxation.psi
+    kinds = np.where(costs.eligible & (psi < 0.5), 0, 1).astype(np.int64)
+    opened = _open(kinds, psi, costs)
+    best, swept = best_alpha(kinds, costs), _swept(psi, costs)
     plans: dict[Rounding, tuple[Kinds, Array]] = {
-        "best-response": (whole.psi, whole.responded),
-        "paper": (whole.psi, whole.kept),
-        "threshold": (whole.swept_psi, whole.swept),
+        "best-response": (kinds, best),
+        "paper": (kinds, _kept(relaxation.alpha, kinds, costs, epsilon_energy, best)),
+        "threshold": (swept, best_alpha(swept, costs)),
     }
     objectives = {name: terms_of(*plan, costs).total for name, plan in plans.items()}
-    psi, alpha = plans[rounding]
+    beyond = relaxation.alpha - (1.0 - psi)[:, None]
+    phantom = np.where(beyond > epsilon_energy, beyond, 0.0)
+    total = float(relaxation.alpha.sum())
     return make_plan(
-        psi,
-        alpha,
+        *plans[rounding],
         costs,
         method="gp",
         status=_status(relaxation, rounding),
@@ -339,14 +334,51 @@ def solve_gp(
             "relaxed_objective": relaxation.objective,
             "non_binariness": relaxation.non_binariness,
             "iterations": float(len(relaxation.history)),
-            "opened": float(whole.opened),
-            "phantom_links": float(whole.phantom_links),
-            "phantom_weight": whole.phantom_weight,
+            "opened": float(opened),
+            "phantom_links": float((phantom > 0).sum()),
+            "phantom_weight": float(phantom.sum()) / total if total > 0 else 0.0,
             "best_response_objective": objectives["best-response"],
             "paper_rounding_objective": objectives["paper"],
             "threshold_objective": objectives["threshold"],
         },
     )
+
+
+def _kept(alpha: Array, kinds: Kinds, costs: LinkCosts, smallest: float, best: Array) -> Array:
+    """Relaxed weights among sources and targets, made to sum to 1; the best where none is left."""
+    kept = np.where(np.isfinite(costs.links), alpha * (alpha > smallest), 0.0)
+    kept *= (kinds == 0)[:, None] & (kinds == 1)
+    sums = kept.sum(axis=0)
+    return np.where(sums > 0, kept / np.where(sums > 0, sums, 1.0), best)
+
+
+def _open(kinds: Kinds, psi: Array, costs: LinkCosts) -> int:
+    """Make sources of the devices nearest to it until every target can be served."""
+    usable = np.isfinite(costs.links)
+    before = int((kinds == 0).sum())
+    if not before:
+        kinds[int(np.argmin(np.where(costs.eligible, psi, np.inf)))] = 0
+    while True:
+        alone = (kinds == 1) & ~usable[kinds == 0].any(axis=0)
+        if not alone.any():
+            return int((kinds == 0).sum()) - before
+        target = int(np.argmax(alone))
+        could = usable[:, target] | (costs.eligible & (np.arange(costs.size) == target))
+        could &= kinds == 1
+        if not could.any():
+            raise unreachable(costs.names[target])
+        kinds[int(np.argmin(np.where(could, psi, np.inf)))] = 0
+
+
+def _swept(psi: Array, costs: LinkCosts) -> Kinds:
+    best, chosen = np.inf, np.empty(0, dtype=np.int64)
+    for threshold in np.unique(psi[costs.eligible]):
+        kinds = np.where(costs.eligible & (psi <= threshold), 0, 1).astype(np.int64)
+        _open(kinds, psi, costs)
+        total = terms_of(kinds, best_alpha(kinds, costs), costs).total
+        if total < best:
+            best, chosen = total, kinds
+    return chosen
 
 
 def _status(relaxation: Relaxation, rounding: Rounding) -> str:
@@ -361,40 +393,3 @@ _ROUNDINGS: dict[Rounding, str] = {
     "paper": "psi rounded at one half, relaxed weights kept",
     "threshold": "psi rounded at its best threshold, weights computed anew",
 }
-
-
-def _check_options(
-    *,
-    epsilon_energy: float,
-    epsilon_sum: float,
-    start: str,
-    start_psi: float,
-    max_iterations: int,
-    tolerance: float,
-    time_limit: float | None,
-) -> None:
-    for name, value in (("epsilon_energy", epsilon_energy), ("epsilon_sum", epsilon_sum)):
-        if not FLOOR < value < 1.0:
-            raise InputError(
-                f"{name} is {value}; it must be above {FLOOR:g} and below 1.",
-                code="option-epsilon",
-            )
-    if start not in get_args(Start):
-        raise InputError(
-            f"start={start!r}; known: {', '.join(get_args(Start))}.", code="option-start"
-        )
-    if not FLOOR <= start_psi <= 0.5:
-        raise InputError(
-            f"start_psi is {start_psi}; it must be from {FLOOR:g} to 0.5.",
-            code="option-start-psi",
-        )
-    if max_iterations < 1:
-        raise InputError(
-            f"max_iterations is {max_iterations}; 1 or more is needed.", code="option-iterations"
-        )
-    if not tolerance >= 0:
-        raise InputError(f"tolerance is {tolerance}; give 0 or more.", code="option-tolerance")
-    if time_limit is not None and not time_limit > 0:
-        raise InputError(
-            f"time_limit is {time_limit} s; give more than 0, or None.", code="option-time-limit"
-        )

@@ -1,215 +1,308 @@
-"""Objectives under which several sources serve a target better than one."""
+r"""What targets pay for the models they mix: one object for each way to count it.
+
+With weights a over k sources, every mixing is :math:`\ell^\top a + s \sqrt{a^\top H a}` or
+:math:`\ell^\top a + s\, a^\top H a + \text{const}` with positive semidefinite H. An optimum is
+interior to the face of its support, where stationarity is a linear system. A face without an
+interior stationary point, or with a flat direction, has nothing that a smaller one has not.
+"""
 
 from __future__ import annotations
 
-import time
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal
 
 import numpy as np
+import numpy.typing as npt
 
-from ..results.links import LinkPlan
-from ._order import Indices, canonical_order, reordered, restored
-from ._outer import outer_approximation
-from ._shape import Shape
-from .costs import Array, LinkCosts, Mixing
-from .evaluate import Kinds, best_alpha, checked_unserved, make_plan, unreachable
-from .exact import check_options
+from ..errors import InputError
+from .costs import MIXINGS, Array, Indices, LinkCosts, Mixing
 
-# Sources above which no table of all their sets is made, entries of all such tables, and faces
-# to solve: some 10 seconds.
-SOURCES, ENTRIES, FACES = 20, 2**25, 2**20
-DEFAULT_GAP = 1e-4
-_ONE_GAP, _ONE_SECONDS = 1e-7, 20.0
+# What a plan may have been made for: coverage has its own solver, and no mixing.
+Objective = Mixing | Literal["coverage"]
+_BATCH = 20_000
 
 
-def solve_mixing(
-    costs: LinkCosts,
-    *,
-    mixing: Mixing = "variance",
-    allow_unserved: float | None = None,
-    time_limit: float = 60.0,
-    gap: float = 0.0,
-) -> LinkPlan:
-    r"""Best sources, links and weights when mixing sources pays.
+class Mixture:
+    r"""What mixing sources adds to a target's cost, :math:`m_j(\alpha_j)`; here nothing."""
 
-    The objective of ``LinkCosts`` with, for weights a at target j,
+    name: ClassVar[str] = "none"
+    needs: ClassVar[str] = ""  # the field of LinkCosts with its data
 
-    ========= ====================================================================
-    variance  :math:`m_j(a) = c \sqrt{\sum_i a_i^2 / n_i}`, n labelled records: few records make
-              an uncertain model, and independent errors average out
-    ambiguity :math:`m_j(a) = -\frac{s}{2} \sum_{ik} a_i a_k D_{j,ik}`, D mean squared
-              differences of predictions at j: the mean squared error of averaged outputs is the
-              average error minus this (Krogh and Vedelsby, 1995)
-    mmd       :math:`m_j(a) = s \, \|\sum_i a_i \mu_i - \mu_j\|`, from inner products of the
-              mean embeddings of the devices' records
-    ========= ====================================================================
+    def check(self, costs: LinkCosts) -> None:
+        """Refuse costs without its data."""
+        if self.needs and getattr(costs, self.needs) is None:
+            raise InputError(
+                f"mixing={self.name!r} needs LinkCosts({self.needs}=...), which was not given.",
+                code="mixing-data",
+            )
 
-    All are convex in a, and each link in use costs its energy. With up to 14 possible
-    sources, and 20 where energy leaves few supports worth a look, every set of sources and
-    every support of every target is compared, in closed form. With more, tangents bound the
-    convex part from below in a mixed-integer program, which is solved again with more of them
-    until the gap is small or time is up; it may be, with a gap of some per cent.
+    def cost(self, weights: Array, j: int, costs: LinkCosts) -> float:
+        """:math:`m_j(a)` of the weights of all devices at target j."""
+        return 0.0
 
-    Parameters
-    ----------
-    costs
-        The network, with ``labelled``, ``disagreement`` or ``kernel`` and ``mixing_scale``.
-    mixing
-        Which of the above.
-    allow_unserved
-        Cost of leaving a target without a model; ``None`` does not allow it.
-    time_limit
-        Seconds.
-    gap
-        Relative gap that is good enough. With tangents 0 means 1e-4.
-
-    Returns
-    -------
-    LinkPlan
-
-    Raises
-    ------
-    NoEligibleSource
-        No device may be a source.
-    InputError
-        Options out of range, a target that nobody can reach, data of the mixing that were not
-        given, ``disagreement`` that no predictions have (``disagreement-definite``).
-    SolverError
-        The mixed-integer solver failed.
-
-    Examples
-    --------
-    >>> costs = LinkCosts(
-    ...     [0.1, 0.1, 9], [[0.2] * 3] * 3, [[0.01] * 3] * 3, labelled=[100, 100, 1]
-    ... )
-    >>> plan = solve_mixing(costs, mixing="variance")
-    >>> plan.alpha[:, 2].tolist(), plan.gap
-    ([0.5, 0.5, 0.0], 0.0)
-    """
-    check_options(costs, mixing, allow_unserved, time_limit, gap)
-    began = time.perf_counter()
-    price = checked_unserved(allow_unserved)
-    order = canonical_order(costs)
-    listed = reordered(costs, order)
-    if _listable(listed, mixing):
-        psi = _best_set(listed, mixing, price)
-        alpha = best_alpha(psi, listed, mixing=mixing, allow_unserved=price)
-        bound, tolerance = np.inf, 1e-9
-        status = "proven optimal: no plan has a lower objective at these costs"
-        numbers = {"sets": float(2 ** int(listed.eligible.sum()))}
-    else:
-        tolerance = gap or DEFAULT_GAP
-        found = outer_approximation(
-            listed, mixing, price, gap=tolerance, time_limit=time_limit, began=began
+    def shape(self, costs: LinkCosts, j: int, sources: Indices) -> Shape:
+        """Cost of the weights of ``sources`` at target j, scales included."""
+        return Shape(
+            linear=costs.phi[1] * costs.transfer[sources, j],
+            matrix=np.eye(len(sources)),
+            scale=0.0,
+            root=True,
+            offset=0.0,
+            energy=costs.phi[2] * costs.energy[sources, j],
         )
-        psi, alpha, bound, status = found.psi, found.alpha, found.bound, found.status
-        numbers = {"rounds": float(found.rounds), "tangents": float(found.tangents)}
-    psi, alpha = restored(psi, alpha, order)
-    return make_plan(
-        psi,
-        alpha,
-        costs,
-        method="exact",
-        mixing=mixing,
-        status=status,
-        allow_unserved=price,
-        lower_bound=bound,
-        tolerance=tolerance,
-        seconds=time.perf_counter() - began,
-        details=numbers,
-    )
+
+    def terms(self, weights: Array, costs: LinkCosts) -> tuple[float, float]:
+        """Transfer and mixing of a whole plan, without their scale."""
+        active = weights > 0
+        served = np.flatnonzero(active.any(axis=0)).tolist()
+        mixed = sum(self.cost(weights[:, j], j, costs) for j in served)
+        return float(weights[active] @ costs.transfer[active]), mixed
 
 
-def _listable(costs: LinkCosts, mixing: Mixing) -> bool:
-    """Whether all sets of sources and all supports worth a look can be listed in seconds."""
-    may = np.flatnonzero(costs.eligible)
-    if len(may) > SOURCES or costs.size * 2 ** len(may) > ENTRIES:
-        return False
-    faces = 0
-    for j in range(costs.size):
-        reach = may[np.isfinite(costs.links[may, j])]
-        faces += int(Shape.of(costs, j, reach, mixing).useful()[0].sum())
-        if faces > FACES:
-            return False
-    return True
+class Variance(Mixture):
+    r""":math:`c \sqrt{\sum_i a_i^2 / n_i}`: few records make an uncertain model."""
+
+    name = "variance"
+    needs = "labelled"
+
+    def cost(self, weights: Array, j: int, costs: LinkCosts) -> float:
+        used = np.flatnonzero(weights)
+        return costs.mixing_scale * float(
+            np.sqrt(np.sum(weights[used] ** 2 / _data(costs.labelled)[used]))
+        )
+
+    def shape(self, costs: LinkCosts, j: int, sources: Indices) -> Shape:
+        return replace(
+            super().shape(costs, j, sources),
+            matrix=np.diag(1.0 / _data(costs.labelled)[sources]),
+            scale=costs.phi[1] * costs.mixing_scale,
+        )
 
 
-def _best_set(costs: LinkCosts, mixing: Mixing, price: float | None) -> Kinds:
-    """Sources of least total cost, by the cost of every set of them."""
-    may = np.flatnonzero(costs.eligible)
-    e = len(may)
-    total = np.zeros(2**e)
-    sets = np.arange(2**e)
-    for bit, i in enumerate(may):
-        total[(sets >> bit) & 1 == 1] += costs.phi[0] * costs.source[i]
-    for j in range(costs.size):
-        served = _served(costs, j, may, mixing, price)
-        own = np.flatnonzero(may == j)
-        if len(own):  # a source needs no model
-            served = np.where((sets >> own[0]) & 1 == 1, 0.0, served)
-        total += served
-    best = int(np.argmin(total))
-    psi = np.ones(costs.size, dtype=np.int64)
-    psi[may[(best >> np.arange(e)) & 1 == 1]] = 0
-    return psi
+class Mmd(Mixture):
+    r""":math:`s \sqrt{a^\top G a - 2 a^\top G_j + G_{jj}}`, of inner products of embeddings."""
+
+    name = "mmd"
+    needs = "kernel"
+
+    def cost(self, weights: Array, j: int, costs: LinkCosts) -> float:
+        used = np.flatnonzero(weights)
+        square = weights[used] @ self._around(costs, j, used) @ weights[used]
+        return costs.mixing_scale * float(np.sqrt(max(square, 0.0)))
+
+    def shape(self, costs: LinkCosts, j: int, sources: Indices) -> Shape:
+        return replace(
+            super().shape(costs, j, sources),
+            matrix=self._around(costs, j, sources),
+            scale=costs.phi[1] * costs.mixing_scale,
+        )
+
+    def _around(self, costs: LinkCosts, j: int, used: Indices) -> Array:
+        """Inner products of embeddings minus that of j; exact zeros for a source equal to j."""
+        kernel = _data(costs.kernel)
+        cross = kernel[used, j]
+        return kernel[np.ix_(used, used)] - cross[:, None] - cross[None, :] + kernel[j, j]
 
 
-def _served(costs: LinkCosts, j: int, may: Indices, mixing: Mixing, price: float | None) -> Array:
-    """Least cost of serving j, for every set of sources by mask."""
-    bits = np.flatnonzero(np.isfinite(costs.links[may, j]))
-    table = Shape.of(costs, j, may[bits], mixing).table()
-    cost = np.full(2 ** len(may), np.inf)
-    masks = np.zeros(len(table), dtype=np.intp)
-    for place, bit in enumerate(bits):
-        masks[1 << place : 2 << place] = masks[: 1 << place] | (1 << bit)
-    cost[masks] = table
-    if price is not None:
-        cost[0] = price
-    for bit in range(len(may)):  # what a set can do, every larger one can
-        halves = cost.reshape(-1, 2, 1 << bit)
-        np.minimum(halves[:, 1], halves[:, 0], out=halves[:, 1])
-    return cost
+class Ambiguity(Mixture):
+    r""":math:`-\frac{s}{2} a^\top D_j a`: where models differ, their average errs less."""
+
+    name = "ambiguity"
+    needs = "disagreement"
+
+    def cost(self, weights: Array, j: int, costs: LinkCosts) -> float:
+        used = np.flatnonzero(weights)
+        a, apart = weights[used], _data(costs.disagreement)[j][np.ix_(used, used)]
+        return -0.5 * costs.mixing_scale * float(a @ apart @ a)
+
+    def shape(self, costs: LinkCosts, j: int, sources: Indices) -> Shape:
+        scale = costs.phi[1] * costs.mixing_scale
+        bare = replace(super().shape(costs, j, sources), scale=scale, root=False)
+        if len(sources) == 0:
+            return bare
+        apart = _data(costs.disagreement)[j][np.ix_(sources, sources)]
+        means = apart.mean(axis=0)
+        matrix = 0.5 * (means[:, None] + means[None, :] - apart - means.mean())
+        _check_definite(matrix, costs.names[j])
+        # Any multiple of 11' only adds a constant, and makes the matrix regular.
+        level = max(float(np.trace(matrix)) / len(sources), 1e-300)
+        return replace(
+            bare,
+            linear=bare.linear + scale * (0.5 * means.mean() - means),
+            matrix=matrix + level,
+            offset=-scale * level,
+        )
 
 
-def mixed_alpha(psi: Kinds, costs: LinkCosts, mixing: Mixing, price: float | None) -> Array:
-    """Optimal weights of every target for given sources; see ``best_alpha``."""
-    order = canonical_order(costs)
-    ranked = order[psi[order] == 0]
-    alpha = np.zeros((costs.size, costs.size))
-    for j in np.flatnonzero(psi == 1).tolist():
-        able = ranked[np.isfinite(costs.links[ranked, j])]
-        if len(able) == 0 and price is None:
-            raise unreachable(costs.names[j])
-        if len(able) == 0:
-            continue
-        weights, value = best_weights(costs, j, able, mixing)
-        if price is None or value <= price:
-            alpha[able, j] = weights
-    return alpha
+class Coverage(Mixture):
+    r"""Expected error, :math:`\sum_c \pi_{jc} \min_{i: a_i > 0} e_{ijc}`, in place of transfer."""
+
+    name = "coverage"
+
+    def check(self, costs: LinkCosts) -> None:
+        """Refuse costs without shares and errors of classes."""
+        self.data(costs)
+
+    def data(self, costs: LinkCosts) -> tuple[Array, Array]:
+        """Class shares and errors, refused when the costs do not have them."""
+        if costs.shares is None or costs.class_errors is None:
+            raise InputError(
+                "links by coverage need LinkCosts(shares=..., class_errors=...), which were not "
+                "given.",
+                code="coverage-data",
+            )
+        return costs.shares, costs.class_errors
+
+    def terms(self, weights: Array, costs: LinkCosts) -> tuple[float, float]:
+        shares, errors = self.data(costs)
+        served = np.flatnonzero((weights > 0).any(axis=0)).tolist()
+        expected = (shares[j] @ errors[weights[:, j] > 0, j].min(axis=0) for j in served)
+        return sum(map(float, expected)), 0.0
 
 
-def best_weights(costs: LinkCosts, j: int, able: Indices, mixing: Mixing) -> tuple[Array, float]:
-    """Weights of least cost over some sources at one target, and that cost."""
-    shape = Shape.of(costs, j, able, mixing)
-    if len(able) <= SOURCES and int(shape.useful()[0].sum()) <= FACES // 8:
-        return shape.best()
-    # A network of its own, whose sources are open for nothing and in which nobody else is served.
-    chosen = np.append(able, j)
-    alone = reordered(costs, chosen)
-    transfer = np.full_like(alone.transfer, np.inf)
-    transfer[:, -1] = alone.transfer[:, -1]
-    one = LinkCosts(
-        np.zeros(len(chosen)),
-        transfer,
-        alone.energy,
-        phi=alone.phi,
-        eligible=np.arange(len(chosen)) < len(able),
-        labelled=alone.labelled,
-        disagreement=alone.disagreement,
-        kernel=alone.kernel,
-        mixing_scale=alone.mixing_scale,
-    )
-    found = outer_approximation(
-        one, mixing, None, gap=_ONE_GAP, time_limit=_ONE_SECONDS, began=time.perf_counter()
-    )
-    weights = found.alpha[:-1, -1]
-    return weights, float(shape.convex(weights[None])[0] + shape.energy[weights > 0].sum())
+COVERAGE = Coverage()
+_MIXTURES = {kind.name: kind() for kind in (Mixture, Variance, Ambiguity, Mmd)}
+
+
+def mixture_named(mixing: str, costs: LinkCosts | None = None) -> Mixture:
+    """The mixing of a name, refused when the costs do not have its data."""
+    if mixing not in MIXINGS:
+        raise InputError(
+            f"mixing is {mixing!r}; give one of {', '.join(MIXINGS)}.", code="option-mixing"
+        )
+    mixture = _MIXTURES[mixing]
+    if costs is not None:
+        mixture.check(costs)
+    return mixture
+
+
+def _data(values: Array | None) -> Array:
+    assert values is not None  # as ``check`` saw
+    return values
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The function of one target, over some sources."""
+
+    linear: Array
+    matrix: Array
+    scale: float
+    root: bool
+    offset: float
+    energy: Array
+
+    def restricted(self, which: Indices) -> Shape:
+        """The same function over some of its sources."""
+        return replace(
+            self,
+            linear=self.linear[which],
+            matrix=self.matrix[np.ix_(which, which)],
+            energy=self.energy[which],
+        )
+
+    def convex(self, weights: Array) -> Array:
+        """Convex part at rows of weights over all sources."""
+        return weights @ self.linear + self.part(weights) + self.offset
+
+    def part(self, weights: Array) -> Array:
+        """The root or the square alone."""
+        square = np.maximum(np.einsum("mi,ik,mk->m", weights, self.matrix, weights), 0.0)
+        return self.scale * (np.sqrt(square) if self.root else square)
+
+    def floor(self) -> float:
+        """Lower bound of the convex part without its linear term, on every face."""
+        if self.scale == 0.0 or len(self.linear) == 0:
+            return self.offset
+        flat = np.linalg.lstsq(self.matrix, np.ones(len(self.linear)), rcond=None)[0]
+        if not flat.sum() > 0 or np.abs(self.matrix @ flat - 1.0).max() > 1e-6:
+            return self.offset  # the minimum is 0: the mixture may match exactly
+        least = (1.0 - 1e-9) / flat.sum()
+        return self.scale * (np.sqrt(least) if self.root else least) + self.offset
+
+    def faces(self, supports: npt.NDArray[np.intp]) -> tuple[Array, Array]:
+        """Stationary weights on faces of one size, rows over all sources; cost, inf if outside."""
+        m, size = supports.shape
+        rows = np.arange(m)[:, None]
+        if size == 1 or self.scale == 0.0:
+            weights = np.zeros((m, len(self.linear)))
+            weights[rows, supports[:, :1]] = 1.0
+            return weights, self._cost(weights, supports)
+        block = self.matrix[supports[:, :, None], supports[:, None, :]]
+        # A flat face has a stationary point at its border, so its inner ones are not needed.
+        block = block + 1e-14 * max(float(np.trace(self.matrix)), 1e-300) * np.eye(size)
+        linear = self.linear[supports]
+        both = np.stack([np.ones_like(linear), linear], axis=2)
+        solved = np.linalg.solve(block, both)
+        ones, sloped = solved[:, :, 0], solved[:, :, 1]
+        a, b = ones.sum(axis=1), sloped.sum(axis=1)
+        c = np.einsum("mi,mi->m", linear, sloped)
+        with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+            if self.root:
+                level = (b + np.sqrt(b**2 - a * (c - self.scale**2))) / a
+            else:
+                level = (2.0 * self.scale + b) / a
+            tries = [level[:, None] * ones - sloped]
+            if self.root:  # where the mixture matches exactly
+                tries.append(ones)
+            found = [part / part.sum(axis=1, keepdims=True) for part in tries]
+        best, value = np.zeros((m, len(self.linear))), np.full(m, np.inf)
+        for part in found:
+            inside = np.isfinite(part).all(axis=1) & (np.nan_to_num(part) >= 1e-9).all(axis=1)
+            weights = np.zeros_like(best)
+            weights[rows[inside], supports[inside]] = part[inside]
+            cost = np.where(inside, self._cost(weights, supports), np.inf)
+            better = cost < value
+            best[better], value[better] = weights[better], cost[better]
+        return best, value
+
+    def _cost(self, weights: Array, supports: npt.NDArray[np.intp]) -> Array:
+        return self.convex(weights) + self.energy[supports].sum(axis=1)
+
+    def useful(self) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.intp]]:
+        """Which masks of sources may have least cost on their inside, and sizes of all masks."""
+        k = len(self.linear)
+        # No face beats its best vertex if not even its least linear term and its energy do.
+        alone = self.convex(np.eye(k)) + self.energy if k else np.zeros(0)
+        vertex, least = np.full(2**k, np.inf), np.full(2**k, np.inf)
+        energy, size = np.zeros(2**k), np.zeros(2**k, dtype=np.intp)
+        for i in range(k):
+            low, high = slice(0, 1 << i), slice(1 << i, 2 << i)
+            vertex[high] = np.minimum(vertex[low], alone[i])
+            least[high] = np.minimum(least[low], self.linear[i])
+            energy[high] = energy[low] + self.energy[i]
+            size[high] = size[low] + 1
+        return (least + energy + self.floor() < vertex) | (size == 1), size
+
+    def table(self) -> Array:
+        """Least cost on the inside of every face, by mask of its sources; inf where no use."""
+        useful, size = self.useful()
+        cost = np.full(len(size), np.inf)
+        for count in range(1, len(self.linear) + 1):
+            chosen = np.flatnonzero(useful & (size == count))
+            for begin in range(0, len(chosen), _BATCH):
+                part = chosen[begin : begin + _BATCH]
+                cost[part] = self.faces(members(part, len(self.linear)))[1]
+        return cost
+
+    def best(self) -> tuple[Array, float]:
+        """Weights of least cost over all faces."""
+        cost = self.table()
+        mask = int(np.argmin(cost))
+        weights, value = self.faces(members(np.array([mask]), len(self.linear)))
+        return weights[0], float(value[0])
+
+
+def members(masks: npt.NDArray[np.intp], k: int) -> npt.NDArray[np.intp]:
+    """Indices of the bits of masks that have equally many."""
+    bits = (masks[:, None] >> np.arange(k)) & 1
+    return np.nonzero(bits)[1].reshape(len(masks), -1)
+
+
+def _check_definite(matrix: Array, name: str) -> None:
+    if np.linalg.eigvalsh(matrix).min() < -1e-8 * max(float(np.abs(matrix).max()), 1e-300):
+        raise InputError(
+            f"disagreement at {name!r} is not that of any predictions: it is not conditionally "
+            "negative definite. Use mean squared differences of predicted probabilities.",
+            code="disagreement-definite",
+        )

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, Self, get_args
+from typing import Any, Literal, Self
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ..documents import complaint, read_fields
 from ..errors import InputError, MismatchError, SilotError
-from ._matrix import Rows, as_rows, check_pairs
+from ..results.links import Flags
 from .costs import Array, LinkCosts
 
+Rows = tuple[tuple[float, ...], ...]
 Constants = Literal["none", "natural", "log10"]
 
 
@@ -23,10 +24,7 @@ class _Checked(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", coerce_numbers_to_str=True)
 
     def __init__(self, /, **fields: Any) -> None:
-        plain = {
-            name: value.item() if isinstance(value, np.generic) else value
-            for name, value in fields.items()
-        }
+        plain = {k: v.item() if isinstance(v, np.generic) else v for k, v in fields.items()}
         try:
             super().__init__(**plain)
         except ValidationError as error:
@@ -34,14 +32,11 @@ class _Checked(BaseModel):
 
 
 def _translated(error: ValidationError, fields: Mapping[str, Any]) -> InputError:
-    found = complaint(error, fields)
-    name = fields.get("name")
+    found, name = complaint(error, fields), fields.get("name")
     whose = f"device {name!r}, " if isinstance(name, str) and len(name) < 80 else ""
     code = {"unknown": "network-unknown-field", "missing": "network-missing-field"}
-    return InputError(
-        f"{whose}{'.'.join(found.place)}: {found.message}",
-        code=code.get(found.kind, "network-field"),
-    )
+    text = f"{whose}{'.'.join(found.place)}: {found.message}"
+    return InputError(text, code=code.get(found.kind, "network-field"))
 
 
 class Device(_Checked):
@@ -326,12 +321,76 @@ def _names(devices: Any) -> tuple[str, ...] | None:
     """Names before any check; None when they cannot be told yet."""
     if not isinstance(devices, list | tuple):
         return None
-    found = [
-        device.name if isinstance(device, Device) else device.get("name")
-        for device in devices
-        if isinstance(device, Device | Mapping)
-    ]
-    return tuple(map(str, found)) if len(found) == len(devices) else None
+    if not all(isinstance(device, Device | Mapping) for device in devices):
+        return None
+    return tuple(str(k.name if isinstance(k, Device) else k.get("name")) for k in devices)
 
 
-CONSTANTS: tuple[str, ...] = get_args(Constants)
+def as_rows(value: Any, field: str, names: Sequence[str] | None) -> Any:
+    """Arrays and mappings of names as rows; all else as it is, for pydantic to judge.
+
+    In a mapping a pair may be given in one direction: it then holds for both.
+    """
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if not isinstance(value, Mapping) or names is None:
+        return value
+    known = set(names)
+    for name, row in value.items():
+        if not isinstance(row, Mapping):
+            raise InputError(
+                f"{field}, {str(name)[:80]!r}: a mapping of names to numbers is needed.",
+                code="network-field",
+            )
+        strange = next((key for key in (name, *row) if str(key) not in known), None)
+        if strange is not None:
+            raise MismatchError(
+                f"{field}: there is no device {str(strange)[:80]!r}.", code="device-unknown"
+            )
+    given = {str(a): {str(b): entry for b, entry in row.items()} for a, row in value.items()}
+    return [[0.0 if a == b else _entry(given, a, b, field) for b in names] for a in names]
+
+
+def _entry(given: Mapping[str, Mapping[str, Any]], a: str, b: str, field: str) -> Any:
+    for first, second in ((a, b), (b, a)):
+        if second in given.get(first, {}):
+            return given[first][second]
+    raise MismatchError(
+        f"{field}: the pair {a[:80]!r}, {b[:80]!r} is missing.", code="pair-missing"
+    )
+
+
+def check_pairs(
+    rows: Rows, field: str, names: Sequence[str], least: float, most: float, *,
+    symmetric: bool = False,
+) -> None:  # fmt: skip
+    """Refuse a matrix of another size, NaN, entries out of range, and asymmetry."""
+    n = len(names)
+    if len(rows) != n or any(len(row) != n for row in rows):
+        raise MismatchError(
+            f"{field} has {len(rows)} rows of {sorted({len(row) for row in rows})} entries; "
+            f"{n} of {n} are needed.",
+            code="network-shape",
+        )
+    pairs = np.array(rows, dtype=np.float64)
+    np.fill_diagonal(pairs, max(least, 0.0))
+    wrong = ~np.isfinite(pairs)
+    if wrong.any():
+        raise InputError(f"{_place(wrong, field, names)} is not a finite number.", code="pair-nan")
+    wrong = (pairs < least) | (pairs > most)
+    if wrong.any():
+        raise InputError(
+            f"{_place(wrong, field, names)} is outside [{least:g}, {most:g}].", code="pair-range"
+        )
+    wrong = np.abs(pairs - pairs.T) > 1e-9
+    if symmetric and wrong.any():
+        raise InputError(
+            f"{_place(wrong, field, names)} differs between the two directions; it must be "
+            "symmetric.",
+            code="pair-asymmetric",
+        )
+
+
+def _place(wrong: Flags, field: str, names: Sequence[str]) -> str:
+    i, j = np.argwhere(wrong)[0]
+    return f"{field} of {names[i][:80]!r} and {names[j][:80]!r}"

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from ..adaptation._matrix import as_rows
+from ..adaptation.network import as_rows
 from ..api_adapt import adapt
 from ..documents import read_fields
 from ..errors import FileError, InputError, SilotError

@@ -22,7 +22,7 @@ from .answer import Answer
 from .disclosure import Disclosure
 from .hypotheses import AboutLabelled, AboutModel, described, models_of
 from .labelled import codes_of
-from .question import Array, Codes, Names, Subject, register
+from .question import Array, Names, Subject, register
 
 
 def _none() -> Array:
@@ -51,12 +51,16 @@ class Disagreement(AboutModel):
 
 
 @dataclass(frozen=True, kw_only=True)
-class _AboutCombination(AboutModel, AboutLabelled):
-    """A question that brings a combination of models along (``learning.combine``).
+class EvaluateCombination(AboutModel, AboutLabelled):
+    """Accuracy of a combination of models (``learning.combine``) on the evaluation records.
 
-    ``densities`` is (S, D) for the rule ``"density"``, and ``factors`` (S, C); both are (0, 0)
-    for none.
+    Records of classes outside the list count as mistakes. ``densities`` is (S, D) for the rule
+    ``"density"``, and ``factors`` (S, C); both are (0, 0) for none.
     """
+
+    kind: ClassVar[str] = "evaluate-combination"
+    on: ClassVar[Subject] = "evaluation"
+    level: ClassVar[Disclosure] = Disclosure.RECORD
 
     parameters: Array
     weights: Array
@@ -106,36 +110,16 @@ class _AboutCombination(AboutModel, AboutLabelled):
             **fields,
         )
 
-
-@dataclass(frozen=True, kw_only=True)
-class EvaluateCombination(_AboutCombination):
-    """Accuracy of a combination of models on the holder's evaluation records.
-
-    Records of classes outside the list count as mistakes.
-    """
-
-    kind: ClassVar[str] = "evaluate-combination"
-    on: ClassVar[Subject] = "evaluation"
-    level: ClassVar[Disclosure] = Disclosure.RECORD
-
     def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
-        records, codes = _truth(self, points, weights, labels)
-        right = self.combination().probabilities(records).argmax(axis=1) == codes
+        if labels is None:
+            raise InputError("the evaluation records have no labels.", code="labels-absent")
+        used = (weights > 0) & (labels != self.unlabelled)
+        if used.sum() < max(self.least, 1):
+            # The asker says which label stands for none, and could leave a single record.
+            raise InputError("too few evaluation records have a label.", code="labels-few")
+        codes, _, _ = codes_of(labels, self.classes, len(points))
+        right = self.combination().probabilities(points[used]).argmax(axis=1) == codes[used]
         return Answer(scalars={"accuracy": float(right.mean())})
-
-
-def _truth(
-    question: AboutLabelled, points: Array, weights: Array, labels: Names | None
-) -> tuple[Array, Codes]:
-    """Evaluation records that have a label, and their codes, unknown classes included."""
-    if labels is None:
-        raise InputError("the evaluation records have no labels.", code="labels-absent")
-    used = (weights > 0) & (labels != question.unlabelled)
-    if used.sum() < max(question.least, 1):
-        # The asker says which label stands for none, and could leave a single record.
-        raise InputError("too few evaluation records have a label.", code="labels-few")
-    codes, _, _ = codes_of(labels, question.classes, len(points))
-    return points[used], codes[used]
 
 
 register(Disagreement, EvaluateCombination)

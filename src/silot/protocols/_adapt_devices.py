@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +17,8 @@ from ..federation.labelled import decode_classes, encode_classes
 from ..federation.protocol import Questions, Steps, failure_error
 from ..learning import ModelSpec
 from ._sides import agreed_dimension
+
+T = TypeVar("T")
 
 # Larger parameters belong to no model that was trained, and overflow in every layer.
 _LARGEST = 1e6
@@ -129,11 +132,13 @@ class Devices:
         # Of a constant only rounding varies.
         return centre, np.where(scale > _ROUNDING * np.abs(centre), scale, 1.0)
 
-    def drop(self, name: str, failure: Failure) -> None:
-        """Leave a device out from now on."""
-        self.counted.pop(name, None)
-        self.excluded.pop(name, None)
-        self.missing[name] = failure
+    def drop(self, failures: Mapping[str, Failure]) -> None:
+        """Leave devices out from now on; raise when fewer than two are left."""
+        for name, failure in failures.items():
+            self.counted.pop(name, None)
+            self.excluded.pop(name, None)
+            self.missing[name] = failure
+        self.check()
 
     def check(self) -> None:
         """Raise what the first failure means, when fewer than two devices are left."""
@@ -150,16 +155,9 @@ def count(
     """Ask everybody for counts; return the list of classes."""
     text = "" if classes is None else encode_classes(list(classes))
     question = CountLabelled(classes=text, unlabelled=unlabelled)
-    answers = yield dict.fromkeys(names, question)
-    for name in names:
-        answer = answers.get(name, Failure("holder-silent"))
-        if isinstance(answer, Answer):
-            try:
-                devices.counted[name] = _counted(answer, classes)
-                continue
-            except SilotError as error:
-                answer = Failure(error.code)
-        devices.missing[name] = answer
+    devices.counted, devices.missing = yield from ask_each(
+        dict.fromkeys(names, question), lambda _, answer: _counted(answer, classes)
+    )
     devices.check()
     agreed_dimension({name: devices.counted[name].dimension for name in devices.names})
     if classes is not None:
@@ -193,16 +191,16 @@ def _counted(answer: Answer, classes: tuple[str, ...] | None) -> Counted:
 
 def ask_columns(devices: Devices) -> Steps[None]:
     """Ask for moments of columns, whose units differ; who does not tell takes part all the same."""
-    told, _ = yield from gather(dict.fromkeys(devices.names, Spread()))
-    for name, answer in told.items():
+
+    def read(name: str, answer: Answer) -> tuple[Array, Array]:
         width = devices.counted[name].dimension
-        try:
-            mean = answer.array("mean", ndim=1, columns=width)
-            variance = answer.array("variance", ndim=1, columns=width)
-        except SilotError:
-            continue
-        if max(np.abs(mean).max(), variance.max()) <= _WIDEST and variance.min() >= 0:
-            devices.columns[name] = mean, variance
+        mean = answer.array("mean", ndim=1, columns=width)
+        variance = answer.array("variance", ndim=1, columns=width)
+        if max(np.abs(mean).max(), variance.max()) > _WIDEST or variance.min() < 0:
+            raise HolderError("moments that are none.", code="answer-malformed")
+        return mean, variance
+
+    devices.columns, _ = yield from ask_each(dict.fromkeys(devices.names, Spread()), read)
 
 
 def _real(answer: Answer, name: str) -> float:
@@ -251,19 +249,25 @@ def _means_by_class(answer: Answer, mean: Array, classes: int, features: int) ->
     return Means(mean, by_class, counts)
 
 
-def gather(questions: Questions) -> Steps[tuple[dict[str, Answer], dict[str, Failure]]]:
-    """Ask; return answers and failures apart, both in the order of names."""
-    if not questions:
-        return {}, {}
-    answers = yield questions
-    told: dict[str, Answer] = {}
+def ask_each(
+    questions: Questions, read: Callable[[str, Answer], T]
+) -> Steps[tuple[dict[str, T], dict[str, Failure]]]:
+    """Ask; return what answers hold and failures apart, both in the order of names.
+
+    An answer that cannot be read is a failure too.
+    """
+    told: dict[str, T] = {}
     failed: dict[str, Failure] = {}
+    answers = (yield questions) if questions else {}
     for name in sorted(questions):
         answer = answers.get(name, Failure("holder-silent"))
-        if isinstance(answer, Answer):
-            told[name] = answer
-        else:
+        if isinstance(answer, Failure):
             failed[name] = answer
+            continue
+        try:
+            told[name] = read(name, answer)
+        except SilotError as error:
+            failed[name] = Failure(error.code)
     return told, failed
 
 

@@ -11,8 +11,8 @@ import numpy as np
 from ..adaptation import NoEligibleSource
 from ..adaptation.coverage import solve_coverage
 from ..adaptation.matching import Matching, match
-from ..errors import HolderError, MismatchError, SilotError
-from ..federation.answer import Array, Failure
+from ..errors import HolderError, MismatchError
+from ..federation.answer import Answer, Array, Failure
 from ..federation.combinations import Disagreement
 from ..federation.divergences import MeanFeatures
 from ..federation.hypotheses import ClassFeatures, TrainModel, described
@@ -23,18 +23,18 @@ from ..learning.features import effective_columns
 from ..results import LinkPlan
 from ..results.adaptation import Adaptation
 from ..results.divergences import Divergences
-from ._adapt_costs import Choices, costs_of, energy_share
 from ._adapt_devices import (
     Devices,
     Means,
     Trained,
     ask_columns,
+    ask_each,
     codes_of,
     count,
-    gather,
     read_means,
     read_trained,
 )
+from ._adapt_options import Choices, costs_of, energy_share
 from ._adapt_targets import Guard, Targets
 from .divergences import divergences
 
@@ -172,14 +172,10 @@ class Plan:
             folds=choices.folds,
             **choices.training,
         )
-        told, failed = yield from gather(dict.fromkeys(able, question))
+        trained, failed = yield from ask_each(
+            dict.fromkeys(able, question), lambda _, answer: read_trained(answer, spec)
+        )
         devices.excluded.update(failed)
-        trained: dict[str, Trained] = {}
-        for name, answer in told.items():
-            try:
-                trained[name] = read_trained(answer, spec)
-            except SilotError as error:
-                devices.excluded[name] = Failure(error.code)
         if not trained:
             reasons = ", ".join(f"{k} ({v.code})" for k, v in sorted(devices.excluded.items()))
             raise NoEligibleSource(
@@ -232,19 +228,14 @@ class Plan:
             scale=scale,
         )
         questions: Questions = {k: question if k in trained else alone for k in devices.names}
-        told, failed = yield from gather(questions)
-        found: dict[str, Means] = {}
-        for name, answer in told.items():
-            try:
-                found[name] = read_means(
-                    answer, len(classes), question.features, by_class=name in trained
-                )
-            except SilotError as error:
-                failed[name] = Failure(error.code)
-        for name, failure in failed.items():
-            devices.drop(name, failure)
-        devices.check()
-        return found
+
+        def read(name: str, answer: Answer) -> Means:
+            known = name in trained
+            return read_means(answer, len(classes), question.features, by_class=known)
+
+        means, failed = yield from ask_each(questions, read)
+        devices.drop(failed)
+        return means
 
     def _how_many(self, devices: Devices, variances: list[Array]) -> int:
         """Features that small classes can tell the mean of, without telling their records."""
@@ -268,9 +259,7 @@ class Plan:
             seed=choices.seed,
             **choices.divergence_options,
         ).start()
-        for name, code in found.missing.items():
-            devices.drop(name, Failure(code))
-        devices.check()
+        devices.drop({name: Failure(code) for name, code in found.missing.items()})
         return found
 
     def _disagreement(
@@ -279,24 +268,21 @@ class Plan:
         if self.choices.mixing != "ambiguity":
             return None
         question = Disagreement(**described(spec), parameters=np.stack(list(models.values())))
-        told, failed = yield from gather(dict.fromkeys(devices.names, question))
-        for name, answer in told.items():
-            try:
-                squares = answer.array("squares", ndim=2)
-                if squares.shape != (len(models), len(models)):
-                    raise HolderError("a table of another size.", code="answer-malformed")
-            except SilotError as error:
-                failed[name] = Failure(error.code)
-        for name, failure in failed.items():
-            devices.drop(name, failure)
-        devices.check()
+
+        def read(_: str, answer: Answer) -> Array:
+            squares = answer.array("squares", ndim=2)
+            if squares.shape != (len(models), len(models)):
+                raise HolderError("a table of another size.", code="answer-malformed")
+            return squares
+
+        told, failed = yield from ask_each(dict.fromkeys(devices.names, question), read)
+        devices.drop(failed)
         names = devices.names
         places = [names.index(name) for name in models if name in names]
         kept = [k for k, name in enumerate(models) if name in names]
         found = np.zeros((len(names),) * 3)
         for j, name in enumerate(names):
-            squares = told[name].array("squares", ndim=2)
-            found[np.ix_([j], places, places)] = squares[np.ix_(kept, kept)]
+            found[np.ix_([j], places, places)] = told[name][np.ix_(kept, kept)]
         return found
 
     def _match(

@@ -9,15 +9,15 @@ import numpy as np
 import numpy.typing as npt
 
 from ..adaptation.matching import excess
-from ..errors import HolderError, SilotError
-from ..federation.answer import Array
+from ..errors import HolderError
+from ..federation.answer import Answer, Array
 from ..federation.combinations import EvaluateCombination
 from ..federation.hypotheses import FitDensity, described
 from ..federation.labelled import encode_classes
-from ..federation.protocol import Steps, failure_error
+from ..federation.protocol import Steps, required
 from ..learning import Combination, DensitySpec, ModelSpec, Rule, check_density
 from ..results import LinkPlan
-from ._adapt_devices import Means, gather
+from ._adapt_devices import Means, ask_each
 
 # A law explains the records of a target whose mean is off by no more than this times what chance
 # makes of it, squared.
@@ -130,19 +130,11 @@ class Targets:
             for name in plan.targets
             if name in models
         }
-        told, failed = yield from gather(questions)
+        told, failed = yield from ask_each(questions, lambda _, answer: _accuracy(answer))
         accuracies: dict[str, float | None] = dict.fromkeys(plan.targets)
         reasons = {name: "unserved" for name in plan.targets if name not in models}
         reasons |= {name: failure.code for name, failure in failed.items()}
-        for name, answer in told.items():
-            try:
-                accuracy = answer.number("accuracy")
-                if accuracy > 1:
-                    raise HolderError("an accuracy above 1.", code="answer-malformed")
-                accuracies[name] = accuracy
-            except SilotError as error:
-                reasons[name] = error.code
-        return accuracies, reasons
+        return accuracies | told, reasons
 
     @property
     def _text(self) -> str:
@@ -156,11 +148,11 @@ class Targets:
 
     def _densities(self, plan: LinkPlan) -> Steps[dict[str, Array]]:
         """Where the records of every source that has a link lie."""
-        if self.rule != "density":
-            return {}
         senders = [
             name for name, row in zip(plan.names, plan.alpha, strict=True) if (row > 0).any()
         ]
+        if self.rule != "density" or not senders:
+            return {}
         question = FitDensity(
             **described(self.spec),
             classes=self._text,
@@ -168,11 +160,9 @@ class Targets:
             dimensions=self.dimensions,
             seed=self.seed,
         )
-        told, failed = yield from gather(dict.fromkeys(senders, question))
-        if failed:
-            # The plan rests on this source: without its density there is no rule to go by.
-            raise failure_error(*next(iter(failed.items())))
-        found = {name: answer.array("density", ndim=1) for name, answer in told.items()}
+        answers = yield dict.fromkeys(senders, question)
+        # The plan rests on these sources: without their densities there is no rule to go by.
+        found = {name: required(answers, name).array("density", ndim=1) for name in sorted(senders)}
         for density in found.values():
             check_density(self._law, density)
         return found
@@ -190,3 +180,10 @@ class Targets:
         told = plan.alpha[places, target] @ trained
         own = (records * self.shares[target] + _PRIOR * told) / (records + _PRIOR)
         return np.minimum(np.maximum(own, _LEAST_SHARE) / trained, _LARGEST_FACTOR)
+
+
+def _accuracy(answer: Answer) -> float:
+    accuracy = answer.number("accuracy")
+    if accuracy > 1:
+        raise HolderError("an accuracy above 1.", code="answer-malformed")
+    return accuracy

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import Any, TypeVar
 
@@ -17,42 +17,25 @@ from ..federation.protocol import Answers, Protocol, Questions, Steps
 from ..measure import Embedding
 from ..results import Distance, Sketches
 from ..results.divergences import Divergences
-from ..transport import exact_plan
 from ..transport._check import as_order
 from ._divergence_common import Devices, ask_width, symmetric, within
 from ._parallel import parallel
 from ._sides import agreed_dimension, received_weights
 from ._sketch_book import LEAST_NU, Book
-from .fedwad import fedwad
+from .direct import exact_distance
+from .registry import METHODS
 from .sketch import sketches
-from .trianglewad import trianglewad
 
 T = TypeVar("T")
 Found = dict[tuple[str, str], Distance]
 _UNIT = "the unit of the features: Wasserstein distance of order "
 
 
-def fedwad_pairs(
-    holders: Sequence[str], *, seed: int = 0, quorum: int = 2, **options: Any
+def in_step(
+    method: str, holders: Sequence[str], *, seed: int = 0, quorum: int = 2, **options: Any
 ) -> Protocol[Divergences]:
-    """FedWaD between every two devices, several pairs at once. Options are those of ``fedwad``."""
-    return _in_step(fedwad, holders, seed, quorum, options)
-
-
-def trianglewad_pairs(
-    holders: Sequence[str], *, seed: int = 0, quorum: int = 2, **options: Any
-) -> Protocol[Divergences]:
-    """TriangleWad between every two devices. Options are those of ``trianglewad``."""
-    return _in_step(trianglewad, holders, seed, quorum, options)
-
-
-def _in_step(
-    build: Callable[..., Protocol[Distance]],
-    holders: Sequence[str],
-    seed: int,
-    quorum: int,
-    options: Mapping[str, Any],
-) -> Protocol[Divergences]:
+    """A distance method between every two devices, several pairs at once, with its options."""
+    build = METHODS[method].build
     devices = Devices.of(holders, quorum, seed)
     # Options are checked here, before anything is asked.
     sample = build(*devices.names[:2], seed=devices.seed, **options)
@@ -122,25 +105,12 @@ def direct(
     def start() -> Steps[Divergences]:
         run = devices.fresh()
         answers = yield from run.ask(dict.fromkeys(run.names, Records(embedding=embedding)))
-        told = run.read(answers, lambda _, answer: _read_records(answer))
-        clouds = {name: cloud for name, (cloud, _) in told.items()}
-        masses = {name: weights for name, (_, weights) in told.items()}
-        agreed_dimension({name: cloud.shape[1] for name, cloud in clouds.items()})
+        clouds = run.read(answers, lambda _, answer: _read_records(answer))
+        agreed_dimension({name: points.shape[1] for name, (points, _) in clouds.items()})
         found: Found = {}
         for a, b in combinations(sorted(clouds), 2):
-            plan = exact_plan(clouds[a], clouds[b], masses[a], masses[b], p=order)
-            found[a, b] = Distance(
-                value=plan.distance,
-                lower=min(plan.lower, plan.distance),
-                upper=max(plan.upper, plan.distance),
-                method="direct",
-                status=plan.status,
-                converged=plan.optimal,
-                holders=(a, b),
-                p=order,
-                seed=run.seed,
-            )
-        spread = [_variance(clouds[name], masses[name]) for name in sorted(clouds)]
+            found[a, b] = exact_distance(clouds[a], clouds[b], (a, b), order, run.seed)
+        spread = [_variance(*clouds[name]) for name in sorted(clouds)]
         return _result(run, found, "direct", order, float(np.mean(spread)) ** 0.5)
 
     return Protocol(

@@ -14,8 +14,8 @@ from ..federation.protocol import Protocol
 from ..learning import DensitySpec, ModelSpec, Rule, Training
 from ..results.adaptation import Adaptation
 from ..transport._check import real, whole
-from ._adapt_costs import Choices
 from ._adapt_options import (
+    Choices,
     Objective,
     Prior,
     check_choices,

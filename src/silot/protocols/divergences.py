@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from inspect import Parameter, signature
+from functools import partial
+from inspect import signature
 from typing import Any
 
 from ..errors import InputError
@@ -13,7 +14,7 @@ from ..federation.protocol import Protocol
 from ..results.divergences import Divergences
 from ._divergence_classifier import classifier
 from ._divergence_features import mmd, sliced
-from ._divergence_pairs import direct, fedwad_pairs, sketch, trianglewad_pairs
+from ._divergence_pairs import direct, in_step, sketch
 from .registry import METHODS
 
 
@@ -31,8 +32,6 @@ class DivergenceMethod:
         Finest thing it discloses.
     sends, needs, guarantees, privacy
         In words.
-    options
-        Names of the options it takes beside ``seed`` and ``quorum``.
     """
 
     name: str
@@ -42,43 +41,31 @@ class DivergenceMethod:
     needs: str
     guarantees: str
     privacy: str
-    options: tuple[str, ...]
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """Names of the options it takes beside ``seed`` and ``quorum``."""
+        parameters = signature(self.build).parameters.values()
+        names = tuple(item.name for item in parameters if item.kind is item.KEYWORD_ONLY)
+        if any(item.kind is item.VAR_KEYWORD for item in parameters):
+            names = METHODS[self.name].options
+        return tuple(name for name in names if name not in ("seed", "quorum"))
 
 
-def _method(
-    name: str,
-    build: Callable[..., Protocol[Divergences]],
-    disclosure: Disclosure,
-    *,
-    sends: str,
-    needs: str,
-    guarantees: str,
-    privacy: str,
+def _of_pairs(
+    name: str, needs: str, build: Callable[..., Protocol[Divergences]] | None = None
 ) -> DivergenceMethod:
-    parameters = signature(build).parameters.values()
-    open_ended = any(item.kind is Parameter.VAR_KEYWORD for item in parameters)
-    named = METHODS[name].options if open_ended else tuple(k.name for k in parameters)[1:]
-    options = tuple(option for option in named if option not in ("seed", "quorum"))
-    return DivergenceMethod(name, build, disclosure, sends, needs, guarantees, privacy, options)
+    """A distance method, told as it is for two; by default pair by pair."""
+    words = {k: getattr(METHODS[name], k) for k in ("disclosure", "sends", "guarantees", "privacy")}
+    return DivergenceMethod(name, build or partial(in_step, name), needs=needs, **words)
 
 
-def _pairs(name: str, build: Callable[..., Protocol[Divergences]], needs: str) -> DivergenceMethod:
-    known = METHODS[name]
-    return _method(
-        name,
-        build,
-        known.disclosure,
-        sends=known.sends,
-        needs=needs,
-        guarantees=known.guarantees,
-        privacy=known.privacy,
-    )
-
+_STAGES = "n - 1 times the rounds of one pair, n the number of devices"
 
 DIVERGENCES: dict[str, DivergenceMethod] = {
     method.name: method
     for method in (
-        _method(
+        DivergenceMethod(
             "mmd",
             mmd,
             Disclosure.AGGREGATE,
@@ -89,7 +76,7 @@ DIVERGENCES: dict[str, DivergenceMethod] = {
             privacy="none: exact means; fewer numbers are told than the records have, which is "
             "a fence and no guarantee",
         ),
-        _method(
+        DivergenceMethod(
             "sliced",
             sliced,
             Disclosure.AGGREGATE,
@@ -100,7 +87,7 @@ DIVERGENCES: dict[str, DivergenceMethod] = {
             privacy="none: exact means of at least five records each, which is a fence and no "
             "guarantee",
         ),
-        _method(
+        DivergenceMethod(
             "classifier",
             classifier,
             Disclosure.RECORD,
@@ -112,18 +99,10 @@ DIVERGENCES: dict[str, DivergenceMethod] = {
             "with threshold='half' as published",
             privacy="none: parameters after a few steps can be inverted",
         ),
-        _pairs(
-            "fedwad",
-            fedwad_pairs,
-            "n - 1 times the rounds of one pair, n the number of devices",
-        ),
-        _pairs(
-            "trianglewad",
-            trianglewad_pairs,
-            "n - 1 times the rounds of one pair, n the number of devices",
-        ),
-        _pairs("sketch", sketch, METHODS["sketch"].needs),
-        _pairs("direct", direct, "one round; records pooled at the coordinator"),
+        _of_pairs("fedwad", _STAGES),
+        _of_pairs("trianglewad", _STAGES),
+        _of_pairs("sketch", METHODS["sketch"].needs, sketch),
+        _of_pairs("direct", "one round; records pooled at the coordinator", direct),
     )
 }
 

@@ -13,12 +13,11 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import linear_sum_assignment
 
-from ..errors import InputError, MismatchError
-from ..results.links import Flags, LinkPlan
-from ._errors import NoEligibleSource
-from ._order import Indices
-from .costs import Array, LinkCosts
-from .evaluate import Kinds, make_plan, unreachable
+from silot.adaptation import LinkCosts, NoEligibleSource, make_plan
+from silot.adaptation.costs import Array, Indices
+from silot.adaptation.evaluate import Kinds, checked_roles, unreachable
+from silot.errors import InputError
+from silot.results.links import Flags, LinkPlan
 
 _STATUS = "a baseline: it proves nothing about how good it is"
 
@@ -303,12 +302,7 @@ def _weighted(
 
 def _reach(psi: npt.ArrayLike, costs: LinkCosts) -> tuple[Kinds, Flags]:
     """Roles, and which sources have a link to which targets that is not barred."""
-    kinds = np.array(psi, dtype=np.int64)
-    if kinds.shape != (costs.size,) or not np.isin(kinds, (0, 1)).all():
-        raise MismatchError(
-            f"psi has shape {kinds.shape}; {costs.size} entries of 0 or 1 are needed.",
-            code="plan-shape",
-        )
+    kinds = checked_roles(psi, costs)
     reach = np.isfinite(costs.links) & (kinds == 0)[:, None] & (kinds == 1)
     if not (kinds == 0).any():
         raise NoEligibleSource("psi has no source.", code="no-eligible-source")
