@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 from benchmarks.timing import show
-from silot.report import write_report
+from silot.report import write
 from tests.report.factory import many
 
 HOLDERS, RECORDS, LOADS = 100, 500, 5
@@ -24,7 +24,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "report.html"
         began = time.perf_counter()
-        write_report(path, contributions=found, records=scores)
+        write(path, found, records=scores)
         written = time.perf_counter() - began
         rows = [
             ("writing", f"{written:.1f} s"),

@@ -181,9 +181,9 @@ def adapt_command(
         _save_models(found, save)
     if report is not None:
         # Slow to import: it draws.
-        from ..report import write_adaptation
+        from ..report import write
 
-        write_adaptation(report, found)
+        write(report, found)
     if json:
         typer.echo(found.to_json())
         return

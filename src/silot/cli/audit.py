@@ -132,9 +132,10 @@ def audit_command(
             **options,
         )
     if report is not None:
-        from ..report import write_audit
+        # Slow to import: it draws.
+        from ..report import write
 
-        write_audit(report, result)
+        write(report, result)
     if json:
         OUT.print(result.to_json(), markup=False, highlight=False, soft_wrap=True)
     else:

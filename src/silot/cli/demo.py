@@ -94,7 +94,7 @@ def demo_command(
 def _value(holders: dict[str, Measure], page: Path, seed: int) -> Contributions:
     """Value the holders and their records, and write the report."""
     # Slow to import: it draws.
-    from ..report import write_report
+    from ..report import write
 
     validation = demo_validation(seed)
     worth = value_holders(holders, validation, labels=True, map="direct", seed=seed)
@@ -103,9 +103,9 @@ def _value(holders: dict[str, Measure], page: Path, seed: int) -> Contributions:
         name: value_records(measure, trusted, labels=True, seed=seed, name=name)
         for name, measure in holders.items()
     }
-    write_report(
+    write(
         page,
-        contributions=worth,
+        worth,
         records=scored,
         images=demo_images(seed),
         title="Five holders of digits",
@@ -115,13 +115,13 @@ def _value(holders: dict[str, Measure], page: Path, seed: int) -> Contributions:
 
 def _audit(result: DistanceMatrix, holders: dict[str, Measure], page: Path, seed: int) -> Audit:
     """What a reader of one pair's messages computes from them."""
-    from ..report import write_audit
+    from ..report import write
 
     a, b = next(iter(result.pairs))
     transcript = result[a, b].transcript
     assert transcript is not None
     found = audit(transcript, truth={a: holders[a], b: holders[b]}, image_shape=(8, 8), seed=seed)
-    write_audit(page, found)
+    write(page, found)
     return found
 
 

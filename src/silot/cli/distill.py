@@ -94,9 +94,9 @@ def distill_command(
         save_model(save, found.model, recipe)
     if report is not None:
         # Slow to import: it draws.
-        from ..report import write_distillation
+        from ..report import write
 
-        write_distillation(report, found)
+        write(report, found)
     if json:
         typer.echo(found.to_json())
         return

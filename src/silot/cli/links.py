@@ -142,9 +142,9 @@ def links_command(
     )
     if report is not None:
         # Slow to import: it draws.
-        from ..report import write_adaptation
+        from ..report import write
 
-        write_adaptation(report, found, title="Who can teach whom")
+        write(report, found, title="Who can teach whom")
     if json:
         told = {name: value for name, value in found.to_dict().items() if name not in _APART}
         typer.echo(jsonlib.dumps({**found.plan.to_dict(), "measured": told}, allow_nan=False))
@@ -168,9 +168,9 @@ def _of_network(
         plan = links(costs, **options)
     if report is not None:
         # Slow to import: it draws.
-        from ..report import write_links
+        from ..report import write
 
-        write_links(report, plan, costs, network=network)
+        write(report, plan, costs=costs, network=network)
     if json:
         typer.echo(jsonlib.dumps(plan.to_dict(), allow_nan=False))
         return

@@ -21,8 +21,8 @@ from ..files import write_whole
 from ..loading import load_identifiers, load_images
 from ..measure import Measure
 from ..protocols.records import check_enough, fitted, records
+from ..render.words import printable
 from ..results import Contents, Contributions, RecordScores, Suspect, records_csv
-from ..results._words import printable
 from .console import OUT, bill_rows, progress_bar, save_transcript, show_rows, steps
 from .options import (
     BudgetOption,
@@ -270,16 +270,14 @@ def write_outputs(
         write_whole(csv, text.encode(errors="replace"), private=True)
     if report is not None:
         # Slow to import: it draws.
-        from ..report import write_report
+        from ..report import write
 
-        write_report(
-            report,
-            contributions=worth,
-            records=scored or None,
-            images={name: pixels for name, pixels in images.items() if name in scored} or None,
-            contents=contents or None,
-            title="Suspect records" if worth is None else "What the data of the holders are worth",
-        )
+        pictures = {name: pixels for name, pixels in images.items() if name in scored}
+        beside = {"images": pictures or None, "contents": contents or None}
+        if worth is None:
+            write(report, scored, **beside)
+        else:
+            write(report, worth, records=scored or None, **beside)
 
 
 def tell_outputs(csv: Path | None, report: Path | None, whose: str = "") -> None:

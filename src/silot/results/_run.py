@@ -108,16 +108,6 @@ def finite_rows(matrix: Array) -> list[list[float | None]]:
     return [[finite(float(value)) for value in row] for row in matrix]
 
 
-def format_bytes(count: int) -> str:
-    """A count of bytes for people."""
-    amount = float(count)
-    for unit in ("B", "kB", "MB"):
-        if amount < 1000:
-            return f"{amount:.3g} {unit}"
-        amount /= 1000
-    return f"{amount:.3g} GB"
-
-
 def axes_of(ax: Axes | None) -> Axes:
     """The axes given, or new ones."""
     if ax is not None:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from ._run import Bill, Billed, axes_of, finite, finite_rows, format_bytes
+from ..render.words import format_bytes
+from ._run import Bill, Billed, axes_of, finite, finite_rows
 from .parts import Parts
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..render.words import count
 from ._run import Array, Billed, finite
-from ._words import count
 from .contents import Contents, Suspect, records_csv, row, suspects
 
 Flags = npt.NDArray[np.bool_]
