@@ -15,22 +15,19 @@ from ..errors import MismatchError
 from ..federation.local import LocalFederation
 from ..measure import Measure
 from ..protocols.registry import method_named
-from ..results import Distance, DistanceMatrix
+from ..results import Distance
 from ..secure import run_secure
-from ._parts import show_parts
-from ._tables import pairs_table
 from .console import (
     OUT,
-    bill_rows,
     check_figure,
-    check_writable,
-    interval,
     progress_bar,
     save_figure,
     save_transcript,
-    show_rows,
+    say_where,
+    show,
     steps,
     tell_forecast,
+    write_report,
 )
 from .options import (
     AccuracyOption,
@@ -47,6 +44,7 @@ from .options import (
     LedgersOption,
     MassOption,
     PublicOption,
+    ReportOption,
     RoundsOption,
     SecureScaleOption,
     SeedOption,
@@ -55,6 +53,7 @@ from .options import (
     TwoPartyOption,
     WeightColumnOption,
     WhyOption,
+    check_outputs,
     given,
     load_holders,
     sketch_options,
@@ -134,12 +133,12 @@ def distance_command(
     accuracy: AccuracyOption = None,
     seed: SeedOption = 0,
     why: WhyOption = False,
+    report: ReportOption = None,
     transcript: TranscriptOption = None,
     json: JsonOption = False,
 ) -> None:
     """Distance between two holders, with bounds, bill and disclosure."""
-    if transcript is not None:
-        check_writable(transcript)
+    check_outputs(transcript, report)
     holders = load_holders([a, b], label_column, weight_column, columns, labels)
     options = _options(support, rounds, t, interpolation, reference_mean, reference_scale)
     options |= sketch_options(
@@ -164,7 +163,7 @@ def distance_command(
             )
         result = in_words(result, holders, labels)
         save_transcript(result, transcript)
-        _show(result, json)
+        _show(result, report, json)
         return
     if method is MethodName.sketch:
         _check_dimensions(holders)
@@ -179,14 +178,14 @@ def distance_command(
                 **options,
             )
         save_transcript(result, transcript)
-        _show(result, json)
+        _show(result, report, json)
         return
     protocol = method_named(method).protocol(
         first, second, p=p, seed=seed, embedding=str(covariance) if labels else "none", **options
     )
     result = in_words(_run(holders, protocol), holders, labels)
     save_transcript(result, transcript)
-    _show(result, json)
+    _show(result, report, json)
 
 
 def matrix_command(
@@ -212,11 +211,13 @@ def matrix_command(
     budget: BudgetOption = None,
     seed: SeedOption = 0,
     plot: Annotated[Path | None, typer.Option(help="Draw a heat map to this file.")] = None,
+    report: ReportOption = None,
     json: JsonOption = False,
 ) -> None:
     """Distances between all pairs of holders."""
     if plot is not None:
         check_figure(plot)
+    check_outputs(report)
     loaded = load_holders(holders, label_column, weight_column, columns, labels)
     options = _options(support, rounds, t, interpolation, reference_mean, reference_scale)
     options |= sketch_options(
@@ -240,12 +241,14 @@ def matrix_command(
         figure = Figure(figsize=(6, 5), layout="constrained")
         result.plot(figure.add_subplot())
         save_figure(figure, plot)
+    write_report(report, result)
     if json:
         typer.echo(result.to_json())
         return
-    _show_matrix(result)
+    show(result)
     if plot is not None:
         OUT.print(f"heat map in {plot}", highlight=False)
+    say_where(report=report)
 
 
 def pooled_command(
@@ -267,12 +270,12 @@ def pooled_command(
     reference_mean: MeanOption = None,
     reference_scale: ScaleOption = None,
     seed: SeedOption = 0,
+    report: ReportOption = None,
     transcript: TranscriptOption = None,
     json: JsonOption = False,
 ) -> None:
     """Distance between the union of sellers and a buyer (TriangleWad)."""
-    if transcript is not None:
-        check_writable(transcript)
+    check_outputs(transcript, report)
     loaded = load_holders([*sellers, buyer], label_column, weight_column, columns, labels)
     own = loaded.pop(list(loaded)[-1])
     options = _options(support, None, t, interpolation, reference_mean, reference_scale)
@@ -290,7 +293,7 @@ def pooled_command(
             **options,
         )
     save_transcript(result, transcript)
-    _show(result, json)
+    _show(result, report, json)
 
 
 def _options(
@@ -338,39 +341,10 @@ def _run(holders: dict[str, Measure], protocol: Any) -> Distance:
         return LocalFederation(holders).run(protocol, progress=progress)
 
 
-def _show(result: Distance, json: bool) -> None:
+def _show(result: Distance, report: Path | None, json: bool) -> None:
+    write_report(report, result)
     if json:
         typer.echo(result.to_json())
         return
-    show_rows(
-        {
-            f"W{result.p}": f"{result.value:.6g}",
-            "bounds": interval(result),
-            **_likely(result),
-            **_chance(result),
-            "method": f"{result.method}, {' and '.join(result.holders)}",
-            "status": result.status,
-            **bill_rows(result),
-        }
-    )
-    if result.parts is not None:
-        show_parts({result.holders[0]: result.parts})
-
-
-def _likely(result: Distance) -> dict[str, str]:
-    if result.interval is None:
-        return {}
-    low, high = result.interval
-    return {"likely": f"{low:.4g} to {high:.4g} (95 %, by public records; not certified)"}
-
-
-def _chance(result: Distance) -> dict[str, str]:
-    if result.chance is None:
-        return {}
-    verdict = "no more than chance" if result.by_chance else "more than chance"
-    return {"chance": f"{result.chance:.4g}, for two samples of one law: {verdict}"}
-
-
-def _show_matrix(result: DistanceMatrix) -> None:
-    OUT.print(pairs_table(result), highlight=False)
-    show_rows(bill_rows(result))
+    show(result)
+    say_where(report=report)

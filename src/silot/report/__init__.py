@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError
-from ..render import Block, html
+from ..render import Block
 
 # The module of each kind of result, and the name its two functions begin with.
 _VIEWS = {
@@ -24,8 +24,10 @@ _VIEWS = {
     "Distance": ("distances", "distance"),
     "DistanceMatrix": ("distances", "matrix"),
     "Distillation": ("distillation", "distillation"),
+    "Divergences": ("adaptation", "divergences"),
     "LinkPlan": ("links", "links"),
     "PolicyAudit": ("audit", "policy"),
+    "Predictions": ("distillation", "predictions"),
     "RecordScores": ("records", "records"),
     "Sketches": ("barycenter", "sketches"),
 }
@@ -94,6 +96,9 @@ def render(result: Any, *beside: Any, title: str = "", **options: Any) -> str:
     >>> "x and y are 2.000 apart" in text.replace("<bdi>", "").replace("</bdi>", "")
     True
     """
+    # Slow to import, and no terminal needs it.
+    from ..render import html
+
     return html.render(page(result, *beside, **options), title=title)
 
 
@@ -124,6 +129,8 @@ def write(path: str | Path, result: Any, *beside: Any, title: str = "", **option
     ...     [path.name for path in Path(folder).iterdir()]
     ['report.html']
     """
+    from ..render import html
+
     html.write(path, page(result, *beside, **options), title=title)
 
 

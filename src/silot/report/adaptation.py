@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import combinations
+
 import numpy as np
 
 from ..render import Block, Cell, Column, Heading, Paragraph, Table, textual
@@ -16,8 +18,9 @@ from ..render.words import (
 )
 from ..results._run import Array
 from ..results.adaptation import Adaptation
+from ..results.divergences import Divergences
 from ._link_sections import Known, network_blocks, plan_blocks, plan_summary, terms_blocks
-from .bill import bill_rows, bill_sections, facts, levels_table
+from .bill import bill_rows, bill_sections, facts, levels_table, missing_table
 from .links import plan_rows, plan_sections
 
 _CODES = {
@@ -86,6 +89,53 @@ def _bill_rows(found: Adaptation) -> dict[str, str]:
     if found.told_models:
         rows["disclosed"] = "record: parameters of models, which records may be computed back from"
     return rows
+
+
+def divergences_sections(found: Divergences) -> list[Block]:
+    """A divergence between every two devices, and the bill."""
+    return [_divergences(found), facts({**_measure(found), **bill_rows(found)})]
+
+
+def divergences_page(found: Divergences) -> list[Block]:
+    """The page of the same."""
+    # Slow to import: it draws.
+    from ._link_figures import pair_figure
+
+    values = found.values.copy()
+    np.fill_diagonal(values, np.nan)
+    drawn = pair_figure(
+        list(found.names),
+        values,
+        what="divergence",
+        caption="How far apart the records of two devices are.",
+        ends=("device", "device"),
+    )
+    blocks: list[Block] = [
+        Heading("Divergences between devices", level=1),
+        Heading("Divergences", "divergence", "Divergences"),
+        drawn,
+        _divergences(found),
+        facts(_measure(found)),
+    ]
+    if found.missing:
+        blocks += [
+            Heading("Devices left out", "missing", "Devices left out"),
+            missing_table(found.missing, _CODES, "device"),
+        ]
+    return [*blocks, *bill_sections([("", found)])]
+
+
+def _measure(found: Divergences) -> dict[str, str]:
+    return {"method": found.method, "unit": found.unit, "status": found.status}
+
+
+def _divergences(found: Divergences) -> Table:
+    rows = [
+        [Cell(printable(a)), Cell(printable(b)), Cell(f"{found[a, b]:.4g}")]
+        for a, b in combinations(found.names, 2)
+    ]
+    columns = [textual("device"), textual("other device"), Column("divergence")]
+    return Table("Pairs of devices with their divergences.", columns, rows, filter=True)
 
 
 def adaptation_page(found: Adaptation) -> list[Block]:

@@ -15,7 +15,7 @@ from ..render import (
     plain_table,
     textual,
 )
-from ..results.distillation import Distillation
+from ..results.distillation import Distillation, Predictions
 from ._distill_sections import (
     CODES,
     TERMS,
@@ -86,6 +86,38 @@ def _tested(found: Distillation) -> Table:
         for name, after in found.after.items()
     ]
     return plain_table([textual("test set", "fold"), *map(Column, heads)], rows)
+
+
+def predictions_sections(found: Predictions) -> list[Block]:
+    """Which teachers answered, how noisily, and the bill; no prediction."""
+    return [_answered(found), facts({"status": found.status, **bill_rows(found)})]
+
+
+def predictions_page(found: Predictions) -> list[Block]:
+    """The page of the same."""
+    blocks: list[Block] = [
+        Heading("What teachers predict", level=1),
+        Heading("Who answered", "teachers", "Teachers"),
+        _answered(found),
+        facts({"status": found.status}),
+    ]
+    if found.excluded:
+        blocks += [
+            Heading("Teachers left out", "missing", "Teachers left out"),
+            missing_table(found.excluded, CODES, "teacher"),
+        ]
+    return [*blocks, *bill_sections([("", found)])]
+
+
+def _answered(found: Predictions) -> Table:
+    _, inputs, labels = found.outputs.shape
+    rows: list[list[str]] = []
+    for name in found.names:
+        size, noise = found.sizes.get(name), found.noise.get(name)
+        told = ["-" if size is None else f"{size:.0f}", str(inputs), str(labels)]
+        rows.append([name, *told, "-" if noise is None else f"{noise:.3g}"])
+    heads = ("records", "inputs", "labels", "noise")
+    return plain_table([textual("teacher", "fold"), *map(Column, heads)], rows)
 
 
 def distillation_page(found: Distillation) -> list[Block]:

@@ -21,7 +21,6 @@ from ..render import (
 from ..render.words import MISSING_NUMBER, count, decimals, percent, printable
 from ..results import BrokenCounts, Contents, RecordScores, Suspect
 from ._checks import Scored
-from ._quality import quality
 from .bill import bill_rows, bill_sections, facts
 
 _DETAILED = 6
@@ -144,6 +143,9 @@ _PUBLISHED = "A score is a calibrated gradient: positive ones are flagged. Place
 
 
 def _overview(ordered: Sequence[Scored]) -> Table:
+    # Slow to import: of scipy.
+    from ._quality import quality
+
     known = any(item.truth is not None for item in ordered)
     top = max(item.flagged_share for item in ordered) or 1.0
     columns = [
@@ -210,6 +212,8 @@ def _holder(item: Scored, anchor: str, most: int) -> list[Block]:
 def _sentence(item: Scored) -> str:
     text = f"{item.scores.summary}."
     if item.truth is not None:
+        from ._quality import quality
+
         good = quality(item.scores, item.truth)
         text += (
             f" {count(int(item.truth.sum()), 'record')} known to be broken: AUC "
