@@ -13,7 +13,7 @@ from pathlib import Path
 
 from evidence.common import Context
 from evidence.speed._timing import show
-from silot.report import write_report
+from silot.report import write
 from tests.report.factory import many
 
 HOLDERS, RECORDS, LOADS = 100, 500, 5
@@ -25,7 +25,7 @@ def run(context: Context) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "report.html"
         began = time.perf_counter()
-        write_report(path, contributions=found, records=scores)
+        write(path, found, records=scores)
         written = time.perf_counter() - began
         rows = [
             ("writing", f"{written:.1f} s"),

@@ -11,7 +11,7 @@ from silot.audit import ATTACKS
 from silot.audit._metrics import score
 from silot.errors import InputError, MismatchError
 from silot.protocols import contributions
-from silot.report import render_audit, write_audit
+from silot.report import render, write
 from silot.results import Attack, Audit
 
 from .data import DIGITS, WINE, attack, audit_of, two_sides
@@ -131,7 +131,7 @@ def test_what_a_time_limit_cuts_off_is_named() -> None:
     assert "reading" in " ".join(found.not_tried) and len(cut) < len(found.attacks) / 2
     assert found.to_dict()["not_finished"] == list(found.not_finished)
     assert found.to_dict()["time_limit"] == 1e-9
-    assert "Not finished: " in render_audit(found)
+    assert "Not finished: " in render(found)
     assert done[0] == (0, len(found.attacks)) and done[-1] == (len(found.attacks),) * 2
     assert [k for k, _ in done] == sorted(k for k, _ in done)
 
@@ -141,7 +141,7 @@ def test_time_enough_changes_nothing() -> None:
     free, limited = silot.audit(run), silot.audit(run, time_limit=1e6)
     assert free.not_finished == limited.not_finished == ()
     assert free.verdict == limited.verdict
-    assert "not finished" not in free.verdict + render_audit(free).lower()
+    assert "not finished" not in free.verdict + render(free).lower()
 
 
 def test_what_cannot_be_audited_is_refused() -> None:
@@ -177,21 +177,21 @@ def test_nearly_all_is_never_rounded_to_all() -> None:
 def test_the_report_shows_true_and_reconstructed_side_by_side(tmp_path) -> None:
     run = silot.distance(X, Y, method="trianglewad")
     found = silot.audit(run.transcript, truth={"x": X}, image_shape=(8, 8))
-    text = render_audit(found)
-    assert text == render_audit(found)
+    text = render(found)
+    assert text == render(found)
     assert text.count("reconstruction of record") == 24
     assert "This report contains raw records" in text
     assert "<script" not in text and "http://" not in text and "https://" not in text
-    write_audit(tmp_path / "audit.html", found)
+    write(tmp_path / "audit.html", found)
     assert (tmp_path / "audit.html").stat().st_mode & 0o077 == 0
     with pytest.raises(MismatchError) as error:
-        render_audit(silot.audit(run.transcript, image_shape=(7, 7)))
+        render(silot.audit(run.transcript, image_shape=(7, 7)))
     assert error.value.code == "report-images"
 
 
 def test_a_report_without_pictures_contains_no_records() -> None:
     found = audit_of(X, Y, method="trianglewad")
-    text = render_audit(found)
+    text = render(found)
     assert "raw records" not in text
     assert "img src" not in text
 

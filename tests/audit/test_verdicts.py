@@ -20,7 +20,7 @@ from silot.federation.transcript import Entry, Transcript
 from silot.learning import ModelSpec
 from silot.protocols import contributions, divergences, fedbary, gradients, pooled, records
 from silot.protocols.distill import distill
-from silot.report import render_audit
+from silot.report import render
 from silot.results.audit import NEVER_TRIED, SILENCE
 
 RNG = np.random.default_rng(3)
@@ -95,7 +95,7 @@ def test_every_text_says_what_was_not_tried_and_reassures_nobody(name: str) -> N
             found = silot.audit(run, viewpoint, truth)
             told = found.to_dict()
             texts = [found.verdict, repr(found), found._repr_html_(), json.dumps(told)]
-            page = re.sub(r"<style>.*?</style>", "", render_audit(found), flags=re.DOTALL)
+            page = re.sub(r"<style>.*?</style>", "", render(found), flags=re.DOTALL)
             for text in (*texts, page):
                 plain = text.replace(SILENCE, "").replace("never that anything is safe:", "")
                 assert not REASSURING.search(plain), REASSURING.search(plain)

@@ -29,6 +29,16 @@ HOLDERS = ("north.npz", "south.npz", "west.npz")
 TIMES = ("seconds", "holder_seconds", "wall_seconds")
 
 CASES: list[Any] = [
+    pytest.param(("distance", "north.npz", "south.npz"), True, id="distance"),
+    pytest.param(
+        ("distance", "north.npz", "south.npz", "-m", "fedwad", "--rounds", "2"), True, id="fedwad"
+    ),
+    pytest.param(("matrix", *HOLDERS), False, id="matrix"),
+    pytest.param(("pooled", *HOLDERS, "--buyer", "mine.npz"), True, id="pooled"),
+    pytest.param(
+        ("barycenter", *HOLDERS, "--support", "20", "--rounds", "2"), True, id="barycenter"
+    ),
+    pytest.param(("audit", "--data", "north.npz", "--questions", "2"), False, id="policy"),
     pytest.param(("value", *HOLDERS, "--validation", "mine.npz"), True, id="value"),
     pytest.param(
         ("value", *HOLDERS, "--validation", "mine.npz", "--labels"), True, id="value-labels"

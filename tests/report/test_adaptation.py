@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from silot.learning import Combination, ModelSpec
-from silot.report import render_adaptation, write_adaptation
+from silot.report import render, write
 from silot.report.adaptation import _known
 from silot.results import Adaptation, Divergences
 from tests.report.test_links import network
@@ -57,20 +57,20 @@ def adaptation(n: int = 6, *, names: list[str] | None = None, **fields: Any) -> 
 
 
 def test_every_section_is_there_when_its_data_are() -> None:
-    page = Page(render_adaptation(adaptation(missing={"far": "holder-timeout"})))
+    page = Page(render(adaptation(missing={"far": "holder-timeout"})))
     sections = [
         "network", "accuracy", "devices", "objective", "costs", "divergence", "missing", "bill",
         "disclosure", "terms",
     ]  # fmt: skip
     assert page.sections == sections
     assert {str(a["href"]) for a in page.all("a")} == {f"#{name}" for name in sections}
-    less = Page(render_adaptation(adaptation(divergences=None)))
+    less = Page(render(adaptation(divergences=None)))
     assert less.sections == [name for name in sections if name not in ("divergence", "missing")]
 
 
 def test_accuracies_are_in_the_summary_the_figure_and_the_table() -> None:
     found = adaptation(5)
-    page = Page(render_adaptation(found))
+    page = Page(render(found))
     values = [value for value in found.accuracies.values() if value is not None]
     assert f"are right on {100 * np.mean(values):.1f} %" in page.text
     assert f"on {100 * min(values):.1f} % at worst" in page.text
@@ -87,14 +87,14 @@ def test_targets_that_told_nothing_have_a_reason() -> None:
         accuracies={first: None, **dict.fromkeys(rest, 0.5)},
         unevaluated={first: "evaluation-absent"},
     )
-    page = Page(render_adaptation(silent))
+    page = Page(render(silent))
     assert "it has no evaluation records (evaluation-absent)" in page.text
     nothing = adaptation(6, accuracies=dict.fromkeys(found.accuracies))
-    page = Page(render_adaptation(nothing))
+    page = Page(render(nothing))
     assert "No target told how well its model does." in page.text
     absent = dict.fromkeys(found.accuracies, "evaluation-absent")
     silent = adaptation(6, accuracies=dict.fromkeys(found.accuracies), unevaluated=absent)
-    page = Page(render_adaptation(silent))
+    page = Page(render(silent))
     assert "accuracy" not in page.sections
     assert "nothing is known of the accuracy" in page.text
 
@@ -102,13 +102,13 @@ def test_targets_that_told_nothing_have_a_reason() -> None:
 def test_who_is_left_out_has_a_reason() -> None:
     names = adaptation(6).names
     found = adaptation(6, excluded={names[0]: "labels-few"}, missing={"far": "holder-timeout"})
-    page = Page(render_adaptation(found))
+    page = Page(render(found))
     assert "it has fewer labelled records than a source needs" in page.text
     assert "far took no part: " in page.text and f"{names[0]} could be no source: " in page.text
 
 
 def test_the_bill_and_what_models_disclose_are_stated() -> None:
-    text = Page(render_adaptation(adaptation())).text
+    text = Page(render(adaptation())).text
     assert "6 120 kB 340 kB 1.25 s" in text
     assert "Nobody has shown that records cannot be computed back from them." in text
     assert "all messages passed the coordinator" in text
@@ -118,7 +118,7 @@ def test_the_bill_and_what_models_disclose_are_stated() -> None:
         names=between.names, values=between.values, method="direct", unit="", law="normal",
         status="exact", seed=0, scale=1.0,
     )  # fmt: skip
-    text = Page(render_adaptation(adaptation(divergences=direct))).text
+    text = Page(render(adaptation(divergences=direct))).text
     assert "Every record can be computed back from the messages" in text
 
 
@@ -134,13 +134,13 @@ def test_divergences_of_fewer_devices_are_shown_at_their_places() -> None:
     assert shown is not None
     assert np.array_equal(shown[1:, 1:], between.values[1:, 1:])
     assert np.isnan(shown[0]).all() and np.isnan(shown[:, 0]).all()
-    page = Page(render_adaptation(adaptation(5, divergences=fewer)))
+    page = Page(render(adaptation(5, divergences=fewer)))
     assert "Grey pairs do not count or may not be linked." in page.text
 
 
 @pytest.mark.parametrize("n", [2, 13, 60])
 def test_a_report_can_be_read_without_seeing_it_and_loads_nothing(n: int) -> None:
-    text = render_adaptation(adaptation(n, names=["<i>x</i>", *(f"d {k}" for k in range(n - 1))]))
+    text = render(adaptation(n, names=["<i>x</i>", *(f"d {k}" for k in range(n - 1))]))
     page = Page(text)
     assert "http:" not in text and "https:" not in text and "url(" not in text
     assert page.all("i") == [] and page.all("script") == []
@@ -151,6 +151,6 @@ def test_a_report_can_be_read_without_seeing_it_and_loads_nothing(n: int) -> Non
 
 def test_a_report_is_written_whole(tmp_path: Path) -> None:
     found = adaptation()
-    write_adaptation(tmp_path / "a.html", found)
-    assert (tmp_path / "a.html").read_text(encoding="utf-8") == render_adaptation(found)
+    write(tmp_path / "a.html", found)
+    assert (tmp_path / "a.html").read_text(encoding="utf-8") == render(found)
     assert [item.name for item in tmp_path.iterdir()] == ["a.html"]

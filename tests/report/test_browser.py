@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from silot.report import write_report
+from silot.report import write
 from tests.report.factory import contents_of, contributions, many, record_scores
 
 webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
@@ -75,7 +75,7 @@ def test_a_report_of_everything_opens_without_a_word(browser: Any, tmp_path: Pat
     scores, truth = record_scores("north", 100)
     other, _ = record_scores("$x_1$", 80, seed=1, published=True)
     path = tmp_path / "report.html"
-    write_report(
+    write(
         path,
         contributions=contributions(NAMES, missing={"<b>far</b>": "policy-level"}),
         records=[scores, other],
@@ -106,7 +106,7 @@ def test_a_report_is_no_wider_than_its_window(browser: Any, tmp_path: Path, widt
     path = tmp_path / "report.html"
     scores, truth = record_scores("north", 100)
     names = ["north", "x" * 200, *NAMES[2:]]
-    write_report(path, contributions=contributions(names), records=scores, truth={"north": truth})
+    write(path, contributions(names), records=scores, truth={"north": truth})
     size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
     try:
@@ -121,7 +121,7 @@ def test_a_report_is_no_wider_than_its_window(browser: Any, tmp_path: Path, widt
 def test_a_report_of_a_hundred_holders_opens(browser: Any, tmp_path: Path) -> None:
     path = tmp_path / "report.html"
     found, scores = many()
-    write_report(path, contributions=found, records=scores)
+    write(path, found, records=scores)
     assert opened(browser, path) == [
         "ranking",
         "between",
@@ -148,7 +148,7 @@ def cells(browser: Any, column: int) -> list[str]:
 
 def ranking_page(browser: Any, tmp_path: Path) -> list[str]:
     path = tmp_path / "report.html"
-    write_report(path, contributions=contributions(ODD))
+    write(path, contributions(ODD))
     opened(browser, path)
     return cells(browser, 1)
 
@@ -218,7 +218,7 @@ def test_columns_sort_by_number_or_by_name_up_down_and_back(browser: Any, tmp_pa
 
 def test_without_scripts_all_rows_are_there_and_no_controls(browser: Any, tmp_path: Path) -> None:
     path = tmp_path / "report.html"
-    write_report(path, contributions=contributions(ODD))
+    write(path, contributions(ODD))
     browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
     try:
         browser.get(path.as_uri())
@@ -238,7 +238,7 @@ def test_words_can_be_told_from_the_page_in_the_light_and_in_the_dark(
     scores, truth = record_scores("north", 100)
     found = contributions(ODD, missing={"far": "policy-level"}, converged=False)
     images = {"north": np.ones((100, 3, 3))}
-    write_report(path, contributions=found, records=scores, truth={"north": truth}, images=images)
+    write(path, found, records=scores, truth={"north": truth}, images=images)
     feature = {"name": "prefers-color-scheme", "value": scheme}
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature]})
     try:
@@ -282,7 +282,7 @@ def test_a_sheet_of_paper_is_white_and_holds_every_figure(
     browser: Any, tmp_path: Path, scheme: str
 ) -> None:
     path = tmp_path / "report.html"
-    write_report(path, contributions=many()[0])
+    write(path, many()[0])
     media = {"media": "print", "features": [{"name": "prefers-color-scheme", "value": scheme}]}
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
     try:
@@ -306,7 +306,7 @@ def suspects_page(browser: Any, tmp_path: Path) -> Any:
     scores, _ = record_scores("north", 300, broken=0.3)
     path = tmp_path / "report.html"
     names = [f"<b>patient {k}</b>" for k in range(300)]
-    write_report(path, records=scores, contents={"north": contents_of(scores, names)})
+    write(path, scores, contents={"north": contents_of(scores, names)})
     opened(browser, path)
     return scores.suspects()
 

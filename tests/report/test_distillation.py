@@ -11,7 +11,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from silot.distillation import LabelSpace, Scores, scores
-from silot.report import render_distillation, write_distillation
+from silot.report import render, write
 from silot.report._distill_figures import _boxes, _quantiles
 from silot.results import Distillation
 from tests.report.test_report import Page, svgs
@@ -71,12 +71,12 @@ def distillation(
 
 
 def test_every_section_is_there_when_its_data_are() -> None:
-    page = Page(render_distillation(distillation(excluded={"far": "prediction-nan"})))
+    page = Page(render(distillation(excluded={"far": "prediction-nan"})))
     sections = ["scores", "classes", "losses", "teachers", "missing", "labels", "bill",
                 "disclosure", "terms"]  # fmt: skip
     assert page.sections == sections
     assert [str(link["href"]) for link in page.all("a")] == [f"#{name}" for name in sections]
-    bare = Page(render_distillation(distillation(tests=(), biases=None)))
+    bare = Page(render(distillation(tests=(), biases=None)))
     assert bare.sections == ["losses", "teachers", "labels", "bill", "disclosure", "terms"]
     assert "nothing is known of how good the model is" in bare.text
     assert "Biases" not in bare.text
@@ -84,7 +84,7 @@ def test_every_section_is_there_when_its_data_are() -> None:
 
 def test_scores_of_before_and_after_are_those_of_the_result() -> None:
     found = distillation()
-    page = Page(render_distillation(found))
+    page = Page(render(found))
     for name, new in found.after.items():
         old = found.before[name]
         assert (
@@ -104,7 +104,7 @@ def test_scores_of_before_and_after_are_those_of_the_result() -> None:
 
 def test_a_model_that_got_worse_is_said_to_be() -> None:
     found = distillation(skills=(2.0, 0.2), losses=np.ones(12))
-    page = Page(render_distillation(found))
+    page = Page(render(found))
     assert "On all and local the model is worse than before" in page.text
     assert "The loss did not fall" in page.text
     assert "On 0 of 1 other test set it fell as well." in page.text
@@ -112,13 +112,13 @@ def test_a_model_that_got_worse_is_said_to_be() -> None:
 
 def test_teachers_have_their_weights_and_the_memory_has_no_records() -> None:
     found = distillation()
-    text = Page(render_distillation(found)).text
+    text = Page(render(found)).text
     for name, row in zip(found.teachers[:2], found.weights, strict=False):
         told = f"{row.mean():.3f} {row.min():.3f} {row.max():.3f}"
         assert f"{name} 1,200 {told}" in text
     assert f"global (as it was) – {found.weights[2].mean():.3f}" in text
     alone = distillation(options={**found.options, "memory": False}, teachers=("north",))
-    text = Page(render_distillation(alone)).text
+    text = Page(render(alone)).text
     assert "(as it was)" not in text and "2 teachers (north and global)" in text
 
 
@@ -135,26 +135,26 @@ def test_teachers_have_their_weights_and_the_memory_has_no_records() -> None:
     ],
 )
 def test_who_took_no_part_has_a_reason(code: str, words: str) -> None:
-    text = Page(render_distillation(distillation(excluded={"far": code}, tests=()))).text
+    text = Page(render(distillation(excluded={"far": code}, tests=()))).text
     assert f"far took no part: {words} ({code})." in text and f"far {words}. {code}" in text
 
 
 def test_disclosure_and_noise_are_stated() -> None:
-    text = Page(render_distillation(distillation(tests=()))).text
+    text = Page(render(distillation(tests=()))).text
     assert "whether a given record was among a teacher's may be inferred" in text
     assert "The inputs of the transfer set, and those of the noise" in text
     assert "6 120 kB 340 kB 1.25 s" in text
     noisy = distillation(disclosure="sketch", privacy_mu=0.5, noise={"north": 0.75, "south": 0.1})
-    text = Page(render_distillation(noisy)).text
+    text = Page(render(noisy)).text
     assert "Noise drowns the predictions of north." in text
     assert "mu 0.5000" in text and "is bounded" in text and "may be inferred" not in text
 
 
 def test_boxes_are_of_coordinates_on_a_line_and_of_distances_elsewhere() -> None:
-    drawn = svgs(Page(render_distillation(distillation())))
+    drawn = svgs(Page(render(distillation())))
     assert "expected coordinate" in drawn[0] and "the class itself" in drawn[0]
     flat = LabelSpace.preset("emotion")
-    page = Page(render_distillation(distillation(flat)))
+    page = Page(render(distillation(flat)))
     drawn = svgs(page)
     assert "distance of the expected label" in drawn[0] and "expected coordinate" not in drawn[0]
     assert "axis 1 axis 2 anger \N{MINUS SIGN}0.4 0.8" in page.text
@@ -174,12 +174,12 @@ def test_boxes_are_drawn_at_the_quantiles(line: bool) -> None:
 
 def test_classes_without_records_and_many_labels_can_be_drawn() -> None:
     many = LabelSpace.one_hot([f"a rather long label, number {k}" for k in range(20)])
-    page = Page(render_distillation(distillation(many, tests=[f"t{k}" for k in range(8)])))
+    page = Page(render(distillation(many, tests=[f"t{k}" for k in range(8)])))
     assert len(svgs(page)) == 2 * 6 + 2
     assert "2 more test sets: see the table of scores." in page.text
     assert "14 more axes are left out" in page.text
     absent = {"all": scored(STARS, 1.0, 0, absent=[1])}
-    text = Page(render_distillation(distillation(before=absent, after=absent))).text
+    text = Page(render(distillation(before=absent, after=absent))).text
     assert "Grey rows have no records." in text
 
 
@@ -187,18 +187,18 @@ def test_classes_without_records_and_many_labels_can_be_drawn() -> None:
 def test_a_report_can_be_read_without_seeing_it_and_loads_nothing(count: int) -> None:
     names = ["<i>$x</i>", *(f"teacher {k}" for k in range(count - 1))]
     found = distillation(teachers=names, tests=["<b>$a$</b>"], resumed=5)
-    page = Page(text := render_distillation(found))
+    page = Page(text := render(found))
     assert "http:" not in text and "https:" not in text and "url(" not in text
     assert page.all("i") == [] and page.all("b") == [] and page.all("script") == []
     assert all(image["alt"] for image in page.all("img"))
     assert len(page.all("caption")) == len(page.all("table"))
     assert all(head.get("scope") in ("col", "row") for head in page.all("th"))
     assert "left of the dotted line are those of the checkpoint" in page.text
-    assert text == render_distillation(found)
+    assert text == render(found)
 
 
 def test_a_report_is_written_whole(tmp_path: Path) -> None:
     found = distillation()
-    write_distillation(tmp_path / "a.html", found)
-    assert (tmp_path / "a.html").read_text(encoding="utf-8") == render_distillation(found)
+    write(tmp_path / "a.html", found)
+    assert (tmp_path / "a.html").read_text(encoding="utf-8") == render(found)
     assert [item.name for item in tmp_path.iterdir()] == ["a.html"]

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from silot.report._curves import inspection, quality, thumbnails
+from silot.render.words import decimals, number
+from silot.report._curves import inspection, thumbnails
 from silot.report._map_figure import classical_scaling
-from silot.report._words import decimals, number
+from silot.report._quality import quality
 from tests.report.factory import record_scores
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from silot.adaptation.costs import LinkCosts
 from silot.errors import FileError, MismatchError
-from silot.report import render_links, write_links
+from silot.report import render, write
 from silot.report._network_figure import crossings, layout
 from silot.results import LinkPlan, LinkTerms
 from tests.report.test_report import Page, svgs
@@ -75,7 +75,7 @@ def network(
 
 
 def page(n: int = 6, **options: Any) -> Page:
-    return Page(render_links(*network(n, **options)))
+    return Page(render(*network(n, **options)))
 
 
 @given(
@@ -124,7 +124,7 @@ def test_the_report_has_its_sections_and_links_to_them() -> None:
 
 def test_the_summary_says_who_trains_and_whether_it_is_the_best() -> None:
     plan, costs = network(6)
-    text = Page(render_links(plan, costs)).text
+    text = Page(render(plan, costs)).text
     names = " and ".join(plan.sources)
     assert f"Of 6 devices, 2 devices train ({names}) and 4 receive a model" in text
     assert "it is proven that no plan costs less" in text
@@ -137,7 +137,7 @@ def test_the_summary_says_who_trains_and_whether_it_is_the_best() -> None:
 
 def test_every_link_is_in_the_drawing_and_in_the_table() -> None:
     plan, costs = network(6)
-    found = Page(render_links(plan, costs))
+    found = Page(render(plan, costs))
     drawn = svgs(found)[0]
     for name in plan.names:
         assert f">{name}<" in drawn
@@ -150,7 +150,7 @@ def test_every_link_is_in_the_drawing_and_in_the_table() -> None:
 
 def test_sources_targets_and_the_unserved_differ_in_shape() -> None:
     plan, costs = network(7, unserved=1)
-    found = Page(render_links(plan, costs))
+    found = Page(render(plan, costs))
     assert f"{plan.unserved[0]} is served by nobody" in found.text
     assert "Diamonds are targets that nobody serves." in found.text
     assert "target, unserved" in found.text
@@ -163,7 +163,7 @@ def test_a_network_of_nobody_but_unserved_targets_is_drawn() -> None:
 
 @pytest.mark.parametrize("n", [2, 3, 12, 13, 41, 120])
 def test_networks_of_all_sizes(n: int) -> None:
-    text = render_links(*network(n))
+    text = render(*network(n))
     found = Page(text)
     assert len(text) < 1_500_000
     for k in range(n):
@@ -174,7 +174,7 @@ def test_networks_of_all_sizes(n: int) -> None:
 def test_names_are_text_and_nothing_else() -> None:
     names = ["<script>alert(1)</script>", "$x_1$", '" onload="x', "東京", "a\x00\u202eb", "x" * 300]
     plan, costs = network(6, names=names)
-    text = render_links(plan, costs, title="<i>title</i>")
+    text = render(plan, costs, title="<i>title</i>")
     found = Page(text)
     assert found.all("script") == [] and found.all("i") == []
     assert not any("onload" in attributes for _, attributes in found.tags)
@@ -184,7 +184,7 @@ def test_names_are_text_and_nothing_else() -> None:
 
 
 def test_nothing_is_loaded_from_anywhere() -> None:
-    text = render_links(*network(6))
+    text = render(*network(6))
     assert "http:" not in text and "https:" not in text and "url(" not in text
     for tag, attributes in Page(text).tags:
         assert (attributes.get("src") or "data:").startswith("data:"), tag
@@ -205,9 +205,9 @@ def test_a_report_can_be_read_without_seeing_it() -> None:
 
 
 def test_the_same_plan_makes_the_same_bytes() -> None:
-    once = render_links(*network(8))
+    once = render(*network(8))
     with matplotlib.rc_context({"font.size": 30, "lines.linewidth": 9}):
-        assert render_links(*network(8)) == once
+        assert render(*network(8)) == once
 
 
 def test_barred_links_and_what_mixing_adds_are_shown() -> None:
@@ -221,7 +221,7 @@ def test_barred_links_and_what_mixing_adds_are_shown() -> None:
         eligible=costs.eligible,
         names=plan.names,
     )
-    found = Page(render_links(plan, barred))
+    found = Page(render(plan, barred))
     assert "mixing of sources \N{MINUS SIGN}0.5" in str(found.all("img")[1]["alt"])
     assert "Grey pairs do not count or may not be linked." in found.text
 
@@ -239,16 +239,16 @@ def test_a_report_is_written_whole(tmp_path: Path) -> None:
     plan, costs = network(5)
     path = tmp_path / "links.html"
     path.write_text("before")
-    write_links(str(path), plan, costs)
-    assert path.read_text(encoding="utf-8") == render_links(plan, costs)
+    write(str(path), plan, costs)
+    assert path.read_text(encoding="utf-8") == render(plan, costs)
     assert [item.name for item in tmp_path.iterdir()] == ["links.html"]
     with pytest.raises(FileError, match="file-unwritable"):
-        write_links(tmp_path / "nowhere" / "links.html", plan, costs)
+        write(tmp_path / "nowhere" / "links.html", plan, costs)
 
 
 def test_costs_of_other_devices_are_refused(tmp_path: Path) -> None:
     plan, _ = network(5)
     for costs in (network(6)[1], network(5, names=list("abcde"))[1]):
         with pytest.raises(MismatchError, match="report-links"):
-            write_links(tmp_path / "links.html", plan, costs)
+            write(tmp_path / "links.html", plan, costs)
     assert list(tmp_path.iterdir()) == []

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from silot.distillation import LabelSpace
-from silot.report import write_adaptation, write_distillation, write_links
+from silot.report import write
 from tests.report.test_adaptation import adaptation
 from tests.report.test_browser import CHROMIUM, DRIVER, browser, opened
 from tests.report.test_distillation import distillation
@@ -45,7 +45,7 @@ def sections_at(browser: Any, path: Path, width: int) -> list[str]:
 def test_the_report_of_a_plan_opens_without_a_word_and_fits_its_window(
     browser: Any, tmp_path: Path, n: int, width: int
 ) -> None:
-    write_links(tmp_path / "a.html", *network(n, names=names_of(n)))
+    write(tmp_path / "a.html", *network(n, names=names_of(n)))
     found = sections_at(browser, tmp_path / "a.html", width)
     assert found == ["network", "devices", "objective", "costs", "terms"]
 
@@ -56,7 +56,7 @@ def test_the_report_of_an_adaptation_does_too(
     browser: Any, tmp_path: Path, n: int, width: int
 ) -> None:
     missing = {"far " + "x" * 60: "holder-timeout"}
-    write_adaptation(tmp_path / "a.html", adaptation(n, names=names_of(n), missing=missing))
+    write(tmp_path / "a.html", adaptation(n, names=names_of(n), missing=missing))
     found = sections_at(browser, tmp_path / "a.html", width)
     assert found == [
         "network", "accuracy", "devices", "objective", "costs", "divergence", "missing", "bill",
@@ -78,7 +78,7 @@ def test_the_report_of_a_distillation_does_too(
         tests=("all", "local " + "z" * 60),
         excluded={"far " + "x" * 60: "prediction-nan"},
     )
-    write_distillation(tmp_path / "a.html", found)
+    write(tmp_path / "a.html", found)
     assert sections_at(browser, tmp_path / "a.html", width) == [
         "scores", "classes", "losses", "teachers", "missing", "labels", "bill", "disclosure",
         "terms",

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from silot.report import render_report, write_report
+from silot.report import render, write
 from silot.results import ClassPart, Contributions, Parts
 from tests.report.factory import contributions
 from tests.report.test_report import Page
@@ -35,7 +35,7 @@ def told(count: int = len(NAMES), beyond: str | None = None) -> Contributions:
 
 
 def test_each_holder_that_told_its_parts_has_a_short_table() -> None:
-    page = Page(render_report(contributions=told()))
+    page = Page(render(told()))
     assert "why" in page.sections and {"href": "#why"} in page.all("a")
     assert "90.0 %" in page.text and "seven & <i>" in page.text and "10.0 %" in page.text
     assert page.text.count("53 more") == len(NAMES) and page.text.count("13 more") == len(NAMES)
@@ -47,13 +47,13 @@ def test_each_holder_that_told_its_parts_has_a_short_table() -> None:
 
 
 def test_holders_that_told_none_have_none() -> None:
-    page = Page(render_report(contributions=told(1)))
+    page = Page(render(told(1)))
     assert page.text.count("distance by column:") == 1
-    assert "why" not in Page(render_report(contributions=told(0))).sections
+    assert "why" not in Page(render(told(0))).sections
 
 
 def test_records_beyond_the_public_range_are_a_warning() -> None:
-    text = Page(render_report(contributions=told(2, beyond="bmi"))).text
+    text = Page(render(told(2, beyond="bmi"))).text
     assert "sketched cells" in text
     assert text.count("Many records lie beyond the public range, mostly in bmi") == 2
 
@@ -74,7 +74,7 @@ def test_nothing_is_wider_than_the_window(width: int, tmp_path: Path) -> None:
         options=options, service=webdriver.ChromeService(executable_path=here.DRIVER)
     )
     try:
-        write_report(tmp_path / "r.html", contributions=told(beyond=LONG))
+        write(tmp_path / "r.html", told(beyond=LONG))
         browser.execute_cdp_cmd(
             "Emulation.setDeviceMetricsOverride",
             {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False},

@@ -17,7 +17,7 @@ from ..files import write_whole
 from ..results._run import Array
 from ..results.adaptation import Adaptation
 from .audit import shape_of
-from .console import OUT, save_transcript, show_rows
+from .console import save_transcript, say_where, show, write_report
 from .devices import (
     DivergenceOption,
     EnergyOption,
@@ -31,6 +31,7 @@ from .options import (
     ColumnsOption,
     JsonOption,
     LabelColumnOption,
+    ReportOption,
     SeedOption,
     TranscriptOption,
     check_outputs,
@@ -45,13 +46,8 @@ from .plans import (
     MixingOption,
     ObjectiveChoice,
     PhiOption,
-    ReportOption,
     TimeOption,
     UnservedOption,
-    assumed_energy,
-    models_bill,
-    plan_rows,
-    show_adaptation,
 )
 
 
@@ -179,39 +175,12 @@ def adapt_command(
     save_transcript(found, transcript)
     if save is not None:
         _save_models(found, save)
-    if report is not None:
-        # Slow to import: it draws.
-        from ..report import write_adaptation
-
-        write_adaptation(report, found)
+    write_report(report, found)
     if json:
         typer.echo(found.to_json())
         return
-    show_adaptation(found)
-    show_rows(_rows(found, energy))
-    for what, path in (("report", report), ("models", save)):
-        if path is not None:
-            OUT.print(f"{what} in {path}", highlight=False, markup=False, soft_wrap=True)
-
-
-def _rows(found: Adaptation, energy: Path | None) -> dict[str, str]:
-    rows = plan_rows(found.plan)
-    del rows["status"]
-    rows["energy"] += f", {100 * found.energy_share:.1f} % of all links to the targets"
-    if found.accuracy is not None:
-        told = [value for value in found.accuracies.values() if value is not None]
-        rows = {
-            "accuracy": f"{100 * found.accuracy:.1f} % on average over {len(told)} target(s), "
-            f"{100 * min(told):.1f} % at worst; models combined by {found.rule}",
-            **rows,
-        }
-    return {
-        **rows,
-        **assumed_energy(energy, found),
-        "models": f"{found.spec.kind}, {found.spec.size} parameters, {len(found.classes)} classes",
-        "status": found.status,
-        **models_bill(found),
-    }
+    show(found, assumed=energy is None)
+    say_where(report=report, models=save)
 
 
 def _save_models(found: Adaptation, path: Path) -> None:

@@ -6,19 +6,17 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 
 from ..audit import audit
 from ..errors import InputError
 from ..federation.transcript import Transcript
 from ..measure import Measure
-from ..results import Attack, Audit
-from ..results.audit import SILENCE
-from .console import OUT, progress_bar, show_rows
+from .console import OUT, progress_bar, show, write_report
 from .options import (
     ColumnsOption,
     JsonOption,
     LabelColumnOption,
+    ReportOption,
     SeedOption,
     WeightColumnOption,
     check_outputs,
@@ -82,7 +80,7 @@ def audit_command(
         float | None,
         typer.Option(help="Seconds after which attacks on a run are given up. Default: none are."),
     ] = None,
-    report: Annotated[Path | None, typer.Option(help="Write an HTML report here.")] = None,
+    report: ReportOption = None,
     label_column: LabelColumnOption = None,
     weight_column: WeightColumnOption = None,
     columns: ColumnsOption = None,
@@ -101,11 +99,9 @@ def audit_command(
         )
     if transcript is None:
         assert data is not None
-        if report is not None:
-            raise InputError(
-                "the audit of a policy has no report yet. Use --json.", code="audit-report"
-            )
-        show_policy_audit(policy, load(data), questions=questions, seed=seed, json=json)
+        show_policy_audit(
+            policy, load(data), questions=questions, seed=seed, report=report, json=json
+        )
         return
     if policy is not None:
         raise InputError("--policy goes with --data, not with a run.", code="audit-what")
@@ -131,14 +127,11 @@ def audit_command(
             progress=lambda done, of: bar.update(task, completed=done, total=of, refresh=True),
             **options,
         )
-    if report is not None:
-        from ..report import write_audit
-
-        write_audit(report, result)
+    write_report(report, result)
     if json:
         OUT.print(result.to_json(), markup=False, highlight=False, soft_wrap=True)
     else:
-        _show(result)
+        show(result)
 
 
 def named_files(given: list[str]) -> dict[str, Path]:
@@ -182,38 +175,3 @@ def load_vocabulary(path: Path) -> tuple[list[str], Any]:
             "arrays 'words' and 'vectors' is needed.",
             code="file-unreadable",
         ) from None
-
-
-def _show(result: Audit) -> None:
-    table = Table(box=None, pad_edge=False)
-    for title in ("target", "attack"):
-        table.add_column(title, no_wrap=True)
-    for title in ("exact", "re-id", "chance", "error", "AUC"):
-        table.add_column(title, justify="right")
-    for attack in result.attacks:
-        if attack.applicable:
-            table.add_row(attack.target, attack.name, *_rates(attack))
-    if table.row_count:
-        OUT.print(table, highlight=False, markup=False)
-    show_rows(
-        {
-            "seen by": result.viewpoint,
-            "method": result.protocol,
-            "verdict": result.findings,
-            "tried": ", ".join(result.tried) or "nothing",
-            **({"not finished": ", ".join(result.not_finished)} if result.not_finished else {}),
-            "not tried": "; ".join(result.not_tried),
-            "beware": SILENCE,
-        }
-    )
-
-
-def _rates(attack: Attack) -> tuple[str, ...]:
-    rates = (attack.exact_rate, attack.reidentification_rate, attack.chance)
-    shown = ["–" if rate is None else f"{100 * rate:.1f} %" for rate in rates]
-    error, area = attack.relative_rmse, attack.membership_auc
-    return (
-        *shown,
-        "–" if error is None else f"{error:.2g}",
-        "–" if area is None else f"{area:.2f}",
-    )

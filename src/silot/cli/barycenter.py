@@ -9,23 +9,19 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
-from rich.markup import escape
-from rich.table import Table
 
 from ..api_value import barycenter
 from ..errors import FileError, InputError
 from ..files import write_whole
 from ..results import Barycenter
 from .console import (
-    OUT,
-    bill_rows,
     check_figure,
-    interval,
-    number,
     save_figure,
     save_transcript,
-    show_rows,
+    say_where,
+    show,
     steps,
+    write_report,
 )
 from .options import (
     BudgetOption,
@@ -39,6 +35,7 @@ from .options import (
     LedgersOption,
     MassOption,
     PublicOption,
+    ReportOption,
     RoundsOption,
     SeedOption,
     SupportOption,
@@ -90,12 +87,13 @@ def barycenter_command(
     plot: Annotated[
         Path | None, typer.Option(help="Draw the objective by round to this file.")
     ] = None,
+    report: ReportOption = None,
     seed: SeedOption = 0,
     transcript: TranscriptOption = None,
     json: JsonOption = False,
 ) -> None:
     """Barycenter of the holders, and how far each of them is from it."""
-    check_outputs(out, transcript)
+    check_outputs(out, transcript, report)
     if out is not None and out.suffix != ".npz":
         raise FileError(f"{out.name} is no .npz file. Give --out NAME.npz.", code="file-kind")
     if plot is not None:
@@ -124,10 +122,12 @@ def barycenter_command(
         figure = Figure(figsize=(6, 4), layout="constrained")
         result.plot(figure.add_subplot())
         save_figure(figure, plot)
+    write_report(report, result)
     if json:
         typer.echo(result.to_json())
         return
-    _show_barycenter(result)
+    show(result)
+    say_where(report=report)
 
 
 def _weights(text: str | None, names: list[str]) -> dict[str, float] | None:
@@ -152,26 +152,3 @@ def _save_atoms(result: Barycenter, path: Path) -> None:
     buffer = io.BytesIO()
     np.savez(buffer, **arrays)
     write_whole(path, buffer.getvalue())
-
-
-def _show_barycenter(result: Barycenter) -> None:
-    table = Table(box=None, padding=(0, 1, 0, 0), header_style="bold", pad_edge=False)
-    table.add_column("holder")
-    for title in ("weight", "distance", "bounds"):
-        table.add_column(title, justify="right", no_wrap=True)
-    for name, distance in result.distances.items():
-        table.add_row(
-            escape(name),
-            f"{result.shares[name]:.3f}",
-            number(distance.value),
-            interval(distance),
-        )
-    OUT.print(table, highlight=False)
-    show_rows(
-        {
-            "objective": f"{result.objective:.6g}; no measure has less than {result.lower:.6g}",
-            "atoms": str(len(result.weights)),
-            "status": result.status,
-            **bill_rows(result),
-        }
-    )

@@ -1,22 +1,21 @@
-"""Where output goes, and the tables it is shown in."""
+"""Where output goes."""
 
 from __future__ import annotations
 
 import io
-import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
 
 from ..errors import FileError
 from ..federation.local import Progress as Step
 from ..files import check_whole, write_whole
-from ..results import Bill, Billed, Distance, DistanceMatrix, format_bytes
+from ..render import Block, Facts, terminal
+from ..results import Billed
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -60,52 +59,37 @@ def save_transcript(result: Billed, path: Path | None) -> None:
         result.transcript.save(path)
 
 
-def short_status(status: str) -> str:
-    """The first word of a status: what kind of result it is."""
-    return status.split(":")[0].split(" ")[0]
+def show(result: Any, **options: Any) -> None:
+    """Print what a terminal shows of a result."""
+    from ..report import sections
+
+    show_blocks(sections(result, **options))
 
 
-def number(value: float) -> str:
-    """A number in four digits, and infinity in a word."""
-    if math.isinf(value):
-        return "none"
-    return f"{value:#.4g}"
+def show_blocks(blocks: Sequence[Block]) -> None:
+    """Print facts and tables."""
+    terminal.show(OUT, blocks)
 
 
-def interval(result: Distance) -> str:
-    """Bounds as ``[lower, upper]``."""
-    return f"[{number(result.lower)}, {number(result.upper)}]"
-
-
-def traffic(result: Billed | Bill) -> str:
-    """Bytes both ways."""
-    return format_bytes(result.bytes_sent + result.bytes_received)
-
-
-def bill_rows(result: Billed | DistanceMatrix) -> dict[str, str]:
-    """What a run cost and disclosed, in words."""
-    disclosed, bill = result.disclosure, result.bill
-    if disclosed == "record":
-        disclosed = "record: every record can be computed back from the messages"
-    rows = {
-        "bill": f"{bill.rounds} rounds, {traffic(bill)}, {bill.seconds:.2f} s",
-        "disclosed": disclosed,
-    }
-    if bill.privacy_mu > 0:
-        rows["charged"] = f"mu {bill.privacy_mu:.4g} to each holder's ledger, at most"
-    elif result.disclosure == "sketch":
-        rows["charged"] = "nothing: told again from the ledgers, of the data they had then"
-    return rows
-
-
-def show_rows(rows: dict[str, str]) -> None:
+def show_rows(rows: Mapping[str, str]) -> None:
     """Print names and what they stand for, one a line."""
-    table = Table.grid(padding=(0, 2))
-    table.add_column(style="bold")
-    table.add_column()
-    for key, value in rows.items():
-        table.add_row(key, value)
-    OUT.print(table, highlight=False, markup=False)
+    show_blocks([Facts(list(rows.items()))])
+
+
+def write_report(path: Path | None, result: Any, **options: Any) -> None:
+    """Write the page of a result, where that was asked for."""
+    if path is not None:
+        # Slow to import: it draws.
+        from ..report import write
+
+        write(path, result, **options)
+
+
+def say_where(**paths: Path | None) -> None:
+    """Say where files are, by what they are."""
+    for what, path in paths.items():
+        if path is not None:
+            OUT.print(f"{what} in {path}", highlight=False, markup=False, soft_wrap=True)
 
 
 def tell_forecast(expected: object) -> None:

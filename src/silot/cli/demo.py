@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 
 from ..api import distance_matrix
 from ..api_records import value_records
@@ -18,9 +17,11 @@ from ..errors import FileError
 from ..federation.party import Own
 from ..files import write_whole
 from ..measure import Measure
+from ..render import Column, Table, plain_table, textual
+from ..render.words import first_word, format_bytes, short_bounds, short_number
+from ..report.value import worth_tables
 from ..results import Audit, Contributions, DistanceMatrix
-from ._tables import ranking_table
-from .console import OUT, interval, number, progress_bar, save_figure, short_status, traffic
+from .console import OUT, progress_bar, save_figure, show_blocks
 
 # Pixels lie between 0 and 1, which everybody knows: a reference of that size.
 _OPTIONS: dict[str, dict[str, Any]] = {
@@ -74,14 +75,14 @@ def demo_command(
     if json:
         typer.echo(text)
         return
-    OUT.print(_table(results), highlight=False)
+    show_blocks([_table(results)])
     OUT.print(
         "value: W2 in units of pixel brightness; bounds are certified. level: what was\n"
         "disclosed: from `record` messages every record can be computed back.",
         highlight=False,
     )
     OUT.print("\nWhat the holders' data are worth for 300 other digits, labels and all:")
-    OUT.print(ranking_table(worth), highlight=False)
+    show_blocks(worth_tables(worth)[:1])
     OUT.print(f"\nAudit of trianglewad's messages, {' and '.join(audited.targets)}:")
     OUT.print(audited.verdict, highlight=False, markup=False)
     OUT.print(
@@ -94,7 +95,7 @@ def demo_command(
 def _value(holders: dict[str, Measure], page: Path, seed: int) -> Contributions:
     """Value the holders and their records, and write the report."""
     # Slow to import: it draws.
-    from ..report import write_report
+    from ..report import write
 
     validation = demo_validation(seed)
     worth = value_holders(holders, validation, labels=True, map="direct", seed=seed)
@@ -103,9 +104,9 @@ def _value(holders: dict[str, Measure], page: Path, seed: int) -> Contributions:
         name: value_records(measure, trusted, labels=True, seed=seed, name=name)
         for name, measure in holders.items()
     }
-    write_report(
+    write(
         page,
-        contributions=worth,
+        worth,
         records=scored,
         images=demo_images(seed),
         title="Five holders of digits",
@@ -115,41 +116,37 @@ def _value(holders: dict[str, Measure], page: Path, seed: int) -> Contributions:
 
 def _audit(result: DistanceMatrix, holders: dict[str, Measure], page: Path, seed: int) -> Audit:
     """What a reader of one pair's messages computes from them."""
-    from ..report import write_audit
+    from ..report import write
 
     a, b = next(iter(result.pairs))
     transcript = result[a, b].transcript
     assert transcript is not None
     found = audit(transcript, truth={a: holders[a], b: holders[b]}, image_shape=(8, 8), seed=seed)
-    write_audit(page, found)
+    write(page, found)
     return found
 
 
 def _table(results: list[DistanceMatrix]) -> Table:
-    table = Table(box=None, padding=(0, 1, 0, 0), header_style="bold", pad_edge=False)
-    table.add_column("pair", no_wrap=True, min_width=8)
-    table.add_column("method", no_wrap=True)
-    for title in ("value", "bounds"):
-        table.add_column(title, justify="right", no_wrap=True)
-    table.add_column("status", no_wrap=True)
-    for title in ("rounds", "bytes", "s"):
-        table.add_column(title, justify="right", no_wrap=True)
-    table.add_column("level", no_wrap=True)
+    columns = [textual("pair", "cut"), textual("method", "cut"), Column("value"), Column("bounds")]
+    columns += [textual("status", "cut"), *map(Column, ("rounds", "bytes", "s"))]
+    rows: list[list[str]] = []
     for couple in results[0].pairs:
         for k, result in enumerate(results):
             pair = result.pairs[couple]
-            table.add_row(
-                (f"{couple[0]} -", couple[1], "")[k],
-                result.method,
-                number(pair.value),
-                interval(pair),
-                short_status(pair.status),
-                str(pair.rounds),
-                traffic(pair),
-                f"{pair.seconds:.2f}",
-                pair.disclosure,
+            rows.append(
+                [
+                    (f"{couple[0]} -".ljust(8), couple[1], "")[k],
+                    result.method,
+                    short_number(pair.value),
+                    short_bounds(*pair.bounds),
+                    first_word(pair.status),
+                    str(pair.rounds),
+                    format_bytes(pair.bytes_sent + pair.bytes_received),
+                    f"{pair.seconds:.2f}",
+                    pair.disclosure,
+                ]
             )
-    return table
+    return plain_table([*columns, textual("level", "cut")], rows)
 
 
 def _draw(results: list[DistanceMatrix]) -> Any:

@@ -13,21 +13,18 @@ from ..api import distance_matrix, pooled_distance
 from ..errors import MismatchError
 from ..measure import Measure
 from ..protocols.registry import TriangleWad
-from ..results import Distance, DistanceMatrix
-from ._parts import show_parts
-from ._tables import pairs_table
+from ..results import Distance
 from .console import (
     OUT,
-    bill_rows,
     check_figure,
-    check_writable,
-    interval,
     progress_bar,
     save_figure,
     save_transcript,
-    show_rows,
+    say_where,
+    show,
     steps,
     tell_forecast,
+    write_report,
 )
 from .generate import taking
 from .options import (
@@ -40,8 +37,10 @@ from .options import (
     LabelsOption,
     LedgersOption,
     PublicOption,
+    ReportOption,
     TranscriptOption,
     WeightColumnOption,
+    check_outputs,
     load_holders,
     sketch_options,
 )
@@ -74,13 +73,13 @@ def distance_command(
     public: PublicOption = None,
     ledgers: LedgersOption = None,
     budget: BudgetOption = None,
+    report: ReportOption = None,
     transcript: TranscriptOption = None,
     json: JsonOption = False,
     **options: Any,
 ) -> None:
     """Distance between two holders, with bounds, bill and disclosure."""
-    if transcript is not None:
-        check_writable(transcript)
+    check_outputs(transcript, report)
     holders = load_holders([a, b], label_column, weight_column, columns, labels)
     options |= sketch_options(public, None, None, None, ledgers, budget, label_column, columns)
     _check_dimensions(holders)
@@ -95,7 +94,7 @@ def distance_command(
             **options,
         )
     save_transcript(result, transcript)
-    _show(result, json)
+    _show(result, report, json)
 
 
 def matrix_command(
@@ -111,12 +110,14 @@ def matrix_command(
     ledgers: LedgersOption = None,
     budget: BudgetOption = None,
     plot: Annotated[Path | None, typer.Option(help="Draw a heat map to this file.")] = None,
+    report: ReportOption = None,
     json: JsonOption = False,
     **options: Any,
 ) -> None:
     """Distances between all pairs of holders."""
     if plot is not None:
         check_figure(plot)
+    check_outputs(report)
     loaded = load_holders(holders, label_column, weight_column, columns, labels)
     options |= sketch_options(public, None, None, None, ledgers, budget, label_column, columns)
     with progress_bar(f"{method}") as bar:
@@ -135,12 +136,14 @@ def matrix_command(
         figure = Figure(figsize=(6, 5), layout="constrained")
         result.plot(figure.add_subplot())
         save_figure(figure, plot)
+    write_report(report, result)
     if json:
         typer.echo(result.to_json())
         return
-    _show_matrix(result)
+    show(result)
     if plot is not None:
         OUT.print(f"heat map in {plot}", highlight=False)
+    say_where(report=report)
 
 
 def pooled_command(
@@ -156,13 +159,13 @@ def pooled_command(
     shares: Annotated[
         Shares, typer.Option(help="What a seller counts for: its records, or their weights' sum.")
     ] = Shares.records,
+    report: ReportOption = None,
     transcript: TranscriptOption = None,
     json: JsonOption = False,
     **options: Any,
 ) -> None:
     """Distance between the union of sellers and a buyer (TriangleWad)."""
-    if transcript is not None:
-        check_writable(transcript)
+    check_outputs(transcript, report)
     loaded = load_holders([*sellers, buyer], label_column, weight_column, columns, labels)
     own = loaded.pop(list(loaded)[-1])
     with steps("pooled") as progress:
@@ -177,7 +180,7 @@ def pooled_command(
             **options,
         )
     save_transcript(result, transcript)
-    _show(result, json)
+    _show(result, report, json)
 
 
 def _check_dimensions(holders: dict[str, Measure]) -> None:
@@ -191,39 +194,10 @@ def _check_dimensions(holders: dict[str, Measure]) -> None:
         )
 
 
-def _show(result: Distance, json: bool) -> None:
+def _show(result: Distance, report: Path | None, json: bool) -> None:
+    write_report(report, result)
     if json:
         typer.echo(result.to_json())
         return
-    show_rows(
-        {
-            f"W{result.p}": f"{result.value:.6g}",
-            "bounds": interval(result),
-            **_likely(result),
-            **_chance(result),
-            "method": f"{result.method}, {' and '.join(result.holders)}",
-            "status": result.status,
-            **bill_rows(result),
-        }
-    )
-    if result.parts is not None:
-        show_parts({result.holders[0]: result.parts})
-
-
-def _likely(result: Distance) -> dict[str, str]:
-    if result.interval is None:
-        return {}
-    low, high = result.interval
-    return {"likely": f"{low:.4g} to {high:.4g} (95 %, by public records; not certified)"}
-
-
-def _chance(result: Distance) -> dict[str, str]:
-    if result.chance is None:
-        return {}
-    verdict = "no more than chance" if result.by_chance else "more than chance"
-    return {"chance": f"{result.chance:.4g}, for two samples of one law: {verdict}"}
-
-
-def _show_matrix(result: DistanceMatrix) -> None:
-    OUT.print(pairs_table(result), highlight=False)
-    show_rows(bill_rows(result))
+    show(result)
+    say_where(report=report)

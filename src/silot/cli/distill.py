@@ -10,15 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
-from rich.table import Table
 
 from ..errors import FileError
 from ..federation.local import Progress
 from ..results.distillation import Distillation
-from .console import ERRORS, OUT, bill_rows, progress_bar, save_transcript, show_rows
+from .console import ERRORS, progress_bar, save_transcript, say_where, show, write_report
 from .distill_config import Config, FileSource, Fit, field
 from .distill_data import Records, read
-from .options import JsonOption, TranscriptOption, check_outputs
+from .options import JsonOption, ReportOption, TranscriptOption, check_outputs
 
 if TYPE_CHECKING:
     from ..distillation.recipes import Recipe
@@ -55,7 +54,7 @@ def distill_command(
         Path,
         typer.Argument(help="Labels, models and data, as .yml or .json; see docs/distillation.md."),
     ],
-    report: Annotated[Path | None, typer.Option(help="Write an HTML report to this file.")] = None,
+    report: ReportOption = None,
     save: Annotated[
         Path | None, typer.Option(help="Save the trained model to this .npz file.")
     ] = None,
@@ -92,18 +91,12 @@ def distill_command(
         from ..distillation.recipes import save_model
 
         save_model(save, found.model, recipe)
-    if report is not None:
-        # Slow to import: it draws.
-        from ..report import write_distillation
-
-        write_distillation(report, found)
+    write_report(report, found)
     if json:
         typer.echo(found.to_json())
         return
-    _show(found, notes)
-    for what, path in (("report", report), ("model", save)):
-        if path is not None:
-            OUT.print(f"{what} in {path}", highlight=False, markup=False, soft_wrap=True)
+    show(found, notes=notes)
+    say_where(report=report, model=save)
 
 
 def _run(
@@ -224,76 +217,3 @@ def _shown() -> Iterator[_Tell]:
             bar.update(task, description=text, completed=done.epoch, total=done.epochs)
 
         yield _Tell(fit, step)
-
-
-def _show(found: Distillation, notes: dict[str, str]) -> None:
-    OUT.print(_teachers_table(found), highlight=False)
-    OUT.print()
-    if found.after:
-        OUT.print(_scores_table(found), highlight=False)
-        OUT.print()
-    show_rows(_rows(found, notes))
-
-
-def _table(titles: list[str], words: int) -> Table:
-    table = Table(box=None, padding=(0, 1, 0, 0), header_style="bold", pad_edge=False)
-    for k, title in enumerate(titles):
-        if k < words:
-            table.add_column(title, overflow="fold")
-        else:
-            table.add_column(title, justify="right", no_wrap=True)
-    return table
-
-
-def _teachers_table(found: Distillation) -> Table:
-    table = _table(["teacher", "records", "weight", "least", "most"], 1)
-    if found.excluded:
-        table.add_column("excluded", overflow="fold")
-    for name, row in zip(found.teachers, found.weights, strict=True):
-        # The memory has no records: its size is a stand-in.
-        own = bool(found.options["memory"]) and name == found.teachers[-1]
-        size = None if own else found.sizes.get(name)
-        table.add_row(
-            escape(name),
-            "-" if size is None else f"{size:.0f}",
-            *(f"{value:.3f}" for value in (row.mean(), row.min(), row.max())),
-        )
-    for name, code in found.excluded.items():
-        table.add_row(escape(name), "-", "-", "-", "-", code)
-    return table
-
-
-def _scores_table(found: Distillation) -> Table:
-    table = _table(["test set", "records", "macro F1", "accuracy", "semantic distance"], 1)
-    for name, after in found.after.items():
-        before = found.before[name]
-        table.add_row(
-            escape(name),
-            str(after.records),
-            *(
-                f"{getattr(before, what):.3f} -> {getattr(after, what):.3f}"
-                for what in ("macro_f1", "accuracy", "semantic_distance")
-            ),
-        )
-    return table
-
-
-def _rows(found: Distillation, notes: dict[str, str]) -> dict[str, str]:
-    losses = found.losses
-    epochs = f"{len(losses)} epochs over {found.options['inputs']} inputs"
-    rows = {
-        "algorithm": found.algorithm,
-        "loss": f"{losses[0]:.4g} in the first, {losses[-1]:.4g} in the last of {epochs}",
-    }
-    if found.resumed:
-        rows["resumed"] = f"{found.resumed} of {len(losses)} epochs are those of the checkpoint"
-    if found.noise:
-        most = max(found.noise.values())
-        rows["noise"] = f"standard deviation {most:.3g} in every probability, at most"
-    told = bill_rows(found)
-    if found.disclosure == "record":
-        told["disclosed"] = (
-            "record: predictions, from which it may be inferred whether a record was among a "
-            "teacher's"
-        )
-    return {**rows, **notes, **told, "status": found.status}

@@ -7,14 +7,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import typer
 
 from ..adaptation.network import Network
 from ..adaptation.solve import links
 from ..errors import InputError
 from .audit import shape_of
-from .console import OUT, progress_bar, show_rows
+from .console import progress_bar, say_where, show, show_blocks, write_report
 from .devices import (
     DivergenceOption,
     EnergyOption,
@@ -28,6 +27,7 @@ from .options import (
     ColumnsOption,
     JsonOption,
     LabelColumnOption,
+    ReportOption,
     SeedOption,
     check_outputs,
     given,
@@ -41,14 +41,8 @@ from .plans import (
     MixingOption,
     ObjectiveChoice,
     PhiOption,
-    ReportOption,
     TimeOption,
     UnservedOption,
-    assumed_energy,
-    models_bill,
-    plan_rows,
-    show_adaptation,
-    show_plan,
 )
 
 _NETWORKS = (".json", ".yml", ".yaml")
@@ -125,6 +119,9 @@ def links_command(
     if objective is None:
         plain = method is LinkMethod.exact and mixing is MixingChoice.none
         objective = ObjectiveChoice.coverage if plain else ObjectiveChoice.bound
+    # Slow to import, and not needed for a network.
+    from ..report.adaptation import measured_sections
+
     found = run_adaptation(
         files,
         label_column=label_column,
@@ -140,18 +137,13 @@ def links_command(
         **options,
         **chosen,
     )
-    if report is not None:
-        # Slow to import: it draws.
-        from ..report import write_adaptation
-
-        write_adaptation(report, found, title="Who can teach whom")
+    write_report(report, found, title="Who can teach whom")
     if json:
         told = {name: value for name, value in found.to_dict().items() if name not in _APART}
         typer.echo(jsonlib.dumps({**found.plan.to_dict(), "measured": told}, allow_nan=False))
         return
-    show_adaptation(found)
-    show_rows({**plan_rows(found.plan), **assumed_energy(energy, found), **models_bill(found)})
-    _say_where(report)
+    show_blocks(measured_sections(found, assumed=energy is None))
+    say_where(report=report)
 
 
 def _of_network(
@@ -166,30 +158,9 @@ def _of_network(
     with progress_bar("links") as bar:
         bar.add_task("links", total=None)
         plan = links(costs, **options)
-    if report is not None:
-        # Slow to import: it draws.
-        from ..report import write_links
-
-        write_links(report, plan, costs, network=network)
+    write_report(report, plan, costs=costs, network=network)
     if json:
         typer.echo(jsonlib.dumps(plan.to_dict(), allow_nan=False))
         return
-    errors = [device.error for device in network.devices]
-    show_plan(
-        plan,
-        np.where(costs.eligible, costs.source, np.nan),
-        costs.transfer,
-        costs.energy,
-        {
-            "labelled": [str(device.labelled) for device in network.devices],
-            "unlabelled": [str(device.unlabelled) for device in network.devices],
-            "error": ["-" if error is None else f"{error:.3f}" for error in errors],
-        },
-    )
-    show_rows(plan_rows(plan))
-    _say_where(report)
-
-
-def _say_where(report: Path | None) -> None:
-    if report is not None:
-        OUT.print(f"report in {report}", highlight=False, markup=False, soft_wrap=True)
+    show(plan, costs=costs, network=network)
+    say_where(report=report)

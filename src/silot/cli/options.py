@@ -50,6 +50,7 @@ SupportOption = Annotated[int | None, typer.Option(min=1, help="Atoms of the ref
 RoundsOption = Annotated[int | None, typer.Option(min=1, help="Most rounds.")]
 SeedOption = Annotated[int, typer.Option(min=0, help="Seed of everything random.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else.")]
+ReportOption = Annotated[Path | None, typer.Option(help="Write an HTML report to this file.")]
 WhyOption = Annotated[
     bool,
     typer.Option("--why", help="What distances are made of, by column and class (direct, sketch)."),

@@ -7,13 +7,12 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
 from ..audit import audit_policy
 from ..federation import Holder, Policy
 from ..loading import load_measure
 from ..measure import Measure
-from .console import OUT, progress_bar, show_rows
+from .console import OUT, progress_bar, show, write_report
 from .options import ColumnsOption, JsonOption, LabelColumnOption, WeightColumnOption
 
 
@@ -70,7 +69,13 @@ def explain_command(
 
 
 def show_policy_audit(
-    policy: Path | None, data: Measure, *, questions: int, seed: int, json: bool
+    policy: Path | None,
+    data: Measure,
+    *,
+    questions: int,
+    seed: int,
+    report: Path | None,
+    json: bool,
 ) -> None:
     """Play a malicious coordinator against a policy, and print what it got."""
     rules = Policy() if policy is None else Policy.load(policy)
@@ -80,20 +85,8 @@ def show_policy_audit(
             rules, data, questions=questions, seed=seed,
             progress=lambda done, of: bar.update(task, completed=done, total=of),
         )  # fmt: skip
+    write_report(report, found)
     if json:
         OUT.print(found.to_json(), markup=False, highlight=False, soft_wrap=True)
         return
-    table = Table(box=None, title_justify="left", expand=False)
-    table.add_column("a coordinator that asks for", overflow="fold", max_width=34)
-    table.add_column("asked", justify="right", no_wrap=True)
-    table.add_column("told", justify="right", no_wrap=True)
-    table.add_column("records found", justify="right", no_wrap=True)
-    table.add_column("refused by", overflow="fold", max_width=20)
-    for each in found.strategies:
-        codes = ", ".join(sorted(each.refusals))
-        table.add_row(each.name, str(each.asked), str(each.answered), str(each.recovered), codes)
-    OUT.print(table, highlight=False)
-    show_rows({"finding": found.status})
-    OUT.print("what the policy can tell at most:", highlight=False)
-    for line in found.bound.split("\n"):
-        OUT.print(f"- {line}", markup=False, highlight=False)
+    show(found)

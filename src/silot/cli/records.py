@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Self
 
 import typer
-from rich.cells import cell_len
-from rich.markup import escape
 from rich.table import Table
-from rich.text import Text
 
 from ..api_records import value_records
 from ..errors import InputError
@@ -21,9 +18,9 @@ from ..files import write_whole
 from ..loading import load_identifiers, load_images
 from ..measure import Measure
 from ..protocols.records import check_enough, fitted, records
-from ..results import Contents, Contributions, RecordScores, Suspect, records_csv
-from ..results._words import printable
-from .console import OUT, bill_rows, progress_bar, save_transcript, show_rows, steps
+from ..render.words import printable
+from ..results import Contents, Contributions, RecordScores, records_csv
+from .console import OUT, progress_bar, save_transcript, say_where, show, steps, write_report
 from .options import (
     BudgetOption,
     ColumnsOption,
@@ -45,10 +42,7 @@ from .options import (
     load_holders,
     sketch_options,
 )
-from .suspects import count_suspects, holders_own, show_suspects
-
-_SHOWN = 10
-_LONGEST = 16
+from .suspects import count_suspects, holders_own
 
 
 class RecordMethod(StrEnum):
@@ -145,8 +139,8 @@ def records_command(
         if json:
             typer.echo(counted.to_json())
             return
-        show_suspects(counted)
-        tell_outputs(csv, report, f" for {name} alone")
+        show(counted)
+        say_where(**{f"list for {name} alone": csv, f"report for {name} alone": report})
         return
     if private:
         raise InputError(
@@ -169,8 +163,8 @@ def records_command(
     if json:
         typer.echo(result.to_json())
         return
-    _show(result, contents)
-    tell_outputs(csv, report)
+    show(result, contents=contents)
+    say_where(list=csv, report=report)
 
 
 def _check_options(method: RecordMethod, **options: object) -> None:
@@ -268,25 +262,12 @@ def write_outputs(
         text = records_csv(scored, contents, holders=worth is not None)
         # A name that is no text can be a file's.
         write_whole(csv, text.encode(errors="replace"), private=True)
-    if report is not None:
-        # Slow to import: it draws.
-        from ..report import write_report
-
-        write_report(
-            report,
-            contributions=worth,
-            records=scored or None,
-            images={name: pixels for name, pixels in images.items() if name in scored} or None,
-            contents=contents or None,
-            title="Suspect records" if worth is None else "What the data of the holders are worth",
-        )
-
-
-def tell_outputs(csv: Path | None, report: Path | None, whose: str = "") -> None:
-    """Say where files are."""
-    for what, path in (("list", csv), ("report", report)):
-        if path is not None:
-            OUT.print(f"{what}{whose} in {path}", highlight=False, markup=False, soft_wrap=True)
+    pictures = {name: pixels for name, pixels in images.items() if name in scored}
+    beside = {"images": pictures or None, "contents": contents or None}
+    if worth is None:
+        write_report(report, scored, **beside)
+    else:
+        write_report(report, worth, records=scored or None, **beside)
 
 
 def show_summaries(scored: Mapping[str, RecordScores]) -> None:
@@ -299,48 +280,3 @@ def show_summaries(scored: Mapping[str, RecordScores]) -> None:
     for name, item in scored.items():
         table.add_row(printable(name), item.summary)
     OUT.print(table, highlight=False, markup=False)
-
-
-def _show(result: RecordScores, contents: Contents) -> None:
-    suspects = result.suspects(contents)
-    if suspects:
-        named, parts = contents.identifiers is not None, result.screening is not None
-        OUT.print(_table(suspects[:_SHOWN], named=named, parts=parts), highlight=False)
-    if len(suspects) > _SHOWN:
-        OUT.print(
-            f"{len(suspects) - _SHOWN:,} more: --csv FILE and --report FILE list all",
-            highlight=False,
-        )
-    rows = {"records": result.summary, "rule": result.rule, "status": result.status}
-    rows |= bill_rows(result)
-    if result.screening is not None:
-        rows["disclosed"] = (
-            "record: some 16 numbers about every record; to the holder, the validation records"
-        )
-    show_rows(rows)
-
-
-def _table(suspects: Sequence[Suspect], *, named: bool, parts: bool) -> Table:
-    """The most suspect records, one a line of whatever width there is."""
-    heads = ["record", *["identifier"] * named, "score", *["kind"] * parts]
-    rows: list[list[str]] = []
-    for each in suspects:
-        name = [printable(each.identifier, _LONGEST)] if named else []
-        kind = [each.kind] if parts else []
-        rows.append([str(each.record), *name, f"{each.score:.4g}", *kind])
-    table = Table(box=None, padding=(0, 1, 0, 0), header_style="bold", pad_edge=False)
-    for head in heads:
-        right = head in ("record", "score")
-        table.add_column(head, justify="right" if right else "left", no_wrap=True)
-    if not parts:
-        for row in rows:
-            table.add_row(*map(escape, row))
-        return table
-    wide = sum(max(map(cell_len, texts)) + 1 for texts in zip(heads, *rows, strict=True))
-    table.add_column("why", no_wrap=True)
-    for each, row in zip(suspects, rows, strict=True):
-        why = Text(printable(each.why, 400))
-        # Left to itself the table would cut all columns alike.
-        why.truncate(max(OUT.width - wide, 16), overflow="ellipsis")
-        table.add_row(*map(escape, row), why)
-    return table

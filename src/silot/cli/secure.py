@@ -16,10 +16,9 @@ from ..privacy.ledger import Ledger
 from ..secure import Peers, SecureOptions, make_keys, play
 from .console import (
     OUT,
-    bill_rows,
     check_writable,
-    interval,
     progress_bar,
+    show,
     show_rows,
     tell_forecast,
 )
@@ -146,15 +145,7 @@ def secure_command(
             }
         )
         return
-    show_rows(
-        {
-            "W2": f"{result.value:.6g}",
-            "bounds": interval(result),
-            "method": f"{result.method}, {' and '.join(result.holders)}",
-            "status": result.status,
-            **bill_rows(result),
-        }
-    )
+    show(result)
 
 
 def keys_command(

@@ -13,10 +13,11 @@ from ..api_value import value_holders
 from ..errors import InputError
 from ..protocols._pairwise import comparing
 from ..results import Contents, RecordScores, format_bytes
-from ._tables import show_between, show_contributions
 from .console import (
     OUT,
     save_transcript,
+    say_where,
+    show,
     steps,
 )
 from .generate import taking
@@ -54,7 +55,6 @@ from .records import (
     check_list,
     load_pictures,
     show_summaries,
-    tell_outputs,
     write_outputs,
 )
 
@@ -220,9 +220,7 @@ def value_command(
             found["records"] = [item.to_dict() for item in scored.values()]
         typer.echo(jsonlib.dumps(found, allow_nan=False))
         return
-    show_contributions(result)
-    if result.between is not None:
-        show_between(result.between)
+    show(result)
     show_summaries(scored)
     if scored:
         traffic = sum(item.bytes_sent + item.bytes_received for item in scored.values())
@@ -230,7 +228,7 @@ def value_command(
             f"scoring took {format_bytes(traffic)} more, and disclosed every record",
             highlight=False,
         )
-    tell_outputs(csv, report)
+    say_where(list=csv, report=report)
 
 
 def _apart(holder_map: MapMethod | None) -> bool:

@@ -16,8 +16,8 @@ from ..federation.labelled import ClassSizes, Codes, LabelledRecords, decode_cla
 from ..federation.protocol import COORDINATOR, Protocol, Steps, required
 from ..federation.question import Answerer, Question
 from ..federation.screening import ScreenRecords
+from ..render.words import count
 from ..results import Estimate, RecordScores, Screening
-from ..results._words import count
 from ..screening import KINDS, NAMED, Screen, Screened, needed
 from ..transport._check import flag, real
 from ._sides import agreed_dimension, check_seed, misfit, received_weights

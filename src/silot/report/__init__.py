@@ -1,20 +1,145 @@
-"""Reports for people: one HTML file that needs nothing else, and no network."""
+"""How every kind of result is shown: on a terminal, in a notebook, and as one HTML file.
 
-from .adaptation import render_adaptation, write_adaptation
-from .audit import render_audit, write_audit
-from .distillation import render_distillation, write_distillation
-from .html import render_report, write_report
-from .links import render_links, write_links
+A result's view is two functions: ``sections`` for a terminal or a notebook, and ``page`` for a
+file. The file needs nothing beside itself, and no network.
+"""
 
-__all__ = [
-    "render_adaptation",
-    "render_audit",
-    "render_distillation",
-    "render_links",
-    "render_report",
-    "write_adaptation",
-    "write_audit",
-    "write_distillation",
-    "write_links",
-    "write_report",
-]
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from ..errors import InputError
+from ..render import Block
+
+# The module of each kind of result, and the name its two functions begin with.
+_VIEWS = {
+    "Adaptation": ("adaptation", "adaptation"),
+    "Audit": ("audit", "audit"),
+    "Barycenter": ("barycenter", "barycenter"),
+    "BrokenCounts": ("records", "counts"),
+    "Contributions": ("value", "value"),
+    "Distance": ("distances", "distance"),
+    "DistanceMatrix": ("distances", "matrix"),
+    "Distillation": ("distillation", "distillation"),
+    "Divergences": ("adaptation", "divergences"),
+    "LinkPlan": ("links", "links"),
+    "PolicyAudit": ("audit", "policy"),
+    "Predictions": ("distillation", "predictions"),
+    "RecordScores": ("records", "records"),
+    "Sketches": ("barycenter", "sketches"),
+}
+
+
+def sections(result: Any, **options: Any) -> list[Block]:
+    """What a terminal and a notebook show of a result."""
+    return _view(result, "sections")(result, **options)
+
+
+def page(result: Any, *beside: Any, **options: Any) -> list[Block]:
+    """What a page shows of a result.
+
+    Parameters
+    ----------
+    result
+        Any result of a run. Record scores may be several, in a list or by name.
+    beside, options
+        What the page shows beside it. Of contributions: ``records`` that were scored; of these,
+        or of record scores alone, ``images``, ``truth`` and ``contents``, by holder: see
+        ``silot.report.value.value_page``. Of a link plan: its ``costs``, which must be given, and
+        ``network``.
+
+    Returns
+    -------
+    list of Block
+        For ``silot.render.html``.
+
+    Raises
+    ------
+    InputError
+        ``report-empty``: there is nothing to report.
+    """
+    kind = type(result).__name__
+    if kind == "RecordScores" or isinstance(result, Mapping | Sequence) or result is None:
+        from .value import value_page
+
+        return value_page(*beside, records=result, **options)
+    return _view(result, "page")(result, *beside, **options)
+
+
+def render(result: Any, *beside: Any, title: str = "", **options: Any) -> str:
+    """The page of a result as the text of one HTML file; the same results give the same text.
+
+    Parameters
+    ----------
+    result, beside, options
+        As for ``page``.
+    title
+        Instead of the page's own.
+
+    Returns
+    -------
+    str
+        The HTML file.
+
+    Raises
+    ------
+    InputError, MismatchError
+        As for ``page``; of link plans ``report-links``, of audits and records ``report-images``.
+
+    Examples
+    --------
+    >>> import silot
+    >>> text = render(silot.distance([[0.0]], [[2.0]]))
+    >>> "x and y are 2.000 apart" in text.replace("<bdi>", "").replace("</bdi>", "")
+    True
+    """
+    # Slow to import, and no terminal needs it.
+    from ..render import html
+
+    return html.render(page(result, *beside, **options), title=title)
+
+
+def write(path: str | Path, result: Any, *beside: Any, title: str = "", **options: Any) -> None:
+    """Write the page of a result to one HTML file, whole or not at all.
+
+    What contains values of records only the user may read.
+
+    Parameters
+    ----------
+    path
+        Where to write; a file that is there is replaced.
+    result, beside, title, options
+        As for ``render``.
+
+    Raises
+    ------
+    InputError, MismatchError
+        As for ``render``; nothing is written.
+    FileError
+        The folder is missing or not writable, or the disk is full.
+
+    Examples
+    --------
+    >>> import silot, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write(Path(folder) / "report.html", silot.distance([[0.0]], [[2.0]]))
+    ...     [path.name for path in Path(folder).iterdir()]
+    ['report.html']
+    """
+    from ..render import html
+
+    html.write(path, page(result, *beside, **options), title=title)
+
+
+def _view(result: Any, what: str) -> Any:
+    kind = next((each.__name__ for each in type(result).__mro__ if each.__name__ in _VIEWS), "")
+    if not kind:
+        raise InputError(
+            f"a {type(result).__name__} cannot be shown. Give a result of a run.",
+            code="report-kind",
+        )
+    module, name = _VIEWS[kind]
+    return getattr(import_module(f".{module}", __package__), f"{name}_{what}")

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import InputError
+from ..render.words import printable
 from ..results import Contents, RecordScores
-from ._words import printable
 
 Flags = npt.NDArray[np.bool_]
 Records = Mapping[str, RecordScores] | Sequence[RecordScores] | RecordScores

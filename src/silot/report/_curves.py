@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -12,40 +11,19 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.image import imsave
 from matplotlib.ticker import PercentFormatter
-from scipy.stats import rankdata
 
+from ..render import Picture
+from ..render.figure import BLUE, GREY, ORANGE, data_uri, label, picture
+from ..render.words import count, decimals
 from ..results import RecordScores
 from ..results._run import Array
 from ._checks import Flags
-from ._figures import BLUE, GREY, ORANGE, Picture, data_uri, label, picture
-from ._words import count, decimals
+from ._quality import quality
 
 _SIZE = (6.6, 3.5)
 _MOST_POINTS = 400
 _LARGEST_THUMBNAIL = 80
 _SAMPLE = 200
-
-
-@dataclass(frozen=True)
-class Quality:
-    """How well flags and scores agree with what is known; NaN where nothing can be said."""
-
-    auc: float
-    precision: float
-    recall: float
-
-
-def quality(scores: RecordScores, truth: Flags) -> Quality:
-    """Area under the ROC curve of the scores, precision and recall of the flags."""
-    broken, sound = int(truth.sum()), int((~truth).sum())
-    hits, flagged = int((scores.flagged & truth).sum()), int(scores.flagged.sum())
-    ranks = rankdata(scores.scores)
-    below = float(ranks[truth].sum()) - broken * (broken + 1) / 2
-    return Quality(
-        auc=below / (broken * sound) if broken and sound else float("nan"),
-        precision=hits / flagged if flagged else float("nan"),
-        recall=hits / broken if broken else float("nan"),
-    )
 
 
 def inspection(scores: Array, truth: Flags) -> tuple[Array, Array]:

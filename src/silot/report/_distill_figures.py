@@ -13,10 +13,10 @@ from matplotlib.ticker import MaxNLocator
 
 from ..distillation.labels import LabelSpace
 from ..distillation.scores import ClassScores, Scores
+from ..render import Picture
+from ..render.figure import BLUE, COLOURS, GREY, ORANGE, WIDTH, label, picture
+from ..render.words import count, number
 from ..results._run import Array
-from ._figures import BLUE, GREY, ORANGE, WIDTH, Picture, label, picture
-from ._network_figure import COLOURS
-from ._words import count, number
 
 _NUMBERED_CELLS = 12
 _LINES = 6

@@ -1,19 +1,24 @@
-"""What a report says of a distillation, in tables and sentences."""
+"""What a page says of a distillation, in sentences, tables and drawings."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ..distillation.scores import Scores
-from ..results import format_bytes
-from ..results.distillation import Distillation
-from ._distill_figures import class_figure, confusion_figure, loss_figure, weight_figure
-from ._figures import Picture
-from ._sections import Cell, Column, Summary, Table
-from ._words import (
+from ..render import (
+    Block,
+    Cell,
+    Column,
+    Details,
+    Heading,
+    Name,
+    Paragraph,
+    Table,
+    textual,
+)
+from ..render.words import (
     MISSING_NUMBER,
     count,
     decimals,
@@ -24,9 +29,10 @@ from ._words import (
     printable,
     reason,
 )
+from ..results.distillation import Distillation
 
 _DRAWN_TESTS = 6
-_CODES = {
+CODES = {
     "prediction-nan": "it answered with numbers that are not finite",
     "prediction-simplex": "its answers were no probabilities",
     "prediction-labels": "it answered about another number of labels",
@@ -51,35 +57,63 @@ _NOISY = (
 )
 
 
-@dataclass(frozen=True)
-class TestSet:
-    """One test set."""
+TERMS = (
+    (
+        "teacher",
+        "A party with a model trained on its own records. It answers with probabilities of the "
+        "labels. “global” is the model itself as it was before: it teaches too, so that what it "
+        "knew is not forgotten.",
+    ),
+    (
+        "weight",
+        "How much a teacher counts for one input; weights of all teachers sum to 1. By "
+        "confidence, it is the distance of its prediction from its bias, its mean prediction over "
+        "inputs that mean nothing. A sure teacher can be wrong.",
+    ),
+    (
+        "loss",
+        "How far predictions of the model are from those of its teachers, not from the truth. By "
+        "transport, it is what moving probability from label to label costs, in the unit of the "
+        "labels' coordinates.",
+    ),
+    (
+        "expected coordinate",
+        "The mean of the labels' coordinates, weighted by their probabilities.",
+    ),
+    (
+        "semantic distance",
+        "Mean over the classes of the mean distance of the expected coordinates from those of the "
+        "true label. 0 is best. A model that takes 1 star for 5 has a larger one than a model "
+        "that takes 4 for 5; accuracy and F1 count both alike.",
+    ),
+    (
+        "macro F1",
+        "Mean over the classes of the harmonic mean of precision and recall: rare classes count "
+        "as much as others.",
+    ),
+)
 
-    name: str
-    classes: Picture
-    confusion: Picture
-    table: Table
+
+def tests_blocks(found: Distillation) -> list[Block]:
+    if not found.after:
+        return []
+    drawn = list(found.after)[:_DRAWN_TESTS]
+    blocks: list[Block] = [
+        Heading("Before and after", "scores", "Scores"),
+        _scores(found),
+        Heading("Class by class", "classes", "Classes"),
+    ]
+    for name in drawn:
+        blocks += _test(found, name)
+    more = len(found.after) - len(drawn)
+    if more:
+        blocks.append(
+            Paragraph(f"{count(more, 'more test set')}: see the table of scores.", "small")
+        )
+    return blocks
 
 
-@dataclass(frozen=True)
-class Parts:
-    """Everything that the template shows."""
-
-    scores: Table | None
-    tests: list[TestSet]
-    undrawn: int
-    losses: Picture
-    weights: Picture
-    teachers: Table
-    biases: Table | None
-    labels: Table
-    excluded: Table | None
-    bill: Table
-    disclosure: Table
-    facts: list[tuple[str, str]]
-
-
-def summary(found: Distillation) -> Summary:
+def summary_blocks(found: Distillation) -> list[Block]:
     """The result in a few sentences."""
     taught = [printable(name) for name in _others(found)]
     inputs = count(int(found.options["inputs"]), "input")
@@ -106,7 +140,8 @@ def summary(found: Distillation) -> Summary:
     drowned = [printable(name) for name, noise in found.noise.items() if noise > 0.5]
     if drowned:
         warnings.append(f"Noise drowns the predictions of {listed(drowned, 6)}.")
-    return Summary(sentences, warnings)
+    lines = [Paragraph(line, "warning") for line in warnings]
+    return [Paragraph(" ".join(sentences), "lead"), *lines]
 
 
 def _went(found: Distillation) -> list[str]:
@@ -137,28 +172,9 @@ def _others(found: Distillation) -> tuple[str, ...]:
     return found.teachers[:-1] if found.options["memory"] else found.teachers
 
 
-def parts(found: Distillation) -> Parts:
-    """Figures and tables."""
-    drawn = list(found.after)[:_DRAWN_TESTS]
-    return Parts(
-        scores=_scores(found) if found.after else None,
-        tests=[_test(found, name) for name in drawn],
-        undrawn=len(found.after) - len(drawn),
-        losses=loss_figure(found.losses, found.by_teacher, found.teachers, found.resumed),
-        weights=weight_figure(found.weights, found.teachers),
-        teachers=_teachers(found),
-        biases=_biases(found),
-        labels=_labels(found),
-        excluded=_excluded(found),
-        bill=_bill(found),
-        disclosure=_disclosure(found),
-        facts=_facts(found),
-    )
-
-
 def _scores(found: Distillation) -> Table:
     columns = (
-        Column("test set", numeric=False),
+        textual("test set"),
         Column("records"),
         Column("macro F1"),
         Column("accuracy"),
@@ -186,10 +202,10 @@ def _both(before: str, after: str, *, warn: bool = False) -> Cell:
     return Cell(f"{before} → {after}", warn=warn)
 
 
-def _test(found: Distillation, name: str) -> TestSet:
+def _test(found: Distillation, name: str) -> list[Block]:
     old, new = found.before[name], found.after[name]
     columns = (
-        Column("class", numeric=False),
+        textual("class"),
         Column("records"),
         Column("F1"),
         Column("recall"),
@@ -206,18 +222,25 @@ def _test(found: Distillation, name: str) -> TestSet:
         for a, b in zip(old.per_class, new.per_class, strict=True)
     ]
     shown = printable(name)
-    return TestSet(
-        shown,
+    # Slow to import: they draw.
+    from ._distill_figures import class_figure, confusion_figure
+
+    shown = printable(name)
+    return [
+        Heading((Name(shown),), level=3),
         class_figure(name, old, new, found.space),
         confusion_figure(name, old, new, found.space),
-        Table(f"{shown}, class by class, before → after.", columns, rows),
-    )
+        Details(
+            "The same as a table",
+            [Table(f"{shown}, class by class, before → after.", columns, rows)],
+        ),
+    ]
 
 
-def _teachers(found: Distillation) -> Table:
+def teachers_table(found: Distillation) -> Table:
     noisy = bool(found.noise)
     columns = [
-        Column("teacher", numeric=False),
+        textual("teacher"),
         Column("records"),
         Column("mean weight"),
         Column("least"),
@@ -244,11 +267,11 @@ def _teachers(found: Distillation) -> Table:
     return Table("Who taught, and how much it counted.", tuple(columns), rows, fold=40)
 
 
-def _biases(found: Distillation) -> Table | None:
+def biases_table(found: Distillation) -> Table | None:
     if found.biases is None:
         return None
     names = [printable(name, 28) for name in found.space.names]
-    columns = (Column("teacher", numeric=False), *(Column(name) for name in names))
+    columns = (textual("teacher"), *(Column(name) for name in names))
     rows = [
         (Cell(printable(name)), *(Cell(decimals(float(value), 3)) for value in row))
         for name, row in zip(found.teachers, found.biases, strict=True)
@@ -256,12 +279,12 @@ def _biases(found: Distillation) -> Table | None:
     return Table("Bias: what a teacher predicts for noise, on average.", columns, rows, fold=40)
 
 
-def _labels(found: Distillation) -> Table:
+def labels_table(found: Distillation) -> Table:
     space = found.space
     axes = ["coordinate"] if space.line else [f"axis {k + 1}" for k in range(space.dimension)]
     # Labels without geometry have as many axes as there are labels; they say nothing.
     shown = axes[:6]
-    columns = (Column("label", numeric=False), *(Column(axis) for axis in shown))
+    columns = (textual("label"), *(Column(axis) for axis in shown))
     rows = [
         (Cell(printable(name)), *(Cell(_plain(float(value))) for value in row[: len(shown)]))
         for name, row in zip(space.names, space.coordinates, strict=True)
@@ -277,39 +300,10 @@ def _plain(value: float) -> str:
 
 
 def _why(code: str) -> str:
-    return _CODES.get(code) or reason(code)
+    return CODES.get(code) or reason(code)
 
 
-def _excluded(found: Distillation) -> Table | None:
-    if not found.excluded:
-        return None
-    rows = [
-        (Cell(printable(name)), Cell(f"{_why(code)}."), Cell(printable(code)))
-        for name, code in found.excluded.items()
-    ]
-    columns = tuple(Column(title, numeric=False) for title in ("teacher", "why", "code"))
-    return Table("Teachers that took no part.", columns, rows)
-
-
-def _bill(found: Distillation) -> Table:
-    columns = [Column("rounds"), Column("sent"), Column("received"), Column("time")]
-    row = [
-        Cell(f"{found.rounds:,}"),
-        Cell(format_bytes(found.bytes_sent)),
-        Cell(format_bytes(found.bytes_received)),
-        Cell(f"{found.seconds:.2f} s"),
-    ]
-    if found.privacy_mu > 0:
-        columns.append(Column("charged to a ledger, at most"))
-        row.append(Cell(f"mu {number(found.privacy_mu)}"))
-    return Table(
-        "Asking the teachers, as the coordinator saw it; training is not in it.",
-        tuple(columns),
-        [tuple(row)],
-    )
-
-
-def _disclosure(found: Distillation) -> Table:
+def disclosure_table(found: Distillation) -> Table:
     level = found.disclosure
     meaning = {"record": _PREDICTIONS, "sketch": _NOISY}.get(level) or level_in_words(level)
     rows = [(Cell("from teachers"), Cell(level or "unknown"), Cell(meaning))]
@@ -320,11 +314,11 @@ def _disclosure(found: Distillation) -> Table:
             Cell("The inputs of the transfer set, and those of the noise if weights need it."),
         )
     )
-    columns = tuple(Column(title, numeric=False) for title in ("what left", "level", "meaning"))
+    columns = [textual(title) for title in ("what left", "level", "meaning")]
     return Table("The finest thing that travelled.", columns, rows)
 
 
-def _facts(found: Distillation) -> list[tuple[str, str]]:
+def training_facts(found: Distillation) -> list[tuple[str, str]]:
     options: dict[str, Any] = dict(found.options)
     facts = [
         ("algorithm", found.algorithm),

@@ -10,11 +10,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
+from ..render import Picture
+from ..render.figure import BLUE, COLOURS, DARK, GREY, ORANGE, WIDTH, label, picture
+from ..render.words import count, listed, number
 from ..results import LinkPlan
 from ..results._run import Array
-from ._figures import BLUE, GREY, ORANGE, WIDTH, Picture, label, picture
-from ._network_figure import COLOURS, DARK, ROOMY
-from ._words import count, listed, number
+from ._network_figure import ROOMY
 
 _NUMBERED_CELLS = 10
 _LABELLED_TICKS = 40

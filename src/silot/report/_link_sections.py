@@ -1,20 +1,29 @@
-"""What a report says of a plan, in tables and sentences."""
+"""What a page says of a plan, in sentences, tables and drawings."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..adaptation.costs import LinkCosts
+from ..render import Block, Cell, Column, Details, Facts, Heading, Table, textual
+from ..render.words import (
+    MISSING_NUMBER,
+    count,
+    decimals,
+    listed,
+    number,
+    percent,
+    printable,
+)
 from ..results import LinkPlan
 from ..results._run import Array
-from ._figures import Picture
-from ._link_figures import history_figure, pair_figure, terms_figure
-from ._network_figure import Layout, layout, network_figure
-from ._sections import Cell, Column, Summary, Table
-from ._words import MISSING_NUMBER, count, decimals, listed, number, percent, printable
+
+if TYPE_CHECKING:
+    from ._network_figure import Layout
 
 _TABLED_PAIRS = 12
 
@@ -32,25 +41,8 @@ class Known:
     phi: tuple[float, float, float] | None = None
 
 
-@dataclass(frozen=True)
-class PlanParts:
-    """Everything about a plan that a template shows."""
-
-    network: Picture
-    links: Table | None
-    devices: Table
-    transfer: Picture
-    energy: Picture
-    divergence: Picture | None
-    pairs: list[Table]
-    terms: Picture
-    facts: list[tuple[str, str]]
-    history: Picture | None
-    details: Table | None
-
-
-def plan_summary(plan: LinkPlan, costs: LinkCosts, known: Known) -> Summary:
-    """The plan in a few sentences."""
+def plan_summary(plan: LinkPlan, costs: LinkCosts, known: Known) -> tuple[list[str], list[str]]:
+    """The plan in a few sentences, and warnings."""
     sources, targets = len(plan.sources), len(plan.targets)
     links = int((plan.alpha > 0).sum())
     train = listed([printable(name) for name in plan.sources], 6) if sources else "none"
@@ -80,11 +72,25 @@ def plan_summary(plan: LinkPlan, costs: LinkCosts, known: Known) -> Summary:
         names = listed([printable(name) for name in plan.unserved])
         verb = "is" if len(plan.unserved) == 1 else "are"
         warnings.append(f"{names} {verb} served by nobody: no model reaches them.")
-    return Summary(sentences, warnings)
+    return sentences, warnings
 
 
-def plan_parts(plan: LinkPlan, costs: LinkCosts, known: Known) -> PlanParts:
-    """Figures and tables of a plan."""
+def network_blocks(plan: LinkPlan, costs: LinkCosts, known: Known) -> list[Block]:
+    """Who teaches whom, as a drawing and a table."""
+    # Slow to import: it draws.
+    from ._network_figure import layout, network_figure
+
+    drawn = network_figure(plan, costs.energy, layout(plan), known.unit)
+    blocks: list[Block] = [Heading("Who teaches whom", "network", "Network"), drawn]
+    return [*blocks, links_table(plan, costs, known)] if plan.links else blocks
+
+
+def plan_blocks(plan: LinkPlan, costs: LinkCosts, known: Known) -> list[Block]:
+    """Devices, what the plan costs, and what pairs of devices cost."""
+    # Slow to import: they draw.
+    from ._link_figures import history_figure, pair_figure, terms_figure
+    from ._network_figure import layout
+
     placed = layout(plan)
     order = placed.order
     pairs = np.ix_(order, order)
@@ -92,54 +98,88 @@ def plan_parts(plan: LinkPlan, costs: LinkCosts, known: Known) -> PlanParts:
     open_pairs = np.isfinite(costs.links)
     transfer = np.where(open_pairs, costs.transfer, np.nan)[pairs]
     energy = np.where(open_pairs, costs.energy, np.nan)[pairs]
-    strip = np.where(costs.eligible, costs.source, np.nan)[order]
     linked = plan.alpha[pairs]
-    divergence = None
-    if known.divergence is not None:
-        values = known.divergence[pairs].copy()
-        np.fill_diagonal(values, np.nan)
-        divergence = pair_figure(
-            names,
-            values,
-            what=known.measure,
-            caption="How far apart the records of two devices are.",
-            links=linked,
-            ends=("device", "device"),
-        )
-    return PlanParts(
-        network=network_figure(plan, costs.energy, placed, known.unit),
-        links=links_table(plan, costs, known) if plan.links else None,
-        devices=devices_table(plan, costs, known, placed),
-        transfer=pair_figure(
+    history, details = history_figure(plan), _details(plan.details)
+    blocks: list[Block | None] = [
+        Heading("Devices", "devices", "Devices"),
+        devices_table(plan, costs, known, placed),
+        Heading("What the plan costs", "objective", "Objective"),
+        terms_figure(plan),
+        Facts(_facts(plan, known)),
+        history,
+        None if details is None else Details("What the method says of itself", [details]),
+        Heading("What pairs of devices cost", "costs", "Costs of pairs"),
+        pair_figure(
             names,
             transfer,
             what="transfer cost T",
             caption="Cost of using the model of a row's device at a column's, before any scale; "
             "S, in colours of its own, is the cost of training at a device.",
             links=linked,
-            strip=strip,
+            strip=np.where(costs.eligible, costs.source, np.nan)[order],
         ),
-        energy=pair_figure(
+        pair_figure(
             names,
             energy,
             what=f"energy of a link ({known.unit})" if known.unit else "energy of a link",
             caption="Energy of sending one model from a row's device to a column's.",
             links=linked,
         ),
-        divergence=divergence,
-        pairs=_pair_tables(names, transfer, energy, known),
-        terms=terms_figure(plan),
-        facts=_facts(plan, known),
-        history=history_figure(plan),
-        details=_details(plan.details),
+    ]
+    tables = _pair_tables(names, transfer, energy, known)
+    if tables:
+        blocks.append(Details("The same as tables", tables))
+    if known.divergence is not None:
+        values = known.divergence[pairs].copy()
+        np.fill_diagonal(values, np.nan)
+        blocks += [
+            Heading("Divergences between devices", "divergence", "Divergences"),
+            pair_figure(
+                names,
+                values,
+                what=known.measure,
+                caption="How far apart the records of two devices are.",
+                links=linked,
+                ends=("device", "device"),
+            ),
+        ]
+    return [block for block in blocks if block is not None]
+
+
+def terms_blocks() -> list[Block]:
+    """What the words mean."""
+    rows = (
+        ("source", "A device that trains a model on its own labelled records."),
+        (
+            "target",
+            "A device that receives models of sources and combines them with the weights of its "
+            "links, which sum to 1.",
+        ),
+        (
+            "objective",
+            "The scaled sum of training costs at sources, transfer costs over links, and energy "
+            "of links. Costs of training and transfer are bounds on errors or stand-ins for them: "
+            "a smaller objective promises no accuracy.",
+        ),
+        (
+            "lower bound, gap",
+            "No plan for these costs has an objective below the lower bound. The gap is the "
+            "objective's distance to it, as a part of the objective where that is above 1.",
+        ),
+        (
+            "energy",
+            "Energy of sending models directly from sources to targets, by the model of the "
+            "network: the size of a model over the rate of a link, times the power of the sender.",
+        ),
     )
+    return [Heading("How to read this", "terms", "How to read this"), Facts(rows)]
 
 
 def links_table(plan: LinkPlan, costs: LinkCosts, known: Known) -> Table:
     """Every link, the heaviest of each target first."""
     columns = (
-        Column("target", numeric=False),
-        Column("source", numeric=False),
+        textual("target"),
+        textual("source"),
         Column("weight"),
         Column("transfer cost T"),
         Column(f"energy ({known.unit})" if known.unit else "energy"),
@@ -163,8 +203,8 @@ def links_table(plan: LinkPlan, costs: LinkCosts, known: Known) -> Table:
 
 def devices_table(plan: LinkPlan, costs: LinkCosts, known: Known, placed: Layout) -> Table:
     """Every device with its role and what is known of it."""
-    columns = [Column("device", numeric=False), Column("role", numeric=False)]
-    columns += [Column("may train", numeric=False)]
+    columns = [textual("device"), textual("role")]
+    columns += [textual("may train")]
     columns += [Column("labelled")] if known.labelled is not None else []
     columns += [Column("unlabelled")] if known.unlabelled is not None else []
     columns += [Column("error")] if known.errors is not None else []
@@ -211,7 +251,7 @@ def _pair_tables(names: list[str], transfer: Array, energy: Array, known: Known)
     if len(names) > _TABLED_PAIRS:
         return []
     shown = [printable(name, 28) for name in names]
-    columns = (Column("source", numeric=False), *(Column(name) for name in shown))
+    columns = (textual("source"), *(Column(name) for name in shown))
     tables: list[Table] = []
     unit = f" ({known.unit})" if known.unit else ""
     for title, values in (("Transfer cost T", transfer), (f"Energy of a link{unit}", energy)):
@@ -246,4 +286,4 @@ def _details(details: Mapping[str, float]) -> Table | None:
         (Cell(printable(name.replace("_", " "))), Cell(number(float(value))))
         for name, value in sorted(details.items())
     ]
-    return Table("What the method says of itself.", (Column("", False), Column("value")), rows)
+    return Table("What the method says of itself.", (textual(""), Column("value")), rows)

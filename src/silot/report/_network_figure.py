@@ -13,14 +13,13 @@ from matplotlib.patches import PathPatch
 from matplotlib.path import Path
 from sklearn.isotonic import isotonic_regression
 
+from ..render import Picture
+from ..render.figure import COLOURS, DARK, GREY, WIDTH, label, picture
+from ..render.words import count
 from ..results import LinkPlan
 from ..results._run import Array
-from ._figures import GREY, WIDTH, Picture, label, picture
-from ._words import count
 
 # Okabe and Ito's colours without yellow, which white paper swallows.
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#555555")
-DARK = "#222222"
 ROOMY = 40
 _LONGEST_RECIPE = 40
 _SWEEPS = 12

@@ -1,25 +1,28 @@
-"""The report of an adaptation: who taught whom, and how well that went."""
+"""What devices learnt from one another: the tables of a terminal, and the page."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from pathlib import Path
+from itertools import combinations
 
 import numpy as np
 
-from ..adaptation.costs import LinkCosts
-from ..files import write_whole
-from ..results import format_bytes
+from ..render import Block, Cell, Column, Heading, Paragraph, Table, textual
+from ..render.words import (
+    MISSING_NUMBER,
+    count,
+    level_in_words,
+    listed,
+    percent,
+    printable,
+    reason,
+)
 from ..results._run import Array
 from ..results.adaptation import Adaptation
-from ._figures import Picture
-from ._link_figures import accuracy_figure
-from ._link_sections import Known, plan_summary
-from ._sections import Cell, Column, Summary, Table
-from ._words import MISSING_NUMBER, count, level_in_words, listed, percent, printable, reason
-from .links import page
+from ..results.divergences import Divergences
+from ._link_sections import Known, network_blocks, plan_blocks, plan_summary, terms_blocks
+from .bill import bill_rows, bill_sections, facts, levels_table, missing_table
+from .links import plan_rows, plan_sections
 
-_TITLE = "Who taught whom"
 _CODES = {
     "evaluation-absent": "it has no evaluation records",
     "unserved": "no model reaches it",
@@ -34,58 +37,141 @@ _MODELS = (
 )
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """What a run on data adds to its plan."""
+def adaptation_sections(found: Adaptation, *, assumed: bool = False) -> list[Block]:
+    """Devices, links, accuracies and the bill; ``assumed`` where no file told what links cost."""
+    rows = plan_rows(found.plan)
+    del rows["status"]
+    rows["energy"] += f", {100 * found.energy_share:.1f} % of all links to the targets"
+    if found.accuracy is not None:
+        told = [value for value in found.accuracies.values() if value is not None]
+        rows = {
+            "accuracy": f"{100 * found.accuracy:.1f} % on average over {len(told)} target(s), "
+            f"{100 * min(told):.1f} % at worst; models combined by {found.rule}",
+            **rows,
+        }
+    kind = f"{found.spec.kind}, {found.spec.size} parameters, {len(found.classes)} classes"
+    rows |= _assumed(found, assumed) | {"models": kind, "status": found.status}
+    return [*_tables(found), facts(rows | _bill_rows(found))]
 
-    figure: Picture | None
-    table: Table | None
-    missing: Table | None
-    bill: Table
-    bill_notes: list[str]
-    disclosure: Table
+
+def measured_sections(found: Adaptation, *, assumed: bool = False) -> list[Block]:
+    """The plan of a run that trained to measure costs, and was not to combine models."""
+    rows = plan_rows(found.plan) | _assumed(found, assumed) | _bill_rows(found)
+    return [*_tables(found), facts(rows)]
 
 
-def render_adaptation(found: Adaptation, *, title: str = _TITLE) -> str:
-    """Make the report of an adaptation as the text of one HTML file.
+def _tables(found: Adaptation) -> list[Block]:
+    names = found.names
+    errors = [found.errors.get(name) for name in names]
+    columns = {
+        "labelled": [str(found.labelled[name]) for name in names],
+        "unlabelled": [str(found.unlabelled[name]) for name in names],
+        "error": ["-" if error is None else f"{error:.3f}" for error in errors],
+    }
+    told = [found.accuracies.get(name) for name in names]
+    if any(value is not None for value in told):
+        columns["accuracy"] = ["" if value is None else f"{100 * value:.1f} %" for value in told]
+    trains = np.array([error is not None for error in errors])
+    training = np.where(trains, found.source, np.nan)
+    return plan_sections(found.plan, training, found.transfer, found.link_energy, columns)
 
-    The file needs nothing beside itself: no network, no scripts, no fonts. It contains no record
-    and no model.
 
-    Parameters
-    ----------
-    found
-        What the devices learnt from one another.
-    title
-        Heading of the report.
+def _assumed(found: Adaptation, assumed: bool) -> dict[str, str]:
+    """What energies rest on, where no file says what sending a model takes."""
+    if not assumed:
+        return {}
+    size = f"{found.spec.size} parameters of 64 bits"
+    return {"assumed": f"{size}, 74 Mbit/s and 24 dBm on every link; give --network FILE"}
 
-    Returns
-    -------
-    str
-        The HTML file.
-    """
-    costs, known = found.costs, _known(found)
-    return page(
-        title or _TITLE, found.plan, costs, known, _summary(found, costs, known), _outcome(found)
+
+def _bill_rows(found: Adaptation) -> dict[str, str]:
+    rows = bill_rows(found)
+    if found.told_models:
+        rows["disclosed"] = "record: parameters of models, which records may be computed back from"
+    return rows
+
+
+def divergences_sections(found: Divergences) -> list[Block]:
+    """A divergence between every two devices, and the bill."""
+    return [_divergences(found), facts({**_measure(found), **bill_rows(found)})]
+
+
+def divergences_page(found: Divergences) -> list[Block]:
+    """The page of the same."""
+    # Slow to import: it draws.
+    from ._link_figures import pair_figure
+
+    values = found.values.copy()
+    np.fill_diagonal(values, np.nan)
+    drawn = pair_figure(
+        list(found.names),
+        values,
+        what="divergence",
+        caption="How far apart the records of two devices are.",
+        ends=("device", "device"),
     )
+    blocks: list[Block] = [
+        Heading("Divergences between devices", level=1),
+        Heading("Divergences", "divergence", "Divergences"),
+        drawn,
+        _divergences(found),
+        facts(_measure(found)),
+    ]
+    if found.missing:
+        blocks += [
+            Heading("Devices left out", "missing", "Devices left out"),
+            missing_table(found.missing, _CODES, "device"),
+        ]
+    return [*blocks, *bill_sections([("", found)])]
 
 
-def write_adaptation(path: str | Path, found: Adaptation, *, title: str = _TITLE) -> None:
-    """Write the report of an adaptation to one HTML file, whole or not at all.
+def _measure(found: Divergences) -> dict[str, str]:
+    return {"method": found.method, "unit": found.unit, "status": found.status}
 
-    Parameters
-    ----------
-    path
-        Where to write; a file that is there is replaced.
-    found, title
-        As for ``render_adaptation``.
 
-    Raises
-    ------
-    FileError
-        The folder is missing or not writable, or the disk is full.
-    """
-    write_whole(Path(path), render_adaptation(found, title=title).encode())
+def _divergences(found: Divergences) -> Table:
+    rows = [
+        [Cell(printable(a)), Cell(printable(b)), Cell(f"{found[a, b]:.4g}")]
+        for a, b in combinations(found.names, 2)
+    ]
+    columns = [textual("device"), textual("other device"), Column("divergence")]
+    return Table("Pairs of devices with their divergences.", columns, rows, filter=True)
+
+
+def adaptation_page(found: Adaptation) -> list[Block]:
+    """The page of an adaptation; it contains no record and no model."""
+    costs, known = found.costs, _known(found)
+    return [
+        Heading("Who taught whom", level=1),
+        *_summary(found, known),
+        *network_blocks(found.plan, costs, known),
+        *_accuracy(found),
+        *plan_blocks(found.plan, costs, known),
+        *_absent(found),
+        *bill_sections(
+            [("", found)],
+            notes=[
+                f"Energy is that of sending models directly from sources to targets: "
+                f"{found.energy:.4g} J, {percent(found.energy_share)} of what every link from a "
+                "device that may train to a target would take. In this run all messages passed "
+                "the coordinator: their bytes are in the table."
+            ],
+            disclosure=_disclosure(found),
+        ),
+        *terms_blocks(),
+    ]
+
+
+def _accuracy(found: Adaptation) -> list[Block]:
+    if not _asked(found):
+        return []
+    blocks: list[Block] = [Heading("Accuracy at the targets", "accuracy", "Accuracy")]
+    if any(value is not None for value in found.accuracies.values()):
+        # Slow to import: it draws.
+        from ._link_figures import accuracy_figure
+
+        blocks.append(accuracy_figure(list(found.accuracies), list(found.accuracies.values())))
+    return [*blocks, _accuracies(found)]
 
 
 def _known(found: Adaptation) -> Known:
@@ -114,9 +200,8 @@ def _divergence(found: Adaptation) -> Array | None:
     return values
 
 
-def _summary(found: Adaptation, costs: LinkCosts, known: Known) -> Summary:
-    plan = plan_summary(found.plan, costs, known)
-    sentences, warnings = list(plan.sentences), list(plan.warnings)
+def _summary(found: Adaptation, known: Known) -> list[Block]:
+    sentences, warnings = plan_summary(found.plan, found.costs, known)
     told = [value for value in found.accuracies.values() if value is not None]
     if told:
         sentences.insert(
@@ -133,25 +218,8 @@ def _summary(found: Adaptation, costs: LinkCosts, known: Known) -> Summary:
         for code in sorted(set(who.values())):
             names = [printable(name) for name, own in who.items() if own == code]
             warnings.append(f"{listed(names, 6)} {what}: {_why(code)} ({printable(code)}).")
-    return Summary(sentences, warnings)
-
-
-def _outcome(found: Adaptation) -> Outcome:
-    told = [value for value in found.accuracies.values() if value is not None]
-    names, values = list(found.accuracies), list(found.accuracies.values())
-    return Outcome(
-        figure=accuracy_figure(names, values) if told else None,
-        table=_accuracies(found) if _asked(found) else None,
-        missing=_absent(found),
-        bill=_bill(found),
-        bill_notes=[
-            f"Energy is that of sending models directly from sources to targets: "
-            f"{found.energy:.4g} J, {percent(found.energy_share)} of what every link from a "
-            "device that may train to a target would take. In this run all messages passed the "
-            "coordinator: their bytes are in the table.",
-        ],
-        disclosure=_disclosure(found),
-    )
+    lines = [Paragraph(line, "warning") for line in warnings]
+    return [Paragraph(" ".join(sentences), "lead"), *lines]
 
 
 def _asked(found: Adaptation) -> bool:
@@ -172,9 +240,9 @@ def _accuracies(found: Adaptation) -> Table:
         )
         why = Cell(f"{_why(code)} ({printable(code)})" if code else "")
         rows.append((*cells, why) if found.unevaluated else cells)
-    columns = [Column("target", numeric=False), Column("accuracy"), Column("sources")]
+    columns = [textual("target"), Column("accuracy"), Column("sources")]
     if found.unevaluated:
-        columns.append(Column("why it is not known", numeric=False))
+        columns.append(textual("why it is not known"))
     caption = f"Accuracy of combined models; rule: {printable(found.rule)}."
     return Table(caption, tuple(columns), rows, fold=40)
 
@@ -183,33 +251,20 @@ def _why(code: str) -> str:
     return _CODES.get(code) or reason(code)
 
 
-def _absent(found: Adaptation) -> Table | None:
+def _absent(found: Adaptation) -> list[Block]:
     rows = [
         (Cell(printable(name)), Cell(what), Cell(f"{_why(code)}."), Cell(printable(code)))
         for who, what in ((found.missing, "took no part"), (found.excluded, "may be no source"))
         for name, code in who.items()
     ]
-    columns = tuple(Column(title, numeric=False) for title in ("device", "what", "why", "code"))
-    return Table("Devices that took no part, or may be no source.", columns, rows) if rows else None
-
-
-def _bill(found: Adaptation) -> Table:
-    columns = (Column("rounds"), Column("sent"), Column("received"), Column("time"))
-    row = (
-        Cell(f"{found.rounds:,}"),
-        Cell(format_bytes(found.bytes_sent)),
-        Cell(format_bytes(found.bytes_received)),
-        Cell(f"{found.seconds:.2f} s"),
-    )
-    return Table("Bytes as the coordinator saw them.", columns, [row])
+    columns = [textual(title) for title in ("device", "what", "why", "code")]
+    if not rows:
+        return []
+    table = Table("Devices that took no part, or may be no source.", columns, rows)
+    return [Heading("Devices left out", "missing", "Devices left out"), table]
 
 
 def _disclosure(found: Adaptation) -> Table:
     level = found.disclosure
     meaning = _MODELS if found.told_models else level_in_words(level)
-    columns = (Column("level", numeric=False), Column("meaning", numeric=False))
-    row = (
-        Cell(level or "unknown", warn=level == "record"),
-        Cell(meaning),
-    )
-    return Table("The finest thing that left a device.", columns, [row])
+    return levels_table("The finest thing that left a device.", [(level, meaning, "")])

@@ -1,35 +1,115 @@
-"""The report of a plan: who teaches whom."""
+"""Who teaches whom: the tables of a terminal, and the page."""
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from ..adaptation.costs import LinkCosts
 from ..adaptation.network import Network
 from ..errors import MismatchError
-from ..files import write_whole
+from ..render import Block, Column, Heading, Paragraph, Table, plain_table, textual
+from ..render.words import short_number
 from ..results import LinkPlan
-from ._link_sections import Known, plan_parts, plan_summary
-from ._sections import Summary
-from ._templates import template
-from ._words import printable
+from ..results._run import Array
+from ._link_sections import (
+    Known,
+    gap,
+    network_blocks,
+    plan_blocks,
+    plan_summary,
+    role,
+    terms_blocks,
+)
+from .bill import facts
 
-_TITLE = "Who can teach whom"
 
-
-def render_links(
+def plan_sections(
     plan: LinkPlan,
-    costs: LinkCosts,
-    *,
-    network: Network | None = None,
-    title: str = _TITLE,
-) -> str:
-    """Make the report of a plan as the text of one HTML file.
+    training: Array,
+    transfer: Array,
+    energy: Array,
+    columns: Mapping[str, Sequence[str]],
+) -> list[Block]:
+    """Devices with what else is known of them, and links; ``training`` is NaN where barred."""
+    blocks: list[Block] = [_devices(plan, training, columns), Paragraph("")]
+    if plan.links:
+        blocks += [_links(plan, transfer, energy), Paragraph("")]
+    return blocks
 
-    The file needs nothing beside itself: no network, no scripts, no fonts. The same plan gives
-    the same text.
+
+def links_sections(
+    plan: LinkPlan, costs: LinkCosts | None = None, *, network: Network | None = None
+) -> list[Block]:
+    """A plan, with the devices and links where their costs are at hand."""
+    if costs is None:
+        return [facts(plan_rows(plan))]
+    columns: dict[str, list[str]] = {}
+    if network is not None:
+        errors = [device.error for device in network.devices]
+        columns = {
+            "labelled": [str(device.labelled) for device in network.devices],
+            "unlabelled": [str(device.unlabelled) for device in network.devices],
+            "error": ["-" if error is None else f"{error:.3f}" for error in errors],
+        }
+    training = np.where(costs.eligible, costs.source, np.nan)
+    tables = plan_sections(plan, training, costs.transfer, costs.energy, columns)
+    return [*tables, facts(plan_rows(plan))]
+
+
+def _devices(plan: LinkPlan, training: Array, columns: Mapping[str, Sequence[str]]) -> Table:
+    rows: list[list[str]] = []
+    # Sources first, each kind in the order given.
+    for k in sorted(range(len(plan.names)), key=lambda k: int(plan.psi[k])):
+        linked = int((plan.alpha[k] > 0).sum() + (plan.alpha[:, k] > 0).sum())
+        cost = "-" if np.isnan(training[k]) else short_number(float(training[k]))
+        doing = role(plan, k).removeprefix("target, ")
+        others = [values[k] for values in columns.values()]
+        rows.append([plan.names[k], doing, *others, cost, str(linked)])
+    heads = map(Column, (*columns, "S", "links"))
+    return plain_table([textual("device", "fold"), textual("role", "cut"), *heads], rows)
+
+
+def _links(plan: LinkPlan, transfer: Array, energy: Array) -> Table:
+    place = {name: k for k, name in enumerate(plan.names)}
+    rows: list[list[str]] = []
+    for source, target, weight in sorted(plan.links, key=lambda link: place[link[1]]):
+        pair = place[source], place[target]
+        prices = (short_number(float(costs[pair])) for costs in (transfer, energy))
+        rows.append([source, target, f"{weight:.3f}", *prices])
+    heads = map(Column, ("weight", "T", "energy J"))
+    return plain_table([textual("source", "fold"), textual("target", "fold"), *heads], rows)
+
+
+def plan_rows(plan: LinkPlan) -> dict[str, str]:
+    """What a plan costs, in words."""
+    terms = plan.terms
+    parts = [
+        f"sources {short_number(terms.source)}",
+        f"transfer {short_number(terms.transfer)}",
+        f"energy {short_number(terms.energy)}",
+    ]
+    if terms.mixing:
+        parts.append(f"mixing {short_number(terms.mixing)}")
+    if plan.unserved:
+        parts.append(f"unserved {short_number(terms.unserved)}")
+    rows = {
+        "objective": f"{short_number(plan.objective)}: {', '.join(parts)}",
+        "lower bound": short_number(plan.lower_bound),
+        "gap": gap(plan),
+        "energy": f"{short_number(plan.energy)} J on {len(plan.links)} link(s)",
+    }
+    if plan.unserved:
+        rows["unserved"] = ", ".join(plan.unserved)
+    return rows | {
+        "method": f"{plan.method}, mixing {plan.mixing}, {plan.seconds:.2f} s",
+        "status": plan.status,
+    }
+
+
+def links_page(plan: LinkPlan, costs: LinkCosts, *, network: Network | None = None) -> list[Block]:
+    """The page of a plan; the same plan gives the same page.
 
     Parameters
     ----------
@@ -40,95 +120,23 @@ def render_links(
     network
         The devices the costs were made from. It adds counts of records, errors and divergences,
         and energy is then in joule.
-    title
-        Heading of the report.
-
-    Returns
-    -------
-    str
-        The HTML file.
 
     Raises
     ------
     MismatchError
         ``report-links``: plan, costs and network are not of the same devices.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from silot.adaptation.costs import LinkCosts
-    >>> from silot.results import LinkPlan, LinkTerms
-    >>> costs = LinkCosts(source=[1, 9], transfer=[[0, 1], [1, 0]], energy=[[0, 2], [2, 0]])
-    >>> plan = LinkPlan(names=("0", "1"), psi=np.array([0, 1]), alpha=np.array([[0.0, 1], [0, 0]]),
-    ...                 objective=8.0, terms=LinkTerms(1.0, 5.0, 2.0), lower_bound=8.0, gap=0.0,
-    ...                 status="proven optimal", optimal=True, seconds=0.0, method="exact",
-    ...                 energy=2.0)
-    >>> "1 device trains (0) and 1 receives a model, over 1 link." in render_links(plan, costs)
-    True
     """
     _check(plan, costs)
     known = Known(phi=costs.phi) if network is None else _known(network, plan, costs)
-    return page(title, plan, costs, known, plan_summary(plan, costs, known))
-
-
-def write_links(
-    path: str | Path,
-    plan: LinkPlan,
-    costs: LinkCosts,
-    *,
-    network: Network | None = None,
-    title: str = _TITLE,
-) -> None:
-    """Write the report of a plan to one HTML file, whole or not at all.
-
-    Parameters
-    ----------
-    path
-        Where to write; a file that is there is replaced.
-    plan, costs, network, title
-        As for ``render_links``.
-
-    Raises
-    ------
-    MismatchError
-        As for ``render_links``; nothing is written.
-    FileError
-        The folder is missing or not writable, or the disk is full.
-
-    Examples
-    --------
-    >>> import numpy as np, tempfile
-    >>> from pathlib import Path
-    >>> from silot.adaptation.costs import LinkCosts
-    >>> from silot.results import LinkPlan, LinkTerms
-    >>> costs = LinkCosts(source=[1, 9], transfer=[[0, 1], [1, 0]], energy=[[0, 2], [2, 0]])
-    >>> plan = LinkPlan(names=("0", "1"), psi=np.array([0, 1]), alpha=np.array([[0.0, 1], [0, 0]]),
-    ...                 objective=8.0, terms=LinkTerms(1.0, 5.0, 2.0), lower_bound=8.0, gap=0.0,
-    ...                 status="proven optimal", optimal=True, seconds=0.0, method="exact",
-    ...                 energy=2.0)
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     write_links(Path(folder) / "links.html", plan, costs)
-    ...     [path.name for path in Path(folder).iterdir()]
-    ['links.html']
-    """
-    write_whole(Path(path), render_links(plan, costs, network=network, title=title).encode())
-
-
-def page(
-    title: str,
-    plan: LinkPlan,
-    costs: LinkCosts,
-    known: Known,
-    summary: Summary,
-    outcome: object | None = None,
-) -> str:
-    """The template filled in; ``outcome`` is what a run on data adds."""
-    return template("links").render(
-        title=printable(title.strip() or _TITLE, 200),
-        summary=summary,
-        plan=plan_parts(plan, costs, known),
-        outcome=outcome,
-    )
+    sentences, warnings = plan_summary(plan, costs, known)
+    return [
+        Heading("Who can teach whom", level=1),
+        Paragraph(" ".join(sentences), "lead"),
+        *(Paragraph(line, "warning") for line in warnings),
+        *network_blocks(plan, costs, known),
+        *plan_blocks(plan, costs, known),
+        *terms_blocks(),
+    ]
 
 
 def _known(network: Network, plan: LinkPlan, costs: LinkCosts) -> Known:

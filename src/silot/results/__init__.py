@@ -1,6 +1,7 @@
 """Results: values with bounds, a status, a bill and a statement of what was disclosed."""
 
-from ._run import Bill, Billed, Run, format_bytes
+from ..render.words import format_bytes
+from ._run import Bill, Billed, Run
 from .adaptation import Adaptation
 from .audit import Attack, Audit
 from .contents import Contents, OddColumn, Suspect, records_csv

@@ -6,6 +6,7 @@ import json
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from ..federation.transcript import Transcript
+    from ..render import Block
 
 Array = npt.NDArray[np.float64]
 
@@ -47,8 +49,23 @@ class Bill:
     privacy_mu: float = 0.0
 
 
+class Shown:
+    """Base of results that people look at."""
+
+    def sections(self) -> list[Block]:
+        """What a terminal and a notebook show, as blocks: facts, tables and paragraphs."""
+        # What shows results stands above them, and is imported for those that are shown.
+        return import_module("silot.report").sections(self)
+
+    def _repr_html_(self) -> str:
+        # Slow to import.
+        from ..render.html import fragment
+
+        return fragment(self.sections())
+
+
 @dataclass(frozen=True, kw_only=True)
-class Billed(ABC):
+class Billed(Shown, ABC):
     """Base of results that one run made."""
 
     rounds: int = 0
@@ -106,16 +123,6 @@ def finite(value: float) -> float | None:
 def finite_rows(matrix: Array) -> list[list[float | None]]:
     """A matrix as lists of ``finite`` numbers."""
     return [[finite(float(value)) for value in row] for row in matrix]
-
-
-def format_bytes(count: int) -> str:
-    """A count of bytes for people."""
-    amount = float(count)
-    for unit in ("B", "kB", "MB"):
-        if amount < 1000:
-            return f"{amount:.3g} {unit}"
-        amount /= 1000
-    return f"{amount:.3g} GB"
 
 
 def axes_of(ax: Axes | None) -> Axes:

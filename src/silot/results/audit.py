@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import html
 import json
 from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from ._run import Shown
 
 Array = npt.NDArray[np.float64]
 
@@ -182,7 +183,7 @@ class Attack:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Audit:
+class Audit(Shown):
     """What a party could compute from what it saw of a run.
 
     An audit shows what is broken. It never shows that anything is safe: other attacks, or the
@@ -364,15 +365,6 @@ class Audit:
 
     def __repr__(self) -> str:
         return f"Audit({self.protocol} seen by {self.viewpoint!r}: {self.verdict})"
-
-    def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><td>{html.escape(one.target)}</td><td>{html.escape(one.name)}</td>"
-            f"<td>{html.escape(one.verdict)}</td></tr>"
-            for one in self.attacks
-            if one.applicable
-        )
-        return f"<p>{html.escape(self.verdict)}.</p><table>{rows}</table>"
 
 
 def _strength(attack: Attack) -> tuple[float, float, float, float]:

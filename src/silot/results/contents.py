@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import InputError
 from ..measure import Measure
-from ._words import count
+from ..render.words import count
 
 if TYPE_CHECKING:
     from .records import RecordScores, Screening

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from ._run import Bill, Billed, axes_of, finite, finite_rows, format_bytes
+from ._run import Bill, Billed, Shown, axes_of, finite, finite_rows
 from .parts import Parts
 
 if TYPE_CHECKING:
@@ -119,20 +118,6 @@ class Distance(Billed):
             f"{self.method}, {self.status.split(':')[0]})"
         )
 
-    def _repr_html_(self) -> str:
-        rows = {
-            "value": f"<b>{self.value:.6g}</b>",
-            "bounds": f"[{self.lower:.6g}, {self.upper:.6g}]",
-            "method": f"{html.escape(self.method)}, p = {self.p}",
-            "holders": html.escape(", ".join(self.holders)),
-            "status": html.escape(self.status),
-            "bill": f"{self.rounds} rounds, {format_bytes(self.bytes_sent)} out, "
-            f"{format_bytes(self.bytes_received)} in, {self.seconds:.2f} s",
-            "disclosure": html.escape(self.disclosure),
-        }
-        cells = "".join(f"<tr><th>{key}</th><td>{cell}</td></tr>" for key, cell in rows.items())
-        return f"<table>{cells}</table>"
-
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the bounds round by round (one point for methods of one round)."""
         axes = axes_of(ax)
@@ -160,7 +145,7 @@ class Distance(Billed):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class DistanceMatrix:
+class DistanceMatrix(Shown):
     """Distances between all pairs of holders.
 
     Attributes
@@ -272,22 +257,6 @@ class DistanceMatrix:
         return (
             f"DistanceMatrix({len(self.names)} holders, {self.method}, {self.status.split(':')[0]})"
         )
-
-    def _repr_html_(self) -> str:
-        head = "".join(f"<th>{html.escape(name)}</th>" for name in self.names)
-        values, lower, upper = self.values, self.lower, self.upper
-        body = ""
-        for i, name in enumerate(self.names):
-            cells = "".join(
-                "<td>0</td>"
-                if i == j
-                else f"<td>{values[i, j]:.4g}<br><small>[{lower[i, j]:.4g}, {upper[i, j]:.4g}]"
-                "</small></td>"
-                for j in range(len(self.names))
-            )
-            body += f"<tr><th>{html.escape(name)}</th>{cells}</tr>"
-        caption = html.escape(f"{self.method}, p = {self.p}; {self.status}")
-        return f"<table><caption>{caption}</caption><tr><th></th>{head}</tr>{body}</table>"
 
     def plot(self, ax: Axes | None = None, *, vmax: float | None = None) -> Axes:
         """Draw the values as a heat map, of colours up to ``vmax`` (default: the largest)."""

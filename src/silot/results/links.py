@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ._run import Array, finite, finite_rows
+from ._run import Array, Shown, finite, finite_rows
 
 Flags = npt.NDArray[np.bool_]
 
@@ -46,7 +46,7 @@ class LinkTerms:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class LinkPlan:
+class LinkPlan(Shown):
     r"""Which devices train, which receive, and over which links with which weights.
 
     Attributes

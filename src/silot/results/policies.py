@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ._run import Shown
+
 
 @dataclass(frozen=True, kw_only=True)
 class Strategy:
@@ -42,7 +44,7 @@ class Strategy:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PolicyAudit:
+class PolicyAudit(Shown):
     """What a malicious coordinator got from one holder, strategy by strategy.
 
     Attributes

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,8 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..render.words import count
 from ._run import Array, Billed, finite
-from ._words import count
 from .contents import Contents, Suspect, records_csv, row, suspects
 
 Flags = npt.NDArray[np.bool_]
@@ -230,20 +229,6 @@ class RecordScores(Billed):
 
     def __repr__(self) -> str:
         return f"RecordScores({self.name!r}, {self.summary})"
-
-    def _repr_html_(self) -> str:
-        rows = self.rows()[:20]
-        names = list(rows[0]) if rows else []
-        head = "".join(f"<th>{html.escape(name)}</th>" for name in names)
-        body = "".join(
-            "<tr>" + "".join(f"<td>{html.escape(str(row[name]))}</td>" for name in names) + "</tr>"
-            for row in rows
-        )
-        return (
-            f"<table><caption>{html.escape(f'{self.name!r}: {self.summary}')}: "
-            f"{html.escape(self.status)}</caption>"
-            f"<tr>{head}</tr>{body}</table>"
-        )
 
 
 def _parts(part: Screening) -> dict[str, Any]:

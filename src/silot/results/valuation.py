@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Self
@@ -257,19 +256,6 @@ class Contributions(Billed):
         return (
             f"Contributions({len(self.holders)} holders, target {self.target}, "
             f"{self.status.split(':')[0]})"
-        )
-
-    def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><td>{item.place}</td><td>{html.escape(item.holder)}</td>"
-            f"<td>{item.distance.value:.4g}</td>"
-            f"<td>[{item.distance.lower:.4g}, {item.distance.upper:.4g}]</td>"
-            f"<td>{100 * item.share:.1f} %</td></tr>"
-            for item in self.ranking
-        )
-        return (
-            f"<table><caption>{html.escape(self.status)}</caption><tr><th>rank</th><th>holder</th>"
-            f"<th>distance</th><th>bounds</th><th>share</th></tr>{rows}</table>"
         )
 
     def plot(self, ax: Axes | None = None) -> Axes:

@@ -6,9 +6,6 @@ import math
 import unicodedata
 from collections.abc import Sequence
 
-from ..results._words import count as count
-from ..results._words import printable as printable
-
 MISSING_NUMBER = "–"
 _MINUS = "\N{MINUS SIGN}"
 
@@ -44,6 +41,33 @@ _LEVELS = {
 }
 
 
+def count(n: int, noun: str, plural: str | None = None) -> str:
+    """A count and its noun, which takes an s unless there is one or another plural."""
+    return f"{n:,} {noun if n == 1 else plural or noun + 's'}"
+
+
+def printable(name: str, longest: int = 80) -> str:
+    """A name without characters that break a document or turn its text round.
+
+    Long ones lose their middle: names of one house often differ at the end.
+    """
+    clean = "".join(sign if sign.isprintable() else "\N{REPLACEMENT CHARACTER}" for sign in name)
+    if len(clean) <= longest:
+        return clean
+    tail = (longest - 1) // 3
+    return f"{clean[: longest - 1 - tail]}…{clean[len(clean) - tail :]}"
+
+
+def format_bytes(count: int) -> str:
+    """A count of bytes for people."""
+    amount = float(count)
+    for unit in ("B", "kB", "MB"):
+        if amount < 1000:
+            return f"{amount:.3g} {unit}"
+        amount /= 1000
+    return f"{amount:.3g} GB"
+
+
 def number(value: float) -> str:
     """Four digits."""
     if math.isnan(value):
@@ -53,6 +77,21 @@ def number(value: float) -> str:
     if value == 0:
         return "0"
     return f"{value:#.4g}".rstrip(".").replace("-", _MINUS)
+
+
+def short_number(value: float) -> str:
+    """Four digits in plain letters, for a line of text; an infinite bound is none."""
+    return "none" if math.isinf(value) else f"{value:#.4g}"
+
+
+def short_bounds(lower: float, upper: float) -> str:
+    """Bounds in plain letters."""
+    return f"[{short_number(lower)}, {short_number(upper)}]"
+
+
+def first_word(status: str) -> str:
+    """The first word of a status: what kind of result it is."""
+    return status.split(":")[0].split(" ")[0]
 
 
 def decimals(value: float, digits: int = 2) -> str:

@@ -1,17 +1,13 @@
-"""Sections about the distances between holders: all by one method, the target among them."""
+"""Distances between holders, all by one method, the target among them: beside their worth."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-
 import numpy as np
 
-from ..results import Contributions, Distance, DistanceMatrix
-from ._figures import TARGET, Picture, heat_map
-from ._map_figure import holder_map
-from ._sections import Cell, Column, Table
-from ._words import interval, level_in_words, number, printable, target_in_words
+from ..render import Block, Details, Heading, Paragraph
+from ..render.words import level_in_words, printable, target_in_words
+from ..results import Contributions, DistanceMatrix
+from .distances import square_table
 
 # What the target is called in a matrix: no holder may be called so.
 _TARGET_NAME = "coordinator"
@@ -23,36 +19,38 @@ _KINDS = {
 }
 
 
-@dataclass(frozen=True)
-class Between:
-    """Distances between holders."""
-
-    facts: list[str]
-    heat: Picture
-    table: Table | None
-    map: Picture | None
-
-
-def between(found: Contributions) -> Between | None:
+def between_sections(found: Contributions) -> list[Block]:
     """Heat map and map of the holders, in the order of the ranking."""
+    # Slow to import: they draw.
+    from ..render.figure import TARGET, heat_map
+    from ._map_figure import holder_map
+
     matrix = found.between
     if matrix is None or len(found.holders) < 2:
-        return None
+        return []
     place = {name: k for k, name in enumerate(matrix.names)}
     ranked = [item for item in found.ranking if item.holder in place]
     order = [place[item.holder] for item in ranked]
     values = matrix.values
     holders = values[np.ix_(order, order)]
     names = [item.holder for item in ranked]
-    target = None
-    if _TARGET_NAME in place:
-        target = values[order, place[_TARGET_NAME]]
-    return Between(
-        _facts(found, matrix),
+    targets = [_TARGET_NAME] if _TARGET_NAME in place else []
+    target = values[order, place[_TARGET_NAME]] if targets else None
+    first, *facts = _facts(found, matrix)
+    blocks: list[Block] = [
+        Heading("Distances between holders", "between", "Distances between holders"),
+        Paragraph(first),
+        *(Paragraph(fact, "small") for fact in facts),
         heat_map(names, holders, target),
-        _table(names, matrix) if len(names) <= _TABLED else None,
-        holder_map(names, [item.rank for item in ranked], holders, target),
-    )
+    ]
+    if len(names) <= _TABLED:
+        heads = [*names, *([TARGET] if targets else [])]
+        square = square_table(names, [*names, *targets], heads, matrix)
+        blocks.append(Details("All distances with their bounds", [square]))
+    drawn = holder_map(names, [item.rank for item in ranked], holders, target)
+    if drawn is not None:
+        blocks += [Heading("Map of the holders", "map", "Map"), drawn]
+    return blocks
 
 
 def _facts(found: Contributions, matrix: DistanceMatrix) -> list[str]:
@@ -85,25 +83,3 @@ def _alike(found: Contributions, matrix: DistanceMatrix) -> bool:
         for item in found.holders
     ]
     return not any(apart)
-
-
-def _table(names: Sequence[str], matrix: DistanceMatrix) -> Table:
-    shown = [printable(name, 28) for name in names]
-    every = [*names, _TARGET_NAME] if _TARGET_NAME in matrix.names else list(names)
-    rows = [
-        (
-            Cell(word),
-            *(Cell("0" if a == b else _told(matrix[a, b])) for b in every),
-        )
-        for word, a in zip(shown, names, strict=True)
-    ]
-    heads = [*shown, TARGET] if len(every) > len(names) else shown
-    columns = (Column("holder", numeric=False), *(Column(name) for name in heads))
-    what = "certified bounds"
-    if any(pair.interval is not None for pair in matrix.pairs.values()):
-        what = "likely intervals, which are not certified"
-    return Table(f"Distances between holders with their {what}.", columns, rows)
-
-
-def _told(pair: Distance) -> str:
-    return f"{number(pair.value)} {interval(*(pair.interval or pair.bounds))}"

@@ -1,4 +1,4 @@
-"""Figures of holders, each an SVG inside its own address."""
+"""Figures, each an SVG inside its own address, and the look they share."""
 
 from __future__ import annotations
 
@@ -9,18 +9,21 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from matplotlib import style
 from matplotlib.figure import Figure
 
-from ..results import Contribution
-from ..results._run import Array
-from ._words import count, number, printable
+from .sections import Picture
+from .words import count, printable
 
-BLUE, ORANGE, GREY = "#1f4e79", "#c8501e", "#6b6b6b"
+Array = npt.NDArray[np.float64]
+
+BLUE, ORANGE, GREY, DARK = "#1f4e79", "#c8501e", "#6b6b6b", "#222222"
+# Of parties that must be told apart.
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#555555")
 WIDTH = 8.6
 # Of a telephone held upright.
 NARROW = 3.7
@@ -45,18 +48,6 @@ _STYLE: dict[str, Any] = {
 }
 # Settings of matplotlib belong to the process, and two threads would mix them up.
 _LOCK = threading.Lock()
-
-
-@dataclass(frozen=True)
-class Picture:
-    """An image with its words; sizes in pixels of a screen. ``narrow`` is for small screens."""
-
-    source: str
-    width: int
-    height: int
-    alt: str
-    caption: str
-    narrow: Picture | None = None
 
 
 @contextmanager
@@ -103,54 +94,12 @@ def label(name: str, narrow: bool = False) -> str:
     return printable(name, _NARROW_LABEL if narrow else _LONGEST_LABEL)
 
 
-def ranking_figure(ranked: Sequence[Contribution], target: str) -> Picture:
-    """Distances of holders to the target with their bounds, the closest on top."""
-    rows = len(ranked)
-    places = np.arange(rows)
-    size = 9.0 if rows <= 40 else 7.0
-    height = 0.75 + rows * (0.3 if rows <= 40 else 0.185)
-
-    def draw(figure: Figure) -> None:
-        axes = figure.add_subplot()
-        values = np.array([item.distance.value for item in ranked])
-        lower = np.array([item.distance.lower for item in ranked])
-        upper = np.array([item.distance.upper for item in ranked])
-        open_ended = ~np.isfinite(upper)
-        shown = np.where(open_ended, values, upper)
-        axes.hlines(places, lower, shown, color=BLUE, linewidth=2.2, alpha=0.45)
-        axes.plot(lower, places, "|", color=BLUE, markersize=size - 1)
-        axes.plot(shown[~open_ended], places[~open_ended], "|", color=BLUE, markersize=size - 1)
-        axes.plot(values[open_ended], places[open_ended], color=BLUE, marker=9, linestyle="none")
-        done = np.array([item.distance.converged for item in ranked])
-        axes.plot(values[done], places[done], "o", color=BLUE, markersize=size / 2)
-        axes.plot(values[~done], places[~done], "o", color=ORANGE, mfc="white", markersize=size / 2)
-        words = [label(item.holder, is_narrow(figure)) for item in ranked]
-        axes.set_yticks(places, words, fontsize=size, parse_math=False)
-        axes.set_ylim(rows - 0.4, -0.6)
-        axes.set_xlim(left=min(0.0, float(np.nanmin(lower))))
-        axes.grid(axis="x", color="#dddddd", linewidth=0.6)
-        axes.set_axisbelow(True)
-        axes.tick_params(axis="y", length=0)
-        axes.tick_params(axis="x", top=rows > 20, labeltop=rows > 20)
-        axes.set_xlabel(f"distance to {target}")
-
-    first = ranked[0]
-    notes = ["Points are estimates, bars reach from the certified lower to the upper bound."]
-    if any(not np.isfinite(item.distance.upper) for item in ranked):
-        notes.append("An arrow stands for a bound that is not known.")
-    if any(not item.distance.converged for item in ranked):
-        notes.append("Hollow points did not converge.")
-    return picture(
-        draw,
-        (WIDTH, height),
-        f"Distances of {count(rows, 'holder')} to {target} with bounds, the closest on top: "
-        f"{label(first.holder)} at {number(first.distance.value)}.",
-        " ".join(notes),
-        narrow=height,
-    )
-
-
-def heat_map(names: Sequence[str], between: Array, to_target: Array | None) -> Picture:
+def heat_map(
+    names: Sequence[str],
+    between: Array,
+    to_target: Array | None,
+    order: str = "of the ranking",
+) -> Picture:
     """Distances between holders, below a strip of their distances to the target."""
     n = len(names)
     size = 8.5 if n <= 20 else 7.0
@@ -231,8 +180,8 @@ def heat_map(names: Sequence[str], between: Array, to_target: Array | None) -> P
     return picture(
         draw,
         layout(False)[:2],
-        f"Heat map of the distances between {count(n, 'holder')}, in the order of the ranking.",
-        f"{caption} Holders are in the order of the ranking.",
+        f"Heat map of the distances between {count(n, 'holder')}, in the order {order}.",
+        f"{caption} Holders are in the order {order}.",
         narrow=layout(True)[1],
     )
 

@@ -1,0 +1,43 @@
+"""How results are shown: sections, and what writes them to a terminal, a page or a notebook."""
+
+from .sections import (
+    Block,
+    Bullets,
+    Cell,
+    Column,
+    Details,
+    Facts,
+    Gallery,
+    Heading,
+    Name,
+    Paragraph,
+    Picture,
+    Private,
+    Strong,
+    Table,
+    Text,
+    Tile,
+    plain_table,
+    textual,
+)
+
+__all__ = [
+    "Block",
+    "Bullets",
+    "Cell",
+    "Column",
+    "Details",
+    "Facts",
+    "Gallery",
+    "Heading",
+    "Name",
+    "Paragraph",
+    "Picture",
+    "Private",
+    "Strong",
+    "Table",
+    "Text",
+    "Tile",
+    "plain_table",
+    "textual",
+]

@@ -1,0 +1,157 @@
+"""Blocks as one HTML file that needs nothing beside itself, or as a piece of a notebook."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from ..files import write_whole
+from .sections import Block, Details, Heading, Private, Table, Text
+from .words import printable
+
+
+@dataclass
+class _Section:
+    """A heading and what stands below it."""
+
+    heading: Heading | None
+    blocks: list[Block | _Section] = field(default_factory=list["Block | _Section"])
+
+
+def render(blocks: Sequence[Block], *, title: str = "") -> str:
+    """Blocks as the text of one HTML file.
+
+    The file needs nothing beside itself: no network, no fonts, and of scripts at most one, which
+    filters and sorts tables that are whole without it; the file's policy lets no other run. The
+    same blocks give the same text. A ``Heading`` of level 2 begins a section; what stands before
+    the first is the summary on top, and the one of level 1 is the title.
+
+    Parameters
+    ----------
+    blocks
+        What the page shows.
+    title
+        Instead of the title of the blocks.
+
+    Returns
+    -------
+    str
+        The HTML file.
+
+    Examples
+    --------
+    >>> from silot.render import Facts, Heading
+    >>> blocks = [Heading("Bill", "bill", "Bill"), Facts([("rounds", "3")])]
+    >>> page = render(blocks, title="A & B")
+    >>> '<h1>A &amp; B</h1>' in page, '<section id="bill">' in page
+    (True, True)
+    """
+    titles = [each for each in blocks if isinstance(each, Heading) and each.level == 1]
+    top = _tree([each for each in blocks if each not in titles])
+    own = "".join(map(str, _pieces(titles[0].text))) if titles else "Report"
+    first = [k for k, each in enumerate(top.blocks) if isinstance(each, _Section)]
+    cut = first[0] if first else len(top.blocks)
+    return (
+        _environment()
+        .get_template("page.html.jinja")
+        .render(
+            title=printable(title.strip() or own, 200),
+            summary=top.blocks[:cut],
+            sections=top.blocks[cut:],
+            links=[each for each in blocks if isinstance(each, Heading) and each.link],
+            scripted=any(isinstance(each, Table) and each.filter for each in _every(blocks)),
+        )
+    )
+
+
+def write(path: str | Path, blocks: Sequence[Block], *, title: str = "") -> None:
+    """Write blocks to one HTML file, whole or not at all.
+
+    With a ``Private`` block only the user may read it.
+
+    Parameters
+    ----------
+    path
+        Where to write; a file that is there is replaced.
+    blocks, title
+        As for ``render``.
+
+    Raises
+    ------
+    FileError
+        The folder is missing or not writable, or the disk is full.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from silot.render import Paragraph
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write(Path(folder) / "report.html", [Paragraph("Nothing was found.")])
+    ...     [path.name for path in Path(folder).iterdir()]
+    ['report.html']
+    """
+    private = any(isinstance(each, Private) for each in blocks)
+    write_whole(Path(path), render(blocks, title=title).encode(), private=private)
+
+
+def fragment(blocks: Sequence[Block]) -> str:
+    """Blocks as a piece of another page, such as a notebook."""
+    return _environment().get_template("fragment.html.jinja").render(items=_tree(blocks).blocks)
+
+
+def _every(blocks: Sequence[Block]) -> Iterator[Block]:
+    """All blocks, those within others too."""
+    for block in blocks:
+        yield block
+        if isinstance(block, Details):
+            yield from _every(block.blocks)
+
+
+def _tree(blocks: Sequence[Block]) -> _Section:
+    """Blocks below the headings they belong to; only those with an address are sections."""
+    top = _Section(None)
+    opened = [top]
+    for block in blocks:
+        if isinstance(block, Heading) and block.level < 4:
+            while (head := opened[-1].heading) is not None and head.level >= block.level:
+                opened.pop()
+            if block.anchor:
+                section = _Section(block)
+                opened[-1].blocks.append(section)
+                opened.append(section)
+                continue
+        opened[-1].blocks.append(block)
+    return top
+
+
+def _pieces(text: Text) -> Sequence[Any]:
+    return (text,) if isinstance(text, str) else text
+
+
+@cache
+def _environment() -> Environment:
+    """Templates: every value is escaped, and none may be missing."""
+    environment = Environment(
+        loader=PackageLoader("silot.render", ""),
+        # Every template, whatever its name ends with.
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    script = files("silot.render").joinpath("table.js").read_text(encoding="utf-8")
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    # The one script that a page may run: its policy names the digest.
+    environment.globals.update(table_script=Markup(script), table_digest=f"sha256-{digest}")
+    environment.tests["section"] = lambda each: isinstance(each, _Section)
+    environment.filters.update(kind=lambda each: type(each).__name__, pieces=_pieces)
+    return environment
