@@ -542,7 +542,7 @@ def compare(old: Path, new: Path) -> int:
     first, second = (json.loads(path.read_text()) for path in (old, new))
     differing = 0
     for name in dict.fromkeys([*first, *second]):
-        if json.dumps(first.get(name)) == json.dumps(second.get(name)):
+        if _worded(first.get(name)) == _worded(second.get(name)):
             continue
         differing += 1
         print(f"- {name}")
@@ -550,6 +550,15 @@ def compare(old: Path, new: Path) -> int:
             print(f"    {place}: {_short(a)} -> {_short(b)}")
     print(f"{differing} of {len(first)} runs differ")
     return 1 if differing else 0
+
+
+def _worded(value: Any) -> Any:
+    """A result with one blank between words: how a page breaks its lines is no matter."""
+    if isinstance(value, dict):
+        return {key: _worded(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_worded(item) for item in value]
+    return " ".join(value.split()) if isinstance(value, str) else repr(value)
 
 
 def _apart(a: Any, b: Any, place: str = "") -> Iterator[tuple[str, Any, Any]]:

@@ -10,29 +10,28 @@ import typer
 from ..audit import audit
 from ..errors import InputError
 from ..federation.transcript import Transcript
-from ..measure import Measure
 from .console import OUT, progress_bar, show, write_report
+from .generate import taking
 from .options import (
-    ColumnsOption,
+    Columns,
     JsonOption,
-    LabelColumnOption,
     ReportOption,
     SeedOption,
-    WeightColumnOption,
     check_outputs,
 )
-from .policy import measure_of, show_policy_audit
+from .policy import show_policy_audit
 
 
 def register(app: typer.Typer) -> None:
     """Add the command of this file."""
-    app.command("audit")(audit_command)
+    app.command("audit")(taking()(audit_command))
 
 
 def audit_command(
     transcript: Annotated[
         Path | None, typer.Argument(help="Messages of a run, saved by --transcript.")
     ] = None,
+    *,
     viewpoint: Annotated[
         str,
         typer.Option(
@@ -81,17 +80,12 @@ def audit_command(
         typer.Option(help="Seconds after which attacks on a run are given up. Default: none are."),
     ] = None,
     report: ReportOption = None,
-    label_column: LabelColumnOption = None,
-    weight_column: WeightColumnOption = None,
-    columns: ColumnsOption = None,
+    columns: Columns,
     seed: SeedOption = 0,
     json: JsonOption = False,
 ) -> None:
     """What a party of a run could compute from its messages, or get under a holder's policy."""
     check_outputs(report)
-
-    def load(path: Path) -> Measure:
-        return measure_of(path, label_column, weight_column, columns)
 
     if (transcript is None) == (data is None):
         raise InputError(
@@ -100,7 +94,7 @@ def audit_command(
     if transcript is None:
         assert data is not None
         show_policy_audit(
-            policy, load(data), questions=questions, seed=seed, report=report, json=json
+            policy, columns.measure(data), questions=questions, seed=seed, report=report, json=json
         )
         return
     if policy is not None:
@@ -109,9 +103,9 @@ def audit_command(
 
     options: dict[str, Any] = {}
     if outsiders is not None:
-        options["outsiders"] = load(outsiders)
+        options["outsiders"] = columns.measure(outsiders)
     if public is not None:
-        options["public"] = load(public)
+        options["public"] = columns.measure(public)
     if vocabulary is not None:
         options["vocabulary"] = load_vocabulary(vocabulary)
     with progress_bar("audit") as bar:
@@ -119,7 +113,7 @@ def audit_command(
         result = audit(
             messages,
             viewpoint,
-            {name: load(path) for name, path in named_files(truth or []).items()},
+            {name: columns.measure(path) for name, path in named_files(truth or []).items()},
             image_shape=None if image_shape is None else shape_of(image_shape),
             hide_t=hide_t,
             time_limit=time_limit,

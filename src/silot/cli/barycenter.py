@@ -23,28 +23,19 @@ from .console import (
     steps,
     write_report,
 )
+from .generate import taking
 from .options import (
-    BudgetOption,
-    ColumnsOption,
-    DeltaOption,
-    EpsilonOption,
     HoldersArgument,
     JsonOption,
-    LabelColumnOption,
-    LabelsOption,
-    LedgersOption,
-    MassOption,
-    PublicOption,
+    Release,
     ReportOption,
     RoundsOption,
     SeedOption,
     SupportOption,
+    Tables,
     TranscriptOption,
-    WeightColumnOption,
     check_outputs,
     given,
-    load_holders,
-    sketch_options,
 )
 
 
@@ -57,11 +48,12 @@ class BarycenterMethod(StrEnum):
 
 def register(app: typer.Typer) -> None:
     """Add the command of this file."""
-    app.command("barycenter")(barycenter_command)
+    app.command("barycenter")(taking()(barycenter_command))
 
 
 def barycenter_command(
     holders: HoldersArgument,
+    *,
     method: Annotated[
         BarycenterMethod, typer.Option("--method", "-m", help="FedBary, or private sketches.")
     ] = BarycenterMethod.fedbary,
@@ -69,18 +61,10 @@ def barycenter_command(
         str | None,
         typer.Option(help="Weight of each holder, comma separated, in their order."),
     ] = None,
-    labels: LabelsOption = False,
-    label_column: LabelColumnOption = None,
-    weight_column: WeightColumnOption = None,
-    columns: ColumnsOption = None,
+    tables: Tables,
     support: SupportOption = None,
     rounds: RoundsOption = None,
-    public: PublicOption = None,
-    privacy_epsilon: EpsilonOption = None,
-    privacy_delta: DeltaOption = None,
-    mass_limit: MassOption = None,
-    ledgers: LedgersOption = None,
-    budget: BudgetOption = None,
+    release: Release,
     out: Annotated[
         Path | None, typer.Option(help="Save the barycenter's atoms to this .npz file.")
     ] = None,
@@ -98,15 +82,12 @@ def barycenter_command(
         raise FileError(f"{out.name} is no .npz file. Give --out NAME.npz.", code="file-kind")
     if plot is not None:
         check_figure(plot)
-    loaded = load_holders(holders, label_column, weight_column, columns, labels)
-    options = sketch_options(
-        public, privacy_epsilon, privacy_delta, mass_limit, ledgers, budget, label_column, columns
-    )
+    loaded, options = tables.load(holders), release.read(tables)
     with steps("barycenter") as progress:
         result = barycenter(
             loaded,
             method=method.value,
-            labels=labels,
+            labels=tables.labels,
             weights=_weights(weights, list(loaded)),
             seed=seed,
             progress=progress,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,7 +18,7 @@ from ..errors import FileError, InputError, SilotError
 from ..measure import Measure
 from ..results.adaptation import Adaptation
 from .console import steps
-from .options import load_holders
+from .options import Tables
 
 _TEST = ".test."
 _FIELDS = ("rates_mbit", "power_dbm", "model_bits")
@@ -71,11 +72,12 @@ def run_adaptation(
     **options: Any,
 ) -> Adaptation:
     """Run ``adapt`` over data files; ``tests`` are files of evaluation records by device."""
-    loaded = load_holders(list(paths), label_column, None, columns, False, unlabelled or "")
+    tables = Tables(label_column=label_column, columns=columns)
+    loaded = tables.load(paths, unlabelled or "")
     marker = _marker(loaded) if unlabelled is None else unlabelled
     truth: dict[str, Measure] = {}
     for name, path in (tests or {}).items():
-        read = load_holders([path], label_column, None, columns, True, marker)
+        read = replace(tables, labels=True).load([path], marker)
         truth[name] = next(iter(read.values()))
     numbers = {} if network is None else energy_numbers(network, list(loaded))
     with steps("adapt") as progress:

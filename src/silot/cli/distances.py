@@ -28,21 +28,14 @@ from .console import (
 )
 from .generate import taking
 from .options import (
-    BudgetOption,
-    ColumnsOption,
     Covariance,
     CovarianceOption,
     JsonOption,
-    LabelColumnOption,
-    LabelsOption,
-    LedgersOption,
-    PublicOption,
     ReportOption,
+    Spending,
+    Tables,
     TranscriptOption,
-    WeightColumnOption,
     check_outputs,
-    load_holders,
-    sketch_options,
 )
 
 
@@ -65,14 +58,9 @@ def distance_command(
     b: Annotated[Path, typer.Argument(help="Another holder.")],
     *,
     method: str,
-    labels: LabelsOption = False,
+    tables: Tables,
     covariance: CovarianceOption = Covariance.diagonal,
-    label_column: LabelColumnOption = None,
-    weight_column: WeightColumnOption = None,
-    columns: ColumnsOption = None,
-    public: PublicOption = None,
-    ledgers: LedgersOption = None,
-    budget: BudgetOption = None,
+    spending: Spending,
     report: ReportOption = None,
     transcript: TranscriptOption = None,
     json: JsonOption = False,
@@ -80,14 +68,14 @@ def distance_command(
 ) -> None:
     """Distance between two holders, with bounds, bill and disclosure."""
     check_outputs(transcript, report)
-    holders = load_holders([a, b], label_column, weight_column, columns, labels)
-    options |= sketch_options(public, None, None, None, ledgers, budget, label_column, columns)
+    holders = tables.load([a, b])
+    options |= spending.read(tables)
     _check_dimensions(holders)
     with steps(method) as progress:
         result = run_pair(
             method,
             holders,
-            labels=labels,
+            labels=tables.labels,
             covariance=covariance.value,
             progress=progress,
             tell=None if json else tell_forecast,
@@ -101,14 +89,9 @@ def matrix_command(
     holders: Annotated[list[Path], typer.Argument(help="Two or more holders.")],
     *,
     method: str,
-    labels: LabelsOption = False,
+    tables: Tables,
     covariance: CovarianceOption = Covariance.diagonal,
-    label_column: LabelColumnOption = None,
-    weight_column: WeightColumnOption = None,
-    columns: ColumnsOption = None,
-    public: PublicOption = None,
-    ledgers: LedgersOption = None,
-    budget: BudgetOption = None,
+    spending: Spending,
     plot: Annotated[Path | None, typer.Option(help="Draw a heat map to this file.")] = None,
     report: ReportOption = None,
     json: JsonOption = False,
@@ -118,14 +101,14 @@ def matrix_command(
     if plot is not None:
         check_figure(plot)
     check_outputs(report)
-    loaded = load_holders(holders, label_column, weight_column, columns, labels)
-    options |= sketch_options(public, None, None, None, ledgers, budget, label_column, columns)
+    loaded = tables.load(holders)
+    options |= spending.read(tables)
     with progress_bar(f"{method}") as bar:
         task = bar.add_task("pairs", total=len(loaded) * (len(loaded) - 1) // 2)
         result = distance_matrix(
             loaded,
             method=method,
-            labels=labels,
+            labels=tables.labels,
             covariance=covariance.value,
             progress=lambda done, _: bar.update(task, completed=done),
             **options,
@@ -151,11 +134,8 @@ def pooled_command(
     *,
     buyer: Annotated[Path, typer.Option(help="The coordinator's own data.")],
     hidden: Annotated[bool, typer.Option("--hidden", help="Keep t from the sellers.")] = False,
-    labels: LabelsOption = False,
+    tables: Tables,
     covariance: CovarianceOption = Covariance.diagonal,
-    label_column: LabelColumnOption = None,
-    weight_column: WeightColumnOption = None,
-    columns: ColumnsOption = None,
     shares: Annotated[
         Shares, typer.Option(help="What a seller counts for: its records, or their weights' sum.")
     ] = Shares.records,
@@ -166,7 +146,7 @@ def pooled_command(
 ) -> None:
     """Distance between the union of sellers and a buyer (TriangleWad)."""
     check_outputs(transcript, report)
-    loaded = load_holders([*sellers, buyer], label_column, weight_column, columns, labels)
+    loaded = tables.load([*sellers, buyer])
     own = loaded.pop(list(loaded)[-1])
     with steps("pooled") as progress:
         result = pooled_distance(
@@ -174,7 +154,7 @@ def pooled_command(
             own,
             shares=shares.value,
             hidden=hidden,
-            labels=labels,
+            labels=tables.labels,
             covariance=covariance.value,
             progress=progress,
             **options,

@@ -18,15 +18,22 @@ Kinds = Iterable[type[Options]]
 _LAST = ("plot", "report", "transcript", "json")
 
 
+class Flags:
+    """Base of flags that belong together: a frozen dataclass, its fields annotated for typer.
+
+    A command that has a parameter of such a class has its flags.
+    """
+
+
 def choice(name: str, words: Iterable[str]) -> type[StrEnum]:
     """Words to choose from, as a flag reads them."""
     return cast("type[StrEnum]", StrEnum(name, {word.replace("-", "_"): word for word in words}))
 
 
 def taking(
-    kinds: Kinds, *, choose: str = "", among: Iterable[str] = ()
+    kinds: Kinds = (), *, choose: str = "", among: Iterable[str] = ()
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command the flags of some methods, in place of its ``**options``.
+    """Give a command the flags of some methods, in place of its ``**options``, and of its groups.
 
     The command is called with the options that were given; a method refuses those it has not.
     Where one is to ``choose``, by default this one, it is told the ``method`` by its name:
@@ -40,11 +47,15 @@ def taking(
 
     def made(command: Callable[..., None]) -> Callable[..., None]:
         hints = get_type_hints(command, include_extras=True)
-        own = [
-            item.replace(annotation=hints[name])
-            for name, item in inspect.signature(command).parameters.items()
-            if item.kind is not item.VAR_KEYWORD and name not in flags
-        ]
+        groups: dict[str, type[Flags]] = {}
+        own: list[inspect.Parameter] = []
+        for name, item in inspect.signature(command).parameters.items():
+            hint = hints.get(name)
+            if isinstance(hint, type) and issubclass(hint, Flags):
+                groups[name] = hint
+                own += _group(hint)
+            elif item.kind is not item.VAR_KEYWORD and name not in flags:
+                own.append(item.replace(annotation=hint))
         first = [item for item in own if item.name not in _LAST]
         last = [item for item in own if item.name in _LAST]
         parameters = [
@@ -54,6 +65,8 @@ def taking(
         @wraps(command)
         def called(**values: Any) -> None:
             given = {name: values.pop(name) for name in flags}
+            for name, group in groups.items():
+                values[name] = group(**{each.name: values.pop(each.name) for each in _group(group)})
             command(**values, **read(given, flags))
 
         called.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
@@ -61,6 +74,17 @@ def taking(
         return called
 
     return made
+
+
+def _group(group: type[Flags]) -> list[inspect.Parameter]:
+    """Parameters of the flags that belong together."""
+    hints = get_type_hints(group, include_extras=True)
+    return [
+        inspect.Parameter(
+            name, inspect.Parameter.KEYWORD_ONLY, default=item.default, annotation=hints[name]
+        )
+        for name, item in inspect.signature(group).parameters.items()
+    ]
 
 
 def read(values: dict[str, Any], flags: dict[str, inspect.Parameter]) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,6 +15,7 @@ from ..errors import FileError, InputError
 from ..loading import column_names, load_measure
 from ..measure import Measure
 from .console import check_writable
+from .generate import Flags
 
 
 class Covariance(StrEnum):
@@ -140,20 +142,124 @@ def check_outputs(*paths: Path | None, inputs: Sequence[Path | None] = ()) -> No
         )
 
 
-def load_holders(
-    paths: list[Path],
-    label_column: str | None,
-    weight_column: str | None,
-    columns: str | None,
-    labels: bool,
-    missing_label: str | None = None,
-    id_column: str | None = None,
-) -> dict[str, Measure]:
-    """Measures by a name: the file's, or its path where two files have one name.
+@dataclass(frozen=True, kw_only=True)
+class Columns(Flags):
+    """What the columns of tables are."""
 
-    Columns of tables are matched by name, in the order of the first by that name. The column of
-    identifiers is no feature of the tables that have it.
-    """
+    label_column: LabelColumnOption = None
+    weight_column: WeightColumnOption = None
+    columns: ColumnsOption = None
+
+    @property
+    def identifiers(self) -> str | None:
+        """Column of what holders call their records."""
+        return None
+
+    @property
+    def chosen(self) -> list[str] | None:
+        """Columns that are features; all when ``None``."""
+        return None if self.columns is None else [name.strip() for name in self.columns.split(",")]
+
+    def measure(self, path: Path, *, weights: bool = True) -> Measure:
+        """Records of one file, whether or not it is a table; public ones have no ``weights``."""
+        table, column = _is_table(path), self.identifiers
+        return load_measure(
+            path,
+            label_column=self.label_column if table else None,
+            weight_column=self.weight_column if table and weights else None,
+            id_column=column if column and column in column_names(path) else None,
+            columns=self.chosen if table else None,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tables(Columns):
+    """How the files of holders are read."""
+
+    labels: LabelsOption = False
+
+    def load(self, paths: Sequence[Path], missing_label: str | None = None) -> dict[str, Measure]:
+        """Measures by a name: the file's, or its path where two files have one name.
+
+        Columns of tables are matched by name, in the order of the first by that name. The column
+        of identifiers is no feature of the tables that have it.
+        """
+        names = _names(paths)
+        given_ = (self.label_column, self.weight_column, self.identifiers, self.columns)
+        if any(given_) and not any(map(_is_table, paths)):
+            raise InputError(
+                "column options are for tables; an .npz names its arrays X, y and w.",
+                code="option-unknown",
+            )
+        unlabelled = set[Path]()
+        if missing_label is not None and self.label_column is not None:
+            unlabelled = _without(self.label_column, paths)
+        # Where no table has it the name is wrong: whoever reads the first table says so.
+        column = self.identifiers
+        identified = {path for path in paths if column and column in column_names(path)} or paths
+        loaded: dict[str, Measure] = {}
+        for name, path in zip(names, paths, strict=True):
+            table = _is_table(path)
+            loaded[name] = load_measure(
+                path,
+                label_column=self.label_column if table and path not in unlabelled else None,
+                weight_column=self.weight_column if table else None,
+                id_column=column if table and path in identified else None,
+                columns=self.chosen if table else None,
+                missing_label=missing_label,
+            )
+            if self.labels and not loaded[name].labelled:
+                cure = "Name the column with --label-column." if table else "Save them as y."
+                raise InputError(f"{path.name} has no labels. {cure}", code="labels-absent")
+        return matched(loaded)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NamedTables(Tables):
+    """How the files of holders are read, whose records have identifiers."""
+
+    id_column: IdColumnOption = None
+
+    @property
+    def identifiers(self) -> str | None:
+        return self.id_column
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spending(Flags):
+    """Where releases are charged."""
+
+    public: PublicOption = None
+    ledgers: LedgersOption = None
+    budget: BudgetOption = None
+
+    def read(self, tables: Tables) -> dict[str, Any]:
+        """Options that were given, the public records loaded."""
+        public = None if self.public is None else tables.measure(self.public, weights=False)
+        return given(public=public, ledgers=self.ledgers, budget_epsilon=self.budget)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Release(Spending):
+    """Differentially private releases."""
+
+    privacy_epsilon: EpsilonOption = None
+    privacy_delta: DeltaOption = None
+    mass_limit: MassOption = None
+
+    def read(self, tables: Tables) -> dict[str, Any]:
+        return super().read(tables) | given(
+            privacy_epsilon=self.privacy_epsilon,
+            privacy_delta=self.privacy_delta,
+            mass_limit=self.mass_limit,
+        )
+
+
+def _is_table(path: Path) -> bool:
+    return not path.name.lower().endswith(".npz")
+
+
+def _names(paths: Sequence[Path]) -> list[str]:
     stems = [path.name.split(".")[0] for path in paths]
     names = [
         stem if stems.count(stem) == 1 and stem != "coordinator" else str(path)
@@ -163,71 +269,12 @@ def load_holders(
         raise InputError(
             "the same file is given twice. Give each holder once.", code="holder-names"
         )
-    if all(path.name.lower().endswith(".npz") for path in paths) and (
-        label_column or weight_column or id_column or columns
-    ):
-        raise InputError(
-            "column options are for tables; an .npz names its arrays X, y and w.",
-            code="option-unknown",
-        )
-    chosen = None if columns is None else [name.strip() for name in columns.split(",")]
-    unlabelled = set[Path]()
-    if missing_label is not None and label_column is not None:
-        unlabelled = _without(label_column, paths)
-    # Where no table has it the name is wrong: whoever reads the first table says so.
-    identified = {path for path in paths if id_column and id_column in column_names(path)} or paths
-    loaded: dict[str, Measure] = {}
-    for name, path in zip(names, paths, strict=True):
-        table = not path.name.lower().endswith(".npz")
-        loaded[name] = load_measure(
-            path,
-            label_column=label_column if table and path not in unlabelled else None,
-            weight_column=weight_column if table else None,
-            id_column=id_column if table and path in identified else None,
-            columns=chosen if table else None,
-            missing_label=missing_label,
-        )
-        if labels and not loaded[name].labelled:
-            cure = "Name the column with --label-column." if table else "Save them as y."
-            raise InputError(f"{path.name} has no labels. {cure}", code="labels-absent")
-    return matched(loaded)
+    return names
 
 
-def _without(label_column: str, paths: list[Path]) -> set[Path]:
+def _without(label_column: str, paths: Sequence[Path]) -> set[Path]:
     """Tables without the label column, where another has it: their records have no labels."""
     tables = {path: column_names(path) for path in paths}
     tables = {path: names for path, names in tables.items() if names}
     absent = {path for path, names in tables.items() if label_column not in names}
     return absent if len(absent) < len(tables) else set()
-
-
-def sketch_options(
-    public: Path | None,
-    privacy_epsilon: float | None,
-    privacy_delta: float | None,
-    mass_limit: float | None,
-    ledgers: Path | None,
-    budget: float | None,
-    label_column: str | None = None,
-    columns: str | None = None,
-    id_column: str | None = None,
-) -> dict[str, Any]:
-    """Options of the sketch that were given, the public records loaded."""
-    sample = None
-    if public is not None:
-        table = not public.name.lower().endswith(".npz")
-        chosen = None if columns is None else [name.strip() for name in columns.split(",")]
-        sample = load_measure(
-            public,
-            label_column=label_column if table else None,
-            id_column=id_column if id_column and id_column in column_names(public) else None,
-            columns=chosen if table else None,
-        )
-    return given(
-        public=sample,
-        privacy_epsilon=privacy_epsilon,
-        privacy_delta=privacy_delta,
-        mass_limit=mass_limit,
-        ledgers=ledgers,
-        budget_epsilon=budget,
-    )

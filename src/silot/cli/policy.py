@@ -10,50 +10,36 @@ import typer
 
 from ..audit import audit_policy
 from ..federation import Holder, Policy
-from ..loading import load_measure
 from ..measure import Measure
 from .console import OUT, progress_bar, show, write_report
-from .options import ColumnsOption, JsonOption, LabelColumnOption, WeightColumnOption
+from .generate import taking
+from .options import Columns, JsonOption
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this file."""
     group = typer.Typer(help="A holder's rules.", no_args_is_help=True)
     group.callback()(lambda: None)
-    group.command("explain")(explain_command)
+    group.command("explain")(taking()(explain_command))
     app.add_typer(group, name="policy")
-
-
-def measure_of(
-    data: Path, label_column: str | None, weight_column: str | None, columns: str | None
-) -> Measure:
-    """Records of a file; column options are for tables."""
-    table = not data.name.lower().endswith(".npz")
-    return load_measure(
-        data,
-        label_column=label_column if table else None,
-        weight_column=weight_column if table else None,
-        columns=[name.strip() for name in columns.split(",")] if table and columns else None,
-    )
 
 
 def explain_command(
     policy: Annotated[
         Path | None, typer.Argument(help="Rules, .yml or .json; without it the default ones.")
     ] = None,
+    *,
     data: Annotated[
         Path | None, typer.Option(help="The records they are meant for: figures, not only rules.")
     ] = None,
-    label_column: LabelColumnOption = None,
-    weight_column: WeightColumnOption = None,
-    columns: ColumnsOption = None,
+    columns: Columns,
     json: JsonOption = False,
 ) -> None:
     """What askers could learn at most under a policy, in plain sentences."""
     rules = Policy() if policy is None else Policy.load(policy)
     limits = None
     if data is not None:
-        measure = measure_of(data, label_column, weight_column, columns)
+        measure = columns.measure(data)
         limits = Holder(measure, rules).limits
     text = rules.explain(limits)
     if json:

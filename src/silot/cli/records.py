@@ -21,26 +21,16 @@ from ..protocols.records import check_enough, fitted, records
 from ..render.words import printable
 from ..results import Contents, Contributions, RecordScores, records_csv
 from .console import OUT, progress_bar, save_transcript, say_where, show, steps, write_report
+from .generate import taking
 from .options import (
-    BudgetOption,
-    ColumnsOption,
-    DeltaOption,
-    EpsilonOption,
-    IdColumnOption,
     JsonOption,
-    LabelColumnOption,
-    LabelsOption,
-    LedgersOption,
-    MassOption,
-    PublicOption,
+    NamedTables,
+    Release,
     SeedOption,
     SupportOption,
     TranscriptOption,
-    WeightColumnOption,
     check_outputs,
     given,
-    load_holders,
-    sketch_options,
 )
 from .suspects import count_suspects, holders_own
 
@@ -76,32 +66,24 @@ ShapeOption = Annotated[
 
 def register(app: typer.Typer) -> None:
     """Add the command of this file."""
-    app.command("records")(records_command)
+    app.command("records")(taking()(records_command))
 
 
 def records_command(
     holder: Annotated[Path, typer.Argument(help="The holder whose records are scored.")],
+    *,
     validation: Annotated[Path, typer.Option(help="Data that are trusted.")],
-    labels: LabelsOption = False,
+    tables: NamedTables,
     fdr: FdrOption = None,
     method: Annotated[
         RecordMethod, typer.Option("--method", "-m", help="How records are scored.")
     ] = RecordMethod.screening,
-    label_column: LabelColumnOption = None,
-    weight_column: WeightColumnOption = None,
-    id_column: IdColumnOption = None,
-    columns: ColumnsOption = None,
     support: SupportOption = None,
     t: Annotated[
         float | None,
         typer.Option("--t", help="For published: interpolation parameter, between 0 and 1."),
     ] = None,
-    public: PublicOption = None,
-    privacy_epsilon: EpsilonOption = None,
-    privacy_delta: DeltaOption = None,
-    mass_limit: MassOption = None,
-    ledgers: LedgersOption = None,
-    budget: BudgetOption = None,
+    release: Release,
     csv: CsvOption = None,
     report: ReportOption = None,
     image_shape: ShapeOption = None,
@@ -110,21 +92,18 @@ def records_command(
     json: JsonOption = False,
 ) -> None:
     """How suspect each record of a holder is, compared with validation data."""
-    check_outputs(report, transcript, csv, inputs=[holder, validation, public])
+    check_outputs(report, transcript, csv, inputs=[holder, validation, release.public])
     check_list(csv)
     _check_options(method, fdr=fdr, support=support, t=t)
-    loaded = load_holders(
-        [holder, validation], label_column, weight_column, columns, labels, id_column=id_column
-    )
+    labels, loaded = tables.labels, tables.load([holder, validation])
     name, other = loaded
     contents = Contents(
-        records=loaded[name], validation=loaded[other], identifiers=_identifiers(holder, id_column)
+        records=loaded[name],
+        validation=loaded[other],
+        identifiers=_identifiers(holder, tables.identifiers),
     )
     images = load_pictures({name: holder}, image_shape) if report is not None else {}
-    private = sketch_options(
-        public, privacy_epsilon, privacy_delta, mass_limit, ledgers, budget, label_column, columns,
-        id_column,
-    )  # fmt: skip
+    private = release.read(tables)
     if method is RecordMethod.private:
         counted = count_suspects(
             loaded, name, other, labels=labels, fdr=fdr, seed=seed, options=private,

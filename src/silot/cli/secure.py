@@ -23,18 +23,15 @@ from .console import (
     tell_forecast,
 )
 from .console import save_transcript as save
+from .generate import taking
 from .options import (
     AccuracyName,
-    ColumnsOption,
     Covariance,
     CovarianceOption,
     DiameterOption,
     JsonOption,
-    LabelColumnOption,
-    LabelsOption,
+    Tables,
     TranscriptOption,
-    WeightColumnOption,
-    load_holders,
 )
 
 
@@ -48,11 +45,12 @@ class Party(StrEnum):
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this file."""
-    app.command("secure")(secure_command)
+    app.command("secure")(taking()(secure_command))
     app.command("secure-keys")(keys_command)
 
 
 def secure_command(
+    *,
     role: Annotated[Party, typer.Option(help="Which party this process is.")],
     peers: Annotated[Path, typer.Option(help="peers.yml: addresses and certificates.")],
     data: Annotated[
@@ -78,11 +76,8 @@ def secure_command(
     ledger: Annotated[
         Path | None, typer.Option(help="The owner's ledger, which the run is charged to.")
     ] = None,
-    labels: LabelsOption = False,
+    tables: Tables,
     covariance: CovarianceOption = Covariance.diagonal,
-    label_column: LabelColumnOption = None,
-    weight_column: WeightColumnOption = None,
-    columns: ColumnsOption = None,
     timeout: Annotated[
         float | None, typer.Option(min=1.0, max=86400.0, help="Most seconds from start to end.")
     ] = None,
@@ -100,7 +95,7 @@ def secure_command(
         check_writable(transcript)
     measure: Measure | None = None
     if data is not None:
-        loaded = load_holders([data], label_column, weight_column, columns, labels)
+        loaded = tables.load([data])
         measure = next(iter(loaded.values()))
     elif role is not Party.third:
         raise InputError(
@@ -112,7 +107,7 @@ def secure_command(
         receiver="" if receiver is None else receiver.value,
         privacy_epsilon=privacy_epsilon,
         diameter=diameter,
-        embedding=covariance.value if labels else "none",
+        embedding=covariance.value if tables.labels else "none",
         accuracy=accuracy.value,
     )
     with progress_bar(f"secure distance as {role.value}"):

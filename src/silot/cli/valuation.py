@@ -23,28 +23,17 @@ from .console import (
 from .generate import taking
 from .options import (
     AccuracyOption,
-    BudgetOption,
-    ColumnsOption,
-    DeltaOption,
-    EpsilonOption,
     HoldersArgument,
-    IdColumnOption,
     JsonOption,
-    LabelColumnOption,
-    LabelsOption,
-    LedgersOption,
-    MassOption,
-    PublicOption,
+    NamedTables,
+    Release,
     RoundsOption,
     SecureScaleOption,
     SeedOption,
     SupportOption,
     TranscriptOption,
-    WeightColumnOption,
     check_outputs,
     given,
-    load_holders,
-    sketch_options,
 )
 from .records import (
     CsvOption,
@@ -89,24 +78,15 @@ def value_command(
         Path | None, typer.Option(help="Data of the law that matters. Default: the barycenter.")
     ] = None,
     method: str,
-    labels: LabelsOption = False,
+    tables: NamedTables,
     label_metric: MetricOption = LabelMetric.classes,
     class_tolerance: Annotated[
         float,
         typer.Option(min=0, help="Standard errors of class proportions that are not charged."),
     ] = 3.0,
-    label_column: LabelColumnOption = None,
-    weight_column: WeightColumnOption = None,
-    id_column: IdColumnOption = None,
-    columns: ColumnsOption = None,
     support: SupportOption = None,
     rounds: RoundsOption = None,
-    public: PublicOption = None,
-    privacy_epsilon: EpsilonOption = None,
-    privacy_delta: DeltaOption = None,
-    mass_limit: MassOption = None,
-    ledgers: LedgersOption = None,
-    budget: BudgetOption = None,
+    release: Release,
     quorum: Annotated[
         int | None, typer.Option(min=1, help="Fewest holders that must answer. Default: all.")
     ] = None,
@@ -172,20 +152,17 @@ def value_command(
             "leave one of them out.",
             code="option-transcript",
         )
-    loaded = load_holders(paths, label_column, weight_column, columns, labels, id_column=id_column)
+    labels, loaded = tables.labels, tables.load(paths)
     files = dict(zip(loaded, paths, strict=True))
     own = loaded.pop(list(loaded)[-1]) if validation is not None else None
     of_holders = {name: files[name] for name in loaded}
     images = load_pictures(of_holders, image_shape) if records else {}
     trial = None
     if records and own is not None:
-        trial = Trial.of(own, of_holders, id_column, labels=labels, fdr=fdr, seed=seed)
+        trial = Trial.of(own, of_holders, tables.identifiers, labels=labels, fdr=fdr, seed=seed)
     options = given(support=support, rounds=rounds, quorum=quorum, why=why or None)
     options |= given(shapley=shapley or None)
-    sketched = sketch_options(
-        public, privacy_epsilon, privacy_delta, mass_limit, ledgers, budget, label_column, columns,
-        id_column,
-    )  # fmt: skip
+    sketched = release.read(tables)
     chosen = None if accuracy is None else accuracy.value
     # Never for a report's sake: what holders are asked does not depend on who shows it.
     of_map = given(scale=scale, accuracy=chosen)
