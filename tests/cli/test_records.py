@@ -270,7 +270,7 @@ def test_wrong_use_is_a_code_and_nothing_is_written(
     (folder / "taken.csv").mkdir(exist_ok=True)
     before = sorted(folder.iterdir())
     if code != "validation-few":
-        monkeypatch.setattr("silot.LocalFederation._exchange", None)
+        monkeypatch.setattr("silot.LocalFederation.exchange", None)
     assert refused(folder, "records", *arguments) == code
     assert sorted(folder.iterdir()) == before
 

@@ -453,15 +453,15 @@ def test_a_map_by_secure_distances_asks_for_every_pair_and_the_target(
 ) -> None:
     asked_for: list[tuple[str, str, str]] = []
 
-    def told(first: Any, second: Any, *, embedding: str, seed: int, **options: float) -> Distance:
-        assert options == {"scale": 4.0}
+    def told(first: Any, second: Any, *, embedding: str, seed: int, **options: Any) -> Distance:
+        assert options == {"scale": 4.0, "progress": None, "tell": None}
         (a, x), (b, y) = *first.items(), *second.items()
         asked_for.append((a, b, embedding))
         found = silot.distance(x, y, labels=embedding != "none", seed=seed)
         return replace(found, method="secure", holders=(a, b), disclosure="scalar")
 
     # The engine is heavy and not everywhere; what it is asked is the same.
-    monkeypatch.setattr("silot.api_matrix.run_secure", told)
+    monkeypatch.setattr("silot._methods.run_secure", told)
     monkeypatch.setattr("silot.api_matrix.find_spec", lambda name: name)
     options: dict[str, Any] = {"labels": labels, "support": 12, "rounds": 4}
     plain = silot.value_holders(MARKET, validation, **options)

@@ -77,7 +77,7 @@ def test_a_report_of_everything_opens_without_a_word(browser: Any, tmp_path: Pat
     path = tmp_path / "report.html"
     write(
         path,
-        contributions=contributions(NAMES, missing={"<b>far</b>": "policy-level"}),
+        contributions(NAMES, missing={"<b>far</b>": "policy-level"}),
         records=[scores, other],
         images={"north": np.random.default_rng(0).random((100, 8, 8))},
         truth={"north": truth},

@@ -176,7 +176,7 @@ def test_the_method_is_described() -> None:
     assert SECURE.name == "secure"
     assert {"scale", "two_party", "receiver", "privacy_epsilon", "diameter"} <= set(SECURE.options)
     with pytest.raises(InputError) as caught:
-        SECURE.protocol("a", "b")
+        SECURE().between("a", "b").start()
     assert caught.value.code == "method-secure"
 
 
