@@ -164,3 +164,41 @@ def test_unknown_options_of_every_call_are_coded_errors() -> None:
         with pytest.raises(InputError) as caught:
             call()
         assert caught.value.code == "option-unknown" and "it takes" in caught.value.message
+
+
+def test_a_class_without_a_name_of_its_own_does_not_pass_for_its_base() -> None:
+    class Quiet(FedWaD):
+        """Would be taken for FedWaD."""
+
+    with pytest.raises(InputError) as caught:
+        silot.distance([[0.0]], [[1.0]], Quiet())
+    assert caught.value.code == "option-method" and "Quiet" in caught.value.message
+
+
+def test_labels_and_not_the_method_decide_on_the_embedding() -> None:
+    x = silot.Measure(np.eye(4), labels=["a", "a", "b", "b"])
+    calls = (
+        lambda: silot.distance(x, x, FedWaD(embedding="full")),
+        lambda: silot.distance(x, x, method="direct", embedding="full"),
+        lambda: silot.distance(x, x, method="sketch", public=x, embedding="full"),
+        lambda: silot.value_holders({"a": x}, x, method="sketch", public=x, embedding="full"),
+    )
+    for call in calls:
+        with pytest.raises(InputError) as caught:
+            call()
+        assert caught.value.code in ("option-method", "option-unknown")
+        assert "labels=" in caught.value.message
+
+
+def test_a_reference_is_what_was_checked() -> None:
+    reference = np.zeros((3, 2))
+    method = FedWaD(reference=reference)
+    reference[:] = np.nan
+    assert np.isfinite(method.public.points).all()
+
+
+def test_an_error_repeats_no_data_of_a_method() -> None:
+    x = np.full((5, 2), 8675309.25)
+    with pytest.raises(InputError) as caught:
+        silot.value_holders({"a": x}, x, method=FedWaD(reference=x))  # type: ignore[arg-type]
+    assert caught.value.code == "option-method" and "8675309" not in caught.value.message

@@ -10,6 +10,7 @@ from .api_sketch import run_sketch_distance
 from .errors import InputError
 from .federation.local import LocalFederation, Progress
 from .measure import Covariance, Measure
+from .protocols._pairwise import check_asked
 from .protocols.registry import METHODS, Pairwise, method_named
 from .results import Distance
 from .secure import run_secure
@@ -22,15 +23,29 @@ __all__ = ["METHODS", "Pairwise", "Secure", "chosen", "method_named", "run_pair"
 def chosen(method: str | Pairwise, options: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     """Name and options of a method that was given by name with options, or as one object."""
     if not isinstance(method, Pairwise):
-        return method_named(method).name, dict(options)
+        kind = method_named(method)
+        if "embedding" in options:
+            check_asked(kind, options)
+        return kind.name, dict(options)
+    if METHODS.get(method.name) is not type(method):
+        raise InputError(
+            f"method is an object of {type(method).__name__}, which has no name of its own. Give "
+            "the class a name.",
+            code="option-method",
+        )
+    if method.embedding != "none":
+        raise InputError(
+            "labels= and covariance= say what of labels is compared: leave embedding out of the "
+            "method.",
+            code="option-method",
+        )
     if options:
         raise InputError(
             f"method is an object, and {next(iter(options))!r} is given beside it. Give options to "
             f"{type(method).__name__}(...), or the method by its name.",
             code="option-method",
         )
-    # Labels decide on the embedding, as for a method by name.
-    return method.name, {k: v for k, v in method.chosen().items() if k != "embedding"}
+    return method.name, method.chosen()
 
 
 def run_pair(

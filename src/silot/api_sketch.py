@@ -19,7 +19,8 @@ from .measure import Covariance, Data, Embedding, Measure
 from .options import check_known
 from .privacy.accounting import ROUNDING, compose, epsilon_of, mu_of
 from .privacy.ledger import Ledger
-from .protocols.registry import method_named
+from .protocols._pairwise import check_asked
+from .protocols.registry import Sketch
 from .protocols.sketch import sketches as sketches_of
 from .results import Contributions, Distance, DistanceMatrix, Run, Sketches
 from .transport._check import flag, real
@@ -146,7 +147,7 @@ def _protocol(
     options: dict[str, Any],
 ) -> Protocol[Sketches]:
     check_masses(measures, options.get("mass_limit"))
-    method_named("sketch").check(options)
+    check_asked(Sketch, options)
     if options.pop("p", 2) != 2:
         raise InputError("sketches tell W2 only. Give p=2.", code="option-p")
     if options.get("public") is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import io
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -150,3 +151,12 @@ def test_showing_on_a_terminal_draws_nothing() -> None:
         "assert not {'matplotlib', 'jinja2', 'rich'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_no_name_turns_a_page_round_or_breaks_it() -> None:
+    names = ("a\x00\x07\x1b[31mz", "\u202eevil\u2066x")
+    run = silot.distance([[0.0], [1.0]], [[2.0], [5.0]], why=True)
+    named = replace(run, holders=names)
+    for text in (render_result(named), named._repr_html_()):
+        assert not {"\x00", "\x07", "\x1b", "\u202e", "\u2066"} & set(text)
+        assert "evil" in text

@@ -267,7 +267,7 @@ class Policy(BaseModel):
         if self.questions is not None and question.kind not in self.questions:
             return "policy-question"
         account = question.accounted(dimension)
-        if account is Account.PUBLIC:
+        if account is Account.PUBLIC and question.on == "model":
             return ""
         if account is Account.RELEASE:
             # At level scalar no summary of records leaves, with noise or without.

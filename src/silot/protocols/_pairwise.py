@@ -208,9 +208,10 @@ def compared_by(method: str) -> type[Pairwise]:
     """The class of a distance method that compares holders with the coordinator's measure."""
     # FedBary with a fixed Q is FedWaD between every holder and the coordinator.
     name = "fedwad" if method == "fedbary" else method
-    if name not in METHODS or not METHODS[name].asks:
+    if not isinstance(name, str) or name not in METHODS or not METHODS[name].asks:
         raise InputError(
-            f"method is {method!r}; give one of {', '.join(comparing())}.", code="option-method"
+            f"method is {_in_words(method)}; give one of {', '.join(comparing())}.",
+            code="option-method",
         )
     return METHODS[name]
 
@@ -224,6 +225,24 @@ def method_named(name: object) -> type[Pairwise]:
     """Return a method by name, or raise an ``InputError`` that lists them."""
     if not isinstance(name, str) or name not in METHODS:
         raise InputError(
-            f"method is {name!r}; give one of {', '.join(METHODS)}.", code="option-method"
+            f"method is {_in_words(name)}; give one of {', '.join(METHODS)}.", code="option-method"
         )
     return METHODS[name]
+
+
+def check_asked(kind: type[Pairwise], options: Mapping[str, object]) -> None:
+    """Raise where an option by name is none of the method's: labels decide on the embedding."""
+    if "embedding" in options:
+        raise InputError(
+            f"method {kind.name!r} has no option 'embedding': labels= and covariance= say what "
+            "of labels is compared.",
+            code="option-unknown",
+        )
+    kind.check(options)
+
+
+def _in_words(method: object) -> str:
+    """What was given for a method's name; an object may hold data, which no error repeats."""
+    if isinstance(method, Pairwise):
+        return f"an object, {type(method).__name__}, and a name with options is needed"
+    return repr(method)

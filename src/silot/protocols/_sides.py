@@ -135,7 +135,8 @@ def reference_options(
         )
     if reference is None:
         return Reference(seed, size, float(mean), float(scale))
-    points = as_points(reference, "reference")
+    # A copy: what was checked must not change with the caller's array.
+    points = as_points(reference, "reference").copy()
     if size is not None and size != len(points):
         raise InputError(
             f"the reference has {len(points)} atoms and support is {size}. Give one of them.",

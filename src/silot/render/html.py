@@ -137,6 +137,19 @@ def _pieces(text: Text) -> Sequence[Any]:
     return (text,) if isinstance(text, str) else text
 
 
+# Lines, and the marks by which sentences of ours isolate a name.
+_KEPT = "\n\t\u2068\u2069"
+
+
+def _shown(value: Any) -> Any:
+    if not isinstance(value, str) or isinstance(value, Markup):
+        return value
+    return "".join(
+        sign if sign.isprintable() or sign in _KEPT else "\N{REPLACEMENT CHARACTER}"
+        for sign in value
+    )
+
+
 @cache
 def _environment() -> Environment:
     """Templates: every value is escaped, and none may be missing."""
@@ -145,6 +158,8 @@ def _environment() -> Environment:
         # Every template, whatever its name ends with.
         autoescape=True,
         undefined=StrictUndefined,
+        # Names are other people's: none may turn a page round, whatever view forgot it.
+        finalize=_shown,
         trim_blocks=True,
         lstrip_blocks=True,
     )
