@@ -251,3 +251,25 @@ def test_a_shell_completes_commands_options_and_values(
         [sys.executable, "-c", program], env=os.environ | told, capture_output=True, text=True
     )
     assert done.stdout.split() == expected
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "distance north.npz south.npz --report north.npz",
+        "matrix north.npz south.npz --report ./south.npz",
+        "matrix north.npz south.npz --plot south.npz",
+        "pooled north.npz --buyer south.npz --report south.npz",
+        "barycenter north.npz south.npz --report north.npz",
+        "barycenter north.npz south.npz --out north.npz",
+        "audit --data north.npz --report north.npz",
+        "value north.npz south.npz --public public.npz --report public.npz",
+    ],
+)
+def test_no_result_is_written_over_a_file_that_is_read(command: str, tmp_path: Path) -> None:
+    for name in ("north", "south", "public"):
+        np.savez(tmp_path / f"{name}.npz", X=X[:5])
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    done = silot(*command.split(), cwd=tmp_path)
+    assert "[file-" in done.stderr and done.returncode == 4
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before

@@ -138,7 +138,7 @@ def adapt_command(
     json: JsonOption = False,
 ) -> None:
     """Train where labels are, choose links, combine models at the targets, and evaluate them."""
-    check_outputs(report, save, transcript)
+    check_outputs(report, save, transcript, inputs=devices)
     if save is not None and save.suffix != ".npz":
         raise FileError(f"{save.name} is no .npz file. Give --save NAME.npz.", code="file-kind")
     files, tests = evaluation_files(devices, test)

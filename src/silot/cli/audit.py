@@ -85,7 +85,7 @@ def audit_command(
     json: JsonOption = False,
 ) -> None:
     """What a party of a run could compute from its messages, or get under a holder's policy."""
-    check_outputs(report)
+    check_outputs(report, inputs=[transcript, data, policy, outsiders, public, vocabulary])
 
     if (transcript is None) == (data is None):
         raise InputError(

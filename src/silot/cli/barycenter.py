@@ -77,7 +77,7 @@ def barycenter_command(
     json: JsonOption = False,
 ) -> None:
     """Barycenter of the holders, and how far each of them is from it."""
-    check_outputs(out, transcript, report)
+    check_outputs(out, transcript, report, plot, inputs=[*holders, release.public])
     if out is not None and out.suffix != ".npz":
         raise FileError(f"{out.name} is no .npz file. Give --out NAME.npz.", code="file-kind")
     if plot is not None:

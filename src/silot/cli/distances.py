@@ -67,7 +67,7 @@ def distance_command(
     **options: Any,
 ) -> None:
     """Distance between two holders, with bounds, bill and disclosure."""
-    check_outputs(transcript, report)
+    check_outputs(transcript, report, inputs=[a, b, spending.public])
     holders = tables.load([a, b])
     options |= spending.read(tables)
     _check_dimensions(holders)
@@ -100,7 +100,7 @@ def matrix_command(
     """Distances between all pairs of holders."""
     if plot is not None:
         check_figure(plot)
-    check_outputs(report)
+    check_outputs(report, plot, inputs=[*holders, spending.public])
     loaded = tables.load(holders)
     options |= spending.read(tables)
     with progress_bar(f"{method}") as bar:
@@ -145,7 +145,7 @@ def pooled_command(
     **options: Any,
 ) -> None:
     """Distance between the union of sellers and a buyer (TriangleWad)."""
-    check_outputs(transcript, report)
+    check_outputs(transcript, report, inputs=[*sellers, buyer])
     loaded = tables.load([*sellers, buyer])
     own = loaded.pop(list(loaded)[-1])
     with steps("pooled") as progress:

@@ -131,7 +131,7 @@ def value_command(
 ) -> None:
     """What each holder's data are worth for validation data, or for the holders' barycenter."""
     paths = [*holders, *([validation] if validation is not None else [])]
-    check_outputs(report, transcript, csv, inputs=paths)
+    check_outputs(report, transcript, csv, inputs=[*paths, release.public])
     check_list(csv)
     if records and validation is None:
         raise InputError(
