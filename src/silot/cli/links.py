@@ -87,7 +87,7 @@ def links_command(
     json: JsonOption = False,
 ) -> None:
     """Which devices train, which receive, and over which links with which weights."""
-    check_outputs(report)
+    check_outputs(report, inputs=network)
     options: dict[str, Any] = {
         "method": method.value,
         "mixing": mixing.value,
