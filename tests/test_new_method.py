@@ -13,16 +13,16 @@ from typer.testing import CliRunner
 
 import silot
 from silot.cli.app import build
-from silot.protocols import _pairwise
+from silot.distances import pairwise as _pairwise
 
 SOURCE = '''
 """Distance of Gaussians."""
 
 from silot.errors import InputError
-from silot.federation.disclosure import Disclosure
+from silot.federation import Disclosure
 from silot.options import number, option
-from silot.protocols import Pairwise
-from silot.results import Distance
+from silot.sketch.methods import Pairwise
+from silot.distances import Distance
 
 
 class Gaussian(Pairwise):

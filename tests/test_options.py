@@ -24,7 +24,7 @@ from silot.options import (
     word,
     word_or,
 )
-from silot.protocols import FedWaD, TriangleWad
+from silot.sketch.methods import FedWaD, TriangleWad
 
 
 class Few(Options):

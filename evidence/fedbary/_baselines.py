@@ -15,7 +15,7 @@ from sklearn.neighbors import LocalOutlierFactor
 
 from evidence.common import Array, Flags, Labels
 from silot.transport import calibrated_gradient, cost_matrix, exact_plan, plan_from_cost
-from silot.valuation import TrainingRound
+from silot.value.history import TrainingRound
 
 NEIGHBOURS = 10
 TREES = 200

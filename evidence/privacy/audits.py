@@ -20,14 +20,18 @@ from sklearn.linear_model import LogisticRegression
 import silot
 from evidence.common import WALK, Array, Claim, Context, Judged, Report, Table, Verdict, stream
 from silot import LocalFederation, Measure, Own
-from silot.federation import Teacher
-from silot.protocols import contributions, divergences, fedbary, pooled, records
-from silot.protocols.distill import distill
+from silot.distances.pooled import pooled
+from silot.distillation.asking import distill
+from silot.distillation.teacher import Teacher
+from silot.records.validation import records
+from silot.teaching.divergences import divergences
+from silot.value.contributions import contributions
+from silot.value.fedbary import fedbary
 
 # Records a holder, as usual and with --full; of tables that nothing was tuned on.
 RECORDS, HELD_OUT = (80, 300), (64, 80)
 
-Run = Callable[[Array, Array], silot.results.Billed]
+Run = Callable[[Array, Array], silot.federation.Billed]
 
 
 @dataclass(frozen=True)
@@ -44,20 +48,20 @@ def _federation(a: Array, b: Array) -> LocalFederation:
     return LocalFederation({"x": a, "y": b})
 
 
-def _pooled(a: Array, b: Array, hidden: bool) -> silot.results.Billed:
+def _pooled(a: Array, b: Array, hidden: bool) -> silot.federation.Billed:
     buyer = Own(Measure(0.5 * (a + b)))
     return _federation(a, b).run(pooled(["x", "y"], own=buyer, hidden=hidden, seed=3))
 
 
-def _target(a: Array, b: Array) -> silot.results.Billed:
+def _target(a: Array, b: Array) -> silot.federation.Billed:
     return LocalFederation({"x": a}).run(contributions(["x"], own=Own(Measure(b))))
 
 
-def _records(a: Array, b: Array) -> silot.results.Billed:
+def _records(a: Array, b: Array) -> silot.federation.Billed:
     return LocalFederation({"x": a}).run(records("x", own=Own(Measure(b))))
 
 
-def _sketch(a: Array, b: Array) -> silot.results.Billed:
+def _sketch(a: Array, b: Array) -> silot.federation.Billed:
     # Another draw of the same law as public sample would do; here a shifted, noisy copy.
     rng = stream(1, 72)
     public = np.vstack([a, b]) + rng.normal(scale=0.5 * np.vstack([a, b]).std(axis=0))
@@ -228,7 +232,7 @@ def _member_rows(context: Context) -> list[list[str]]:
 
 def _runs(
     points: Array, labels: np.ndarray, x: np.ndarray, y: np.ndarray, out: np.ndarray
-) -> Iterator[tuple[str, silot.results.Billed, str]]:
+) -> Iterator[tuple[str, silot.federation.Billed, str]]:
     """Runs of methods that send no rows, and the attack on each."""
     fed = _federation(points[x], points[y])
     for method in ("mmd", "sliced", "classifier"):
@@ -271,7 +275,7 @@ def _claim(text: str, cells: list[str], why: str) -> Judged:
     return Claim(text, "hidden").judged(f"recovered: {', '.join(cells)}", verdict, why)
 
 
-def _truth(result: silot.results.Billed, a: Array, b: Array) -> dict[str, Array]:
+def _truth(result: silot.federation.Billed, a: Array, b: Array) -> dict[str, Array]:
     assert result.transcript is not None
     names = {entry.holder for entry in result.transcript.entries}
     return {name: data for name, data in (("x", a), ("y", b)) if name in names}

@@ -13,10 +13,10 @@ from sklearn.datasets import load_breast_cancer, load_digits, load_wine
 import silot
 from evidence.common import WALK, Array, Claim, Context, Judged, Report, Table, stream, verdict
 from silot import LocalFederation, Measure, Own
+from silot.distances.questions.distances import Interpolate
 from silot.errors import ExtraError, InputError
-from silot.federation import Interpolate
-from silot.protocols import contributions
 from silot.transport import exact_plan, interpolate
+from silot.value.contributions import contributions
 
 DIRECT = Claim(
     "at level record nothing beats direct", "FedWaD, TriangleWad and FedBary keep records hidden"
@@ -52,7 +52,7 @@ class Outcome:
     """Value a run found, with all that its coordinator saw of holder x."""
 
     value: float
-    run: silot.results.Billed
+    run: silot.federation.Billed
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from sklearn.metrics import roc_auc_score
 import silot
 from evidence.common import Claim, Context, Report, Table, stream, verdict
 from silot import Measure
-from silot.results import RecordScores
+from silot.records.result import RecordScores
 
 AUC = Claim("AUC lost beside screening without privacy", "at most .02")
 COUNT = Claim("mean relative error of the number of broken records", "at most 30 %")

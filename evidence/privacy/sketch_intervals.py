@@ -13,7 +13,7 @@ import numpy as np
 import silot
 from evidence.common import Array, Claim, Context, Judged, Labels, Report, Table, stream, verdict
 from silot.privacy.sketch import simplex
-from silot.protocols._sketch_book import Book
+from silot.sketch.derived import Book
 from silot.transport import cost_matrix, plan_from_cost
 
 RECORDS, PUBLIC, RELEASES = 1000, 400, 20

@@ -17,7 +17,8 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 
 from evidence.common import Context
 from evidence.speed._timing import show
-from silot.adaptation import LinkCosts, solve_exact
+from silot.teaching.costs import LinkCosts
+from silot.teaching.exact import solve_exact
 
 Array = npt.NDArray[np.float64]
 Costs = tuple[Array, Array, Array]

@@ -14,7 +14,7 @@ from pathlib import Path
 from evidence.common import Context
 from evidence.speed._timing import show
 from silot.report import write
-from tests.report.factory import many
+from tests.render.factory import many
 
 HOLDERS, RECORDS, LOADS = 100, 500, 5
 

@@ -17,8 +17,8 @@ import silot
 from evidence.common import Context
 from evidence.speed._parties import need_engine
 from evidence.speed._timing import show
-from silot.measure import Measure
-from silot.results import format_bytes
+from silot.data.measure import Measure
+from silot.render.words import format_bytes
 
 Cloud = npt.NDArray[np.float64]
 Case = tuple[str, Cloud, Cloud, dict[str, object]]

@@ -13,11 +13,10 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import linear_sum_assignment
 
-from silot.adaptation import LinkCosts, NoEligibleSource, make_plan
-from silot.adaptation.costs import Array, Indices
-from silot.adaptation.evaluate import Kinds, checked_roles, unreachable
 from silot.errors import InputError
-from silot.results.links import Flags, LinkPlan
+from silot.teaching.costs import Array, Indices, LinkCosts, NoEligibleSource
+from silot.teaching.evaluate import Kinds, checked_roles, make_plan, unreachable
+from silot.teaching.plan import Flags, LinkPlan
 
 _STATUS = "a baseline: it proves nothing about how good it is"
 

@@ -8,7 +8,8 @@ from typing import Literal
 import numpy as np
 
 from evidence.common import stream
-from silot.adaptation import LinkCosts, Network
+from silot.teaching.costs import LinkCosts
+from silot.teaching.network import Network
 
 DEVICES = 10
 LABELLED = 5

@@ -27,10 +27,10 @@ from evidence.common import (
 from evidence.stlf._devices import Network, Pools, device_network
 from silot import Divergences, Holder, LocalFederation, Measure, Policy
 from silot.federation import Answer
-from silot.federation.divergences import DomainErrors
 from silot.learning import ModelSpec, initial, probabilities, train
 from silot.privacy.ledger import Ledger
-from silot.protocols.divergences import divergences
+from silot.teaching.divergences import divergences
+from silot.teaching.questions.divergences import DomainErrors
 
 SKEW = Claim(
     "label skew: a domain classifier trained by exchange tells what a model loses",

@@ -16,8 +16,9 @@ from evidence.stlf._costs import (
     network,
     printed_optimum,
 )
-from silot.adaptation import LinkCosts, solve_exact
-from silot.adaptation.gp import relax_gp, solve_gp
+from silot.teaching.costs import LinkCosts
+from silot.teaching.exact import solve_exact
+from silot.teaching.gp import relax_gp, solve_gp
 
 FALLS = Claim("4A: the objective falls from iteration to iteration", "yes")
 CONVERGES = Claim("the solver converges to the optimum whatever the start", "yes")

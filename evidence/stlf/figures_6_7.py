@@ -11,8 +11,8 @@ import silot
 from evidence.common import Claim, Context, Judged, Report, Table, verdict
 from evidence.stlf._devices import SINGLE, Pools, device_network
 from evidence.stlf.table_1 import adapted
-from silot.adaptation import LinkCosts
-from silot.adaptation.gp import relax_gp
+from silot.teaching.costs import LinkCosts
+from silot.teaching.gp import relax_gp
 
 FALLS = Claim(
     "energy and transmissions fall step by step as phi_E rises", "13 to 20 transmissions saved"

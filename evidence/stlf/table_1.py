@@ -15,7 +15,8 @@ from evidence.common import Array, Claim, Context, Judged, Report, Table, Verdic
 from evidence.stlf import _baselines as baselines
 from evidence.stlf._devices import SETTINGS, SIDE, Network, Pools, device_network
 from silot.learning import ModelSpec, combine, probabilities
-from silot.results import Adaptation, LinkPlan
+from silot.teaching.plan import LinkPlan
+from silot.teaching.result import Adaptation
 
 BEST = Claim("better mean accuracy than every baseline", "all 9 settings")
 ENERGY = Claim("at 20 to 28 % of the largest energy", "20.6 to 27.7 %")

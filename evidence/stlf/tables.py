@@ -13,7 +13,7 @@ import silot
 from evidence.common import Array, Claim, Context, Report, Table, columns, stream, verdict
 from silot import Measure
 from silot.learning import Combination, probabilities
-from silot.results import Adaptation
+from silot.teaching.result import Adaptation
 
 UNITS = Claim("units of columns change nothing", "")
 NO_COST = Claim("adjusting never costs more than a point, in the mean of a shift", "")

@@ -23,8 +23,8 @@ from evidence.common import (
     signed_pixels,
     stream,
 )
-from silot.audit.ball import wasserstein_ball
-from silot.federation import DistanceTo, Interpolate
+from silot.audits.ball import wasserstein_ball
+from silot.distances.questions.distances import DistanceTo, Interpolate
 
 IMAGES_HIDDEN = Claim(
     "TriangleWad's interpolants do not give images away (fig. 2)", "uninformative"
@@ -111,7 +111,7 @@ def _cars_and_cats(context: Context, size: int, rng: np.random.Generator) -> lis
     ]
 
 
-def _best(found: silot.Audit) -> silot.results.Attack:
+def _best(found: silot.Audit) -> silot.audits.Attack:
     """The attack that recovers most of holder x."""
     tried = [item for item in found.attacks if item.target == "x" and item.recovered is not None]
     return max(tried, key=lambda item: item.exact_rate or 0.0)

@@ -11,37 +11,38 @@ from ._lazy import lazily
 
 if TYPE_CHECKING:
     from . import transport
-    from ._methods import METHODS
-    from .adaptation import LinkCosts, Network, evaluate, links
-    from .api import distance, distance_matrix, pooled_distance
-    from .api_adapt import adapt
-    from .api_distill import distill
-    from .api_records import value_records
-    from .api_sketch import sketches
-    from .api_suspects import count_broken
-    from .api_value import barycenter, value_holders
-    from .audit import audit, audit_policy
+    from .api._methods import METHODS
+    from .api.adapt import adapt
+    from .api.distances import distance, distance_matrix, pooled_distance
+    from .api.distill import distill
+    from .api.records import value_records
+    from .api.sketch import sketches
+    from .api.suspects import count_broken
+    from .api.value import barycenter, value_holders
+    from .audits.coordinator import audit_policy
+    from .audits.policies import PolicyAudit
+    from .audits.result import Audit
+    from .audits.run import audit
+    from .data.loading import load_measure
+    from .data.measure import Measure
+    from .distances.result import Distance, DistanceMatrix
     from .distillation import LabelSpace
+    from .distillation.result import Distillation
+    from .distillation.teacher import Teacher
     from .errors import SilotError
-    from .federation import Holder, LocalFederation, Own, Policy, Teacher, Transcript
+    from .federation import Holder, LocalFederation, Own, Policy, Transcript
     from .learning import ModelSpec
-    from .loading import load_measure
-    from .measure import Measure
-    from .results import (
-        Adaptation,
-        Audit,
-        Barycenter,
-        BrokenCounts,
-        Contributions,
-        Distance,
-        DistanceMatrix,
-        Distillation,
-        Divergences,
-        LinkPlan,
-        PolicyAudit,
-        RecordScores,
-        Sketches,
-    )
+    from .records.counts import BrokenCounts
+    from .records.result import RecordScores
+    from .sketch.result import Sketches
+    from .teaching.costs import LinkCosts
+    from .teaching.divergence import Divergences
+    from .teaching.evaluate import evaluate
+    from .teaching.network import Network
+    from .teaching.plan import LinkPlan
+    from .teaching.result import Adaptation
+    from .teaching.solve import links
+    from .value.result import Barycenter, Contributions
 
 try:
     __version__ = version("silot")
@@ -93,49 +94,4 @@ __all__ = [
     "value_records",
 ]
 
-lazily(
-    __name__,
-    {
-        "Adaptation": ".results",
-        "Audit": ".results",
-        "Barycenter": ".results",
-        "BrokenCounts": ".results",
-        "Contributions": ".results",
-        "Distance": ".results",
-        "DistanceMatrix": ".results",
-        "Distillation": ".results",
-        "Divergences": ".results",
-        "Holder": ".federation",
-        "LabelSpace": ".distillation",
-        "LinkCosts": ".adaptation",
-        "LinkPlan": ".results",
-        "LocalFederation": ".federation",
-        "METHODS": "._methods",
-        "Measure": ".measure",
-        "ModelSpec": ".learning",
-        "Network": ".adaptation",
-        "Own": ".federation",
-        "Policy": ".federation",
-        "PolicyAudit": ".results",
-        "RecordScores": ".results",
-        "SilotError": ".errors",
-        "Sketches": ".results",
-        "Teacher": ".federation",
-        "Transcript": ".federation",
-        "adapt": ".api_adapt",
-        "audit": ".audit",
-        "audit_policy": ".audit",
-        "barycenter": ".api_value",
-        "count_broken": ".api_suspects",
-        "distance": ".api",
-        "distance_matrix": ".api",
-        "distill": ".api_distill",
-        "evaluate": ".adaptation",
-        "links": ".adaptation",
-        "load_measure": ".loading",
-        "pooled_distance": ".api",
-        "sketches": ".api_sketch",
-        "value_holders": ".api_value",
-        "value_records": ".api_records",
-    },
-)
+lazily(__name__)

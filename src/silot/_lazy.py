@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 import sys
-from collections.abc import Mapping
 from importlib import import_module
 from importlib.util import find_spec
+from inspect import getsource
 from types import ModuleType
 from typing import Any
 
 
-def lazily(package: str, places: Mapping[str, str]) -> None:
-    """Import the names of a package when they are first used.
+def lazily(package: str) -> None:
+    """Import the names of a package when they are first used: those under ``TYPE_CHECKING``.
 
     A command, or the process of a party, needs few of them. So it is with modules in the package;
     one that is imported does not take the place of the function of its name.
@@ -20,14 +21,16 @@ def lazily(package: str, places: Mapping[str, str]) -> None:
     ----------
     package
         Its full name; call this at the end of it.
-    places
-        The module, relative to the package, that each name lives in.
     """
+    places = _places(package)
 
     class Package(ModuleType):
         def __getattr__(self, name: str) -> Any:
             if name in places:
-                value = getattr(import_module(places[name], package), name)
+                module, original = places[name]
+                # A name without an origin is a module.
+                value = import_module(module, package)
+                value = getattr(value, original) if original else value
                 self.__dict__[name] = value
                 return value
             if name.startswith("__") or find_spec(f"{package}.{name}") is None:
@@ -35,10 +38,26 @@ def lazily(package: str, places: Mapping[str, str]) -> None:
             return import_module(f".{name}", package)
 
         def __setattr__(self, name: str, value: object) -> None:
-            if not (name in places and isinstance(value, ModuleType)):
+            if not (name in places and places[name][1] and isinstance(value, ModuleType)):
                 super().__setattr__(name, value)
 
         def __dir__(self) -> list[str]:
             return sorted({*super().__dir__(), *places})
 
     sys.modules[package].__class__ = Package
+
+
+def _places(package: str) -> dict[str, tuple[str, str]]:
+    """The module, relative to the package, of each name that type checkers are told of."""
+    found: dict[str, tuple[str, str]] = {}
+    for block in ast.parse(getsource(sys.modules[package])).body:
+        if not (isinstance(block, ast.If) and ast.unparse(block.test) == "TYPE_CHECKING"):
+            continue
+        for line in block.body:
+            if not isinstance(line, ast.ImportFrom):
+                continue
+            for item in line.names:
+                where = "." * line.level + (line.module or "")
+                place = (where, item.name) if line.module else (f"{where}{item.name}", "")
+                found[item.asname or item.name] = place
+    return found

@@ -16,7 +16,7 @@ import pytest
 from rich.console import Console
 
 from silot import Transcript, distance
-from silot._methods import METHODS
+from silot.api._methods import METHODS
 from silot.cli import console
 from silot.secure import forecast
 

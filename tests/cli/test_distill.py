@@ -22,8 +22,7 @@ from silot.cli.distill_config import Config
 from silot.cli.distill_data import read
 from silot.distillation import LabelSpace
 from silot.errors import SilotError
-from silot.federation.answer import Answer
-from silot.federation.transcript import Transcript
+from silot.federation import Answer, Transcript
 from tests.cli.test_links import silot
 
 pytestmark = pytest.mark.skipif(

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from silot.cli.app import app
 from silot.errors import SilotError
-from silot.federation.transcript import Transcript
+from silot.federation import Transcript
 
 COLUMNS = ("glucose", "blood pressure, systolic", "age", "bmi")
 CLASSES = np.array(["healthy", "sick", "very ill, treated"])

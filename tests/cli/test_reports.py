@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 from silot.cli import console
 from silot.cli.app import app
-from silot.federation.transcript import Transcript
+from silot.federation import Transcript
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "network.yml"
 torch = pytest.mark.skipif(

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from silot.federation.transcript import Transcript
+from silot.federation import Transcript
 from silot.privacy import Ledger
 
 from .test_commands import silot

@@ -7,6 +7,17 @@ import pytest
 
 import silot
 from silot import Holder, LocalFederation, Measure, Own, Policy, Transcript
+from silot.distances.direct import direct
+from silot.distances.fedwad import fedwad
+from silot.distances.questions.distances import (
+    Describe,
+    DistanceTo,
+    InterpolantCosts,
+    Interpolate,
+    Moments,
+    Records,
+)
+from silot.distances.trianglewad import trianglewad
 from silot.errors import (
     FileError,
     HolderError,
@@ -16,20 +27,10 @@ from silot.errors import (
     UnfitError,
     WireError,
 )
-from silot.federation import (
-    Answer,
-    Describe,
-    DistanceTo,
-    Failure,
-    InterpolantCosts,
-    Interpolate,
-    Moments,
-    Records,
-)
+from silot.federation import Answer, Failure, Question
 from silot.federation.answer import decode_reply, encode_reply
-from silot.federation.question import Question, decode_question, encode_question
+from silot.federation.question import decode_question, encode_question
 from silot.privacy import Ledger
-from silot.protocols import direct, fedwad, trianglewad
 
 SECRET = 123456.789
 X = np.random.default_rng(0).normal(size=(30, 3))

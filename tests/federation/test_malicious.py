@@ -16,30 +16,25 @@ import pytest
 from sklearn.datasets import load_breast_cancer
 
 from silot import Holder, LocalFederation, Measure, Own, Policy
-from silot.audit import audit_policy
-from silot.audit.strategies import STRATEGIES
-from silot.errors import InputError
-from silot.federation import (
-    Answer,
-    ClassSizes,
-    CountLabelled,
+from silot.audits.coordinator import audit_policy
+from silot.audits.strategies import STRATEGIES
+from silot.distances.questions.distances import (
     DistanceTo,
-    Failure,
     InterpolantDistance,
     Interpolate,
-    LabelledDistanceTo,
-    MeanFeatures,
     Moments,
-    ProjectedQuantiles,
-    Question,
-    Spread,
 )
+from silot.distances.questions.labelled import ClassSizes, LabelledDistanceTo
+from silot.distances.reference import draw_reference, is_drawn
+from silot.errors import InputError
+from silot.federation import Answer, Failure, Question
 from silot.federation.policy import Limits
 from silot.federation.question import encode_question
-from silot.federation.reference import draw_reference, is_drawn
 from silot.privacy import Ledger
-from silot.protocols import contributions
+from silot.teaching.questions.divergences import MeanFeatures, ProjectedQuantiles, Spread
+from silot.teaching.questions.models import CountLabelled
 from silot.transport import exact_plan
+from silot.value.contributions import contributions
 
 RNG = np.random.default_rng(11)
 ROUND = RNG.normal(size=(120, 4)) @ np.diag([3.0, 2.0, 1.0, 0.5])

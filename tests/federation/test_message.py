@@ -8,9 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from silot.errors import WireError
-from silot.federation.answer import Answer, Failure, decode_reply, encode_reply
-from silot.federation.distances import (
+from silot.distances.questions.distances import (
     Describe,
     DistanceTo,
     InterpolantCosts,
@@ -19,7 +17,31 @@ from silot.federation.distances import (
     Moments,
     Records,
 )
-from silot.federation.divergences import (
+from silot.distances.questions.labelled import (
+    ClassSizes,
+    InterpolateByClass,
+    LabelledDistanceTo,
+    LabelledRecords,
+)
+from silot.distances.questions.parts import CostParts
+from silot.distances.questions.uncertainty import DistanceWithError, LabelledDistanceWithError
+from silot.distillation.questions import (
+    DescribeTeacher,
+    Predict,
+    PredictNoise,
+    ReleasePredictions,
+    encode_texts,
+)
+from silot.errors import WireError
+from silot.federation import Answer, Failure, Question
+from silot.federation.answer import decode_reply, encode_reply
+from silot.federation.message import Message, decode, encode
+from silot.federation.question import QUESTIONS, decode_question, encode_question
+from silot.records.questions.scores import ScoreRecords, ScreenRecords
+from silot.records.questions.suspects import CountSuspects
+from silot.records.screen import Screen
+from silot.sketch.questions import CountRecords, SketchRecords, SketchTree
+from silot.teaching.questions.divergences import (
     DomainErrors,
     DomainScores,
     MeanFeatures,
@@ -27,28 +49,7 @@ from silot.federation.divergences import (
     Spread,
     TrainDomain,
 )
-from silot.federation.labelled import (
-    ClassSizes,
-    InterpolateByClass,
-    LabelledDistanceTo,
-    LabelledRecords,
-)
-from silot.federation.message import Message, decode, encode
-from silot.federation.parting import CostParts
-from silot.federation.predictions import (
-    DescribeTeacher,
-    Predict,
-    PredictNoise,
-    ReleasePredictions,
-    encode_texts,
-)
-from silot.federation.question import QUESTIONS, Question, decode_question, encode_question
-from silot.federation.screening import ScoreRecords, ScreenRecords
-from silot.federation.sketching import CountRecords, SketchRecords, SketchTree
-from silot.federation.suspects import CountSuspects
-from silot.federation.uncertainty import DistanceWithError, LabelledDistanceWithError
-from silot.screening import Screen
-from tests.learning.test_hypotheses import QUESTIONS as ABOUT_MODELS
+from tests.teaching.test_models import QUESTIONS as ABOUT_MODELS
 
 CLOUD = np.array([[0.0, 1.0], [2.0, 3.0], [4.0, 5.5]])
 MASS = np.array([0.5, 0.25, 0.25])

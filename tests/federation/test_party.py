@@ -11,8 +11,10 @@ import numpy as np
 import pytest
 
 from silot import Holder, Measure, Own, Policy, Teacher
+from silot.distances.questions.distances import Describe
+from silot.distillation.questions import DescribeTeacher, Predict
 from silot.errors import InputError
-from silot.federation import Answer, Describe, DescribeTeacher, Failure, Predict, Question
+from silot.federation import Answer, Failure, Question
 from silot.federation import party as parties
 from silot.federation.answer import decode_reply
 from silot.federation.question import QUESTIONS, encode_question
@@ -30,9 +32,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from silot.federation.answer import Answer
-from silot.federation.disclosure import Account, Disclosure
-from silot.federation.question import Question, register
+from silot.federation import Answer
+from silot.federation.disclosure import Account
+from silot.federation import Disclosure
+from silot.federation import Question
+from silot.federation.question import register
 from silot.federation.release import Release
 
 
@@ -249,7 +253,7 @@ def test_the_file_that_reaches_records_reaches_no_concrete_question() -> None:
         "from .distances import Describe",
         "def f():\n    from .sketching import CountRecords",
         "from . import predictions",
-        "from silot.federation.labelled import decode_classes",
+        "from silot.distances.questions.labelled import decode_classes",
         # By way of another module.
         "from .parting import features_of",
         "from ..protocols.direct import direct",

@@ -12,17 +12,16 @@ import numpy as np
 import pytest
 
 from silot import Distance, Holder, LocalFederation, Measure, Policy
+from silot.distances.questions.labelled import encode_classes
 from silot.errors import HolderError, InputError, RefusedError
-from silot.federation import Answer, Failure
+from silot.federation import Answer, Disclosure, Failure, Protocol
 from silot.federation import question as questions
 from silot.federation.answer import decode_reply, encode_reply
-from silot.federation.disclosure import Disclosure
-from silot.federation.labelled import encode_classes
 from silot.federation.message import Message, encode
-from silot.federation.protocol import Protocol, ask, failure_error, required
+from silot.federation.protocol import ask, failure_error, required
 from silot.federation.question import encode_question
-from silot.federation.sketching import SketchRecords
 from silot.privacy import Ledger, epsilon_of, mu_of
+from silot.sketch.questions import SketchRecords
 
 from ..privacy.toys import ToyHistogram, known
 

@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 
 from silot import Holder, LocalFederation, Measure, Policy
+from silot.distances.direct import direct
+from silot.distances.fedwad import fedwad
+from silot.distances.result import Distance
+from silot.distances.trianglewad import trianglewad
 from silot.errors import HolderError, InputError, MismatchError
-from silot.federation import Failure, Protocol
-from silot.federation.run import RUNTIMES, Progress, Reply, Runtime, run
-from silot.protocols import direct, fedwad, trianglewad
-from silot.results import Distance
+from silot.federation import Failure, Progress, Protocol
+from silot.federation.run import RUNTIMES, Reply, Runtime, run
 
 X = np.random.default_rng(0).normal(size=(30, 3))
 HOLDERS = {"a": X, "b": X[:20] + 1.0}

@@ -13,13 +13,12 @@ import numpy as np
 import pytest
 
 from silot import LocalFederation
-from silot.federation import Answer, Transcript
+from silot.distances.direct import direct
+from silot.distances.questions.distances import DistanceTo
+from silot.federation import Answer, Entry, Transcript
 from silot.federation.answer import encode_reply
-from silot.federation.distances import DistanceTo
 from silot.federation.party import Replies
 from silot.federation.spool import Spool, Stored
-from silot.federation.transcript import Entry
-from silot.protocols import direct
 
 
 def test_messages_beyond_the_limit_are_read_back_as_they_were() -> None:

@@ -16,18 +16,13 @@ from pathlib import Path
 import numpy as np
 
 from silot import Holder, Measure, Policy
-from silot.federation import (
-    Answer,
-    DistanceTo,
-    MeanFeatures,
-    Moments,
-    ProjectedQuantiles,
-    Records,
-)
+from silot.distances.questions.distances import DistanceTo, Moments, Records
+from silot.federation import Answer, Question
 from silot.federation.answer import decode_reply
-from silot.federation.question import Question, encode_question
+from silot.federation.question import encode_question
 from silot.privacy import Ledger
 from silot.privacy.mechanism import add_noise
+from silot.teaching.questions.divergences import MeanFeatures, ProjectedQuantiles
 
 from .toys import ToyHistogram, known
 

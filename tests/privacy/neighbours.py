@@ -23,18 +23,18 @@ import polars as pl
 import pytest
 
 from silot import Holder, Policy, load_measure
+from silot.data.measure import label_name
+from silot.distances.questions.labelled import encode_classes
 from silot.errors import SilotError
 from silot.federation import Answer
 from silot.federation.answer import decode_reply
-from silot.federation.labelled import encode_classes
 from silot.federation.question import encode_question
 from silot.federation.release import Release
-from silot.federation.sketching import CountRecords, SketchRecords, SketchTree
-from silot.federation.suspects import CountSuspects
-from silot.measure import label_name
 from silot.privacy import Ledger, mechanism
-from silot.screening import Screen
-from silot.screening.counted import Bins
+from silot.records.counted import Bins
+from silot.records.questions.suspects import CountSuspects
+from silot.records.screen import Screen
+from silot.sketch.questions import CountRecords, SketchRecords, SketchTree
 
 POLICY = Policy(level="sketch", privacy_epsilon=50.0)
 MU = 0.01

@@ -4,13 +4,14 @@ import numpy as np
 import pytest
 
 from silot import Holder, Measure, Policy
+from silot.distances.questions.distances import Describe, DistanceTo
+from silot.distances.questions.labelled import InterpolateByClass
 from silot.errors import WireError
-from silot.federation.answer import Answer, Failure, decode_reply
-from silot.federation.distances import Describe, DistanceTo
-from silot.federation.labelled import InterpolateByClass
-from silot.federation.question import Question, encode_question
-from silot.federation.sketching import SketchRecords, SketchTree
+from silot.federation import Answer, Failure, Question
+from silot.federation.answer import decode_reply
+from silot.federation.question import encode_question
 from silot.privacy import Ledger
+from silot.sketch.questions import SketchRecords, SketchTree
 
 ZEROS = np.zeros((8, 2))
 

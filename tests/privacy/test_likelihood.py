@@ -14,15 +14,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from silot import Measure, load_measure
-from silot.federation.labelled import encode_classes
+from silot.distances.questions.labelled import encode_classes
 from silot.federation.question import Codes
 from silot.federation.release import Release
-from silot.federation.sketching import CountRecords, SketchRecords
 from silot.privacy import epsilon_of, mechanism, mu_of
 from silot.privacy.cells import Cells
 from silot.privacy.sketch import Geometry, encode, parts
+from silot.sketch.questions import CountRecords, SketchRecords
 
-from .likelihood import (
+from .likelihood import (  # fmt: skip
     Asked,
     Seen,
     asked_by_sketches,
@@ -32,7 +32,7 @@ from .likelihood import (
     draw,
     seen,
     spent,
-)  # fmt: skip
+)
 from .test_neighbours import typed_by_the_column
 from .toys import ToyHistogram
 
@@ -249,8 +249,8 @@ def test_replies_about_files_are_never_seen_to_spend_more_than_they_say(
 def test_labels_read_by_the_column_are_caught_in_replies(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("silot.tables.Table.values", typed_by_the_column)
-    monkeypatch.setattr("silot.measure._text_name", str)
+    monkeypatch.setattr("silot.data.tables.Table.values", typed_by_the_column)
+    monkeypatch.setattr("silot.data.measure._text_name", str)
     found, claimed = audited(folder, True, 1.0, 100)
     assert not holds(found, claimed)
 

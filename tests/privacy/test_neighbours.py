@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 from silot import Measure, load_measure
-from silot.tables import Table
+from silot.data.tables import Table
 
 from .neighbours import Movement, movements, noiseless
 
@@ -67,9 +67,9 @@ real_numbers = Table.numbers
 @pytest.mark.parametrize(
     ("place", "bug"),
     [
-        ("silot.tables.Table.values", typed_by_the_column),
-        ("silot.tables.Table.numbers", columns_of_numbers),
-        ("silot.loading.Measure", relative_masses),
+        ("silot.data.tables.Table.values", typed_by_the_column),
+        ("silot.data.tables.Table.numbers", columns_of_numbers),
+        ("silot.data.loading.Measure", relative_masses),
     ],
 )
 def test_planted_bugs_in_reading_are_caught(

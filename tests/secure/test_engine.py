@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import silot
+from silot.data.measure import Measure
 from silot.errors import InputError, SolverError
-from silot.measure import Measure
 from silot.secure import SecureOptions
 from silot.secure.charging import mu_of_laplace
 from silot.transport import exact_plan

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import silot
+from silot.data.measure import Measure
 from silot.errors import ExtraError, InputError, RefusedError
 from silot.federation import Holder, Own, Policy
 from silot.federation.question import QUESTIONS
-from silot.measure import Measure
 from silot.privacy.ledger import BudgetError, Ledger
 from silot.secure import SECURE, SecureOptions
 from silot.secure._inputs import SecureInputs, laplace

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from silot import LocalFederation, Measure
+from silot.distances.trianglewad import trianglewad
 from silot.errors import HolderError, InputError, MemoryShortError
-from silot.protocols import trianglewad
 from silot.transport import cost_matrix, exact_plan, forecast, memory, sinkhorn
 
 X = np.random.default_rng(0).normal(size=(2500, 2))

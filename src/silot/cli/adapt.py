@@ -12,10 +12,10 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
+from ..data.files import write_whole
 from ..errors import FileError, InputError
-from ..files import write_whole
-from ..results._run import Array
-from ..results.adaptation import Adaptation
+from ..federation.result import Array
+from ..teaching.result import Adaptation
 from .audit import shape_of
 from .console import save_transcript, say_where, show, write_report
 from .devices import (

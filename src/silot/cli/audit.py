@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ..audit import audit
+from ..audits.run import audit
 from ..errors import InputError
 from ..federation.transcript import Transcript
 from .console import OUT, progress_bar, show, write_report

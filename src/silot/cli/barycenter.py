@@ -10,10 +10,10 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from ..api_value import barycenter
+from ..api.value import barycenter
+from ..data.files import write_whole
 from ..errors import FileError, InputError
-from ..files import write_whole
-from ..results import Barycenter
+from ..value.result import Barycenter
 from .console import (
     check_figure,
     save_figure,

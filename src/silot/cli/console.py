@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from ..data.files import check_whole, write_whole
 from ..errors import FileError
 from ..federation.local import Progress as Step
-from ..files import check_whole, write_whole
+from ..federation.result import Billed
 from ..render import Block, Facts, terminal
-from ..results import Billed
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

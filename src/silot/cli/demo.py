@@ -8,19 +8,21 @@ from typing import Annotated, Any
 
 import typer
 
-from ..api import distance_matrix
-from ..api_records import value_records
-from ..api_value import value_holders
-from ..audit import audit
-from ..demo import demo_holders, demo_images, demo_validation
+from ..api.distances import distance_matrix
+from ..api.records import value_records
+from ..api.value import value_holders
+from ..audits.result import Audit
+from ..audits.run import audit
+from ..data.demo import demo_holders, demo_images, demo_validation
+from ..data.files import write_whole
+from ..data.measure import Measure
+from ..distances.result import DistanceMatrix
 from ..errors import FileError
 from ..federation.party import Own
-from ..files import write_whole
-from ..measure import Measure
 from ..render import Column, Table, plain_table, textual
 from ..render.words import first_word, format_bytes, short_bounds, short_number
-from ..report.value import worth_tables
-from ..results import Audit, Contributions, DistanceMatrix
+from ..value.result import Contributions
+from ..value.view import worth_tables
 from .console import OUT, progress_bar, save_figure, show_blocks
 
 # Pixels lie between 0 and 1, which everybody knows: a reference of that size.

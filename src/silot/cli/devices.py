@@ -11,12 +11,12 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from ..adaptation.network import as_rows
-from ..api_adapt import adapt
-from ..documents import read_fields
+from ..api.adapt import adapt
+from ..data.documents import read_fields
+from ..data.measure import Measure
 from ..errors import FileError, InputError, SilotError
-from ..measure import Measure
-from ..results.adaptation import Adaptation
+from ..teaching.network import as_rows
+from ..teaching.result import Adaptation
 from .console import steps
 from .options import Tables
 

@@ -8,12 +8,12 @@ from typing import Annotated, Any
 
 import typer
 
-from .._methods import METHODS, run_pair
-from ..api import distance_matrix, pooled_distance
+from ..api._methods import METHODS, run_pair
+from ..api.distances import distance_matrix, pooled_distance
+from ..data.measure import Measure
+from ..distances.result import Distance
 from ..errors import MismatchError
-from ..measure import Measure
-from ..protocols.registry import TriangleWad
-from ..results import Distance
+from ..sketch.methods import TriangleWad
 from .console import (
     OUT,
     check_figure,

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
+from ..distillation.result import Distillation
 from ..errors import FileError
 from ..federation.local import Progress
-from ..results.distillation import Distillation
 from .console import ERRORS, progress_bar, save_transcript, say_where, show, write_report
 from .distill_config import Config, FileSource, Fit, field
 from .distill_data import Records, read
@@ -106,10 +106,10 @@ def _run(
         space = config.labels.space()
     files = _read(path, config, space)
     # Slow to import, and says which extra is missing.
-    from ..api_distill import distill
+    from ..api.distill import distill
     from ..distillation import train  # noqa: F401
+    from ..distillation.asking import distill as questions
     from ..distillation.trainer import check_options
-    from ..protocols.distill import distill as questions
     from .distill_models import Workshop
 
     # Before models are trained for long.

@@ -9,8 +9,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictInt, ValidationError
 
+from ..data.documents import complaint, read_fields
 from ..distillation import LabelSpace
-from ..documents import complaint, read_fields
 from ..errors import InputError, SilotError
 from ..federation.policy import Policy
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import numpy as np
 
+from ..data.tables import Table, known_file, read_arrays, read_table
 from ..distillation import LabelCodes, LabelSpace
+from ..distillation.questions import Inputs, inputs_of
 from ..distillation.text import PAIR
 from ..errors import FileError, InputError, MismatchError, SilotError
-from ..federation.predictions import Inputs, inputs_of
-from ..tables import Table, known_file, read_arrays, read_table
 from .distill_config import Columns, FileSource
 
 _INPUT_COLUMNS = ("text_column", "premise_column", "hypothesis_column", "feature_columns")

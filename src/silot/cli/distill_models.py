@@ -15,12 +15,12 @@ from torch import nn
 from ..distillation import LabelSpace
 from ..distillation.checkpoint import fingerprint, folder, load, save
 from ..distillation.models import Inputs, fit, load_parameters, module_predict, parameters_of
+from ..distillation.questions import digest_of
 from ..distillation.recipes import Recipe, load_model
+from ..distillation.teacher import Teacher
 from ..distillation.text import PAIR, Vocabulary
 from ..errors import InputError, MismatchError
 from ..federation.policy import Policy
-from ..federation.predictions import digest_of
-from ..federation.teacher import Teacher
 from ..privacy.ledger import Ledger
 from .distill_config import Bag, Fit, Hub, Instructor, Learner, Model, Sequential, Vectors
 from .distill_data import Records

@@ -9,9 +9,9 @@ from typing import Annotated, Any
 
 import typer
 
-from ..adaptation.network import Network
-from ..adaptation.solve import links
 from ..errors import InputError
+from ..teaching.network import Network
+from ..teaching.solve import links
 from .audit import shape_of
 from .console import progress_bar, say_where, show, show_blocks, write_report
 from .devices import (
@@ -120,7 +120,7 @@ def links_command(
         plain = method is LinkMethod.exact and mixing is MixingChoice.none
         objective = ObjectiveChoice.coverage if plain else ObjectiveChoice.bound
     # Slow to import, and not needed for a network.
-    from ..report.adaptation import measured_sections
+    from ..teaching.view import measured_sections
 
     found = run_adaptation(
         files,

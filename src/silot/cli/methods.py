@@ -9,7 +9,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from .._methods import METHODS
+from ..api._methods import METHODS
 from .console import OUT
 
 

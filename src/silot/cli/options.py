@@ -10,10 +10,10 @@ from typing import Annotated, Any
 
 import typer
 
-from .._columns import matched
+from ..data.columns import matched
+from ..data.loading import column_names, load_measure
+from ..data.measure import Measure
 from ..errors import FileError, InputError
-from ..loading import column_names, load_measure
-from ..measure import Measure
 from .console import check_writable
 from .generate import Flags
 

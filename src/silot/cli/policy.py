@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
-from ..audit import audit_policy
+from ..audits.coordinator import audit_policy
+from ..data.measure import Measure
 from ..federation import Holder, Policy
-from ..measure import Measure
 from .console import OUT, progress_bar, show, write_report
 from .generate import taking
 from .options import Columns, JsonOption

@@ -11,15 +11,17 @@ from typing import Annotated, Any, Self
 import typer
 from rich.table import Table
 
-from ..api_records import value_records
+from ..api.records import value_records
+from ..data.files import write_whole
+from ..data.loading import load_identifiers, load_images
+from ..data.measure import Measure
 from ..errors import InputError
 from ..federation.party import Own
-from ..files import write_whole
-from ..loading import load_identifiers, load_images
-from ..measure import Measure
-from ..protocols.records import check_enough, fitted, records
+from ..records.contents import Contents, records_csv
+from ..records.result import RecordScores
+from ..records.validation import check_enough, fitted, records
 from ..render.words import printable
-from ..results import Contents, Contributions, RecordScores, records_csv
+from ..value.result import Contributions
 from .console import OUT, progress_bar, save_transcript, say_where, show, steps, write_report
 from .generate import taking
 from .options import (

@@ -9,9 +9,9 @@ from typing import Annotated
 
 import typer
 
+from ..data.measure import Measure
 from ..errors import InputError
 from ..federation.policy import Policy
-from ..measure import Measure
 from ..privacy.ledger import Ledger
 from ..secure import Peers, SecureOptions, make_keys, play
 from .console import (

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..api_suspects import count_broken
+from ..api.suspects import count_broken
+from ..data.measure import Measure
 from ..errors import InputError
-from ..measure import Measure
-from ..results import BrokenCounts, RecordScores
+from ..records.counts import BrokenCounts
+from ..records.result import RecordScores
 from .console import steps
 from .options import given
 

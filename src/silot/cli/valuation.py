@@ -9,10 +9,12 @@ from typing import Annotated
 
 import typer
 
-from ..api_value import value_holders
+from ..api.value import value_holders
+from ..distances.pairwise import comparing
 from ..errors import InputError
-from ..protocols._pairwise import comparing
-from ..results import Contents, RecordScores, format_bytes
+from ..records.contents import Contents
+from ..records.result import RecordScores
+from ..render.words import format_bytes
 from .console import (
     OUT,
     save_transcript,

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..data.measure import label_name
 from ..errors import MismatchError
-from ..measure import label_name
 
 Codes = npt.NDArray[np.int64]
 

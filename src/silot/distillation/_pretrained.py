@@ -10,8 +10,8 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
+from ..data.measure import label_name
 from ..errors import ExtraError, FileError, InputError, MismatchError
-from ..measure import label_name
 from ._batches import seeded
 from .labels import LabelSpace
 from .text import PAIR

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..data.files import DAMAGED_ARCHIVE, write_whole
 from ..errors import FileError, MismatchError
-from ..files import DAMAGED_ARCHIVE, write_whole
 
 _VERSION = 1
 _META = "meta"

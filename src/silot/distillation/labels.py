@@ -9,8 +9,8 @@ from typing import Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
+from ..data.measure import label_name
 from ..errors import InputError, MismatchError
-from ..measure import label_name
 from ._coding import Codes, LabelCodes, coded
 
 Array = npt.NDArray[np.float64]

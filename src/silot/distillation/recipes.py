@@ -12,8 +12,8 @@ from typing import Any, Literal, get_args
 import numpy as np
 import torch
 
+from ..data.files import DAMAGED_ARCHIVE, write_whole
 from ..errors import FileError, InputError, MismatchError
-from ..files import DAMAGED_ARCHIVE, write_whole
 from .labels import LabelSpace
 from .models import BagOfWords, Transformer, VectorHead, pretrained
 from .parameters import load_parameters, parameters_of

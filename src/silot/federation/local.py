@@ -13,9 +13,9 @@ from functools import partial
 from typing import Protocol as TypingProtocol
 from typing import cast, runtime_checkable
 
-from .._columns import matched
+from ..data.columns import matched
+from ..data.measure import Data, Measure
 from ..errors import InputError, MismatchError
-from ..measure import Data, Measure
 from ..privacy.ledger import Ledger
 from ..transport._check import real
 from .answer import Failure
@@ -68,7 +68,7 @@ class LocalFederation:
 
     Examples
     --------
-    >>> from silot.protocols import direct
+    >>> from silot.distances import direct
     >>> fed = LocalFederation({"north": [[0.0, 0.0]], "south": [[3.0, 4.0]]})
     >>> round(fed.run(direct("north", "south")).value, 9)
     5.0

@@ -14,8 +14,8 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import cast
 
+from ..data.measure import Data, Embedding, Measure
 from ..errors import InputError
-from ..measure import Data, Embedding, Measure
 from ..privacy.ledger import BudgetError, Ledger, plain_name
 from ..privacy.mechanism import noise_for
 from .answer import BITS, Answer, Array, Failure, decode_reply, encode_reply, rounded, with_charge
@@ -184,7 +184,7 @@ class Holder(Party):
 
     Examples
     --------
-    >>> from silot.federation import Spread
+    >>> from silot.teaching.questions.divergences import Spread
     >>> rows = Measure([[k % 7, k % 5] for k in range(200)])
     >>> Holder(rows, Policy(behind=5), Ledger()).answer(Spread()).arrays["mean"].tolist()
     [2.96, 2.0]

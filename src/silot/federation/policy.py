@@ -20,7 +20,7 @@ from pydantic import (
     model_validator,
 )
 
-from ..documents import complaint, read_fields
+from ..data.documents import complaint, read_fields
 from ..errors import InputError
 from ..privacy.ledger import Tally
 from .answer import BITS, Array

@@ -16,8 +16,8 @@ from typing import Any, ClassVar, Literal, Protocol, Self, cast
 import numpy as np
 import numpy.typing as npt
 
+from ..data.measure import Embedding
 from ..errors import InputError, WireError
-from ..measure import Embedding
 from .answer import Answer, Failure
 from .disclosure import Account, Disclosure
 from .message import Message, Scalar, decode, encode

@@ -15,13 +15,13 @@ from typing import Protocol as TypingProtocol
 
 from ..errors import InputError, MismatchError, WireError
 from ..privacy.accounting import compose
-from ..results import Run
 from ..transport._pot import importing
 from ..transport._threads import one_blas_thread
 from .answer import CHARGED, Answer, Failure, decode_reply
 from .disclosure import Disclosure
 from .protocol import Answers, Protocol, Questions, drive
 from .question import encode_question
+from .result import Run
 from .spool import Spool, Stored
 from .transcript import Entry, Transcript
 
@@ -115,7 +115,7 @@ def run(
 
     Examples
     --------
-    >>> from silot.protocols import direct
+    >>> from silot.distances import direct
     >>> parties = {"north": [[0.0, 0.0]], "south": [[3.0, 4.0]]}
     >>> round(run(direct("north", "south"), parties).value, 9)
     5.0

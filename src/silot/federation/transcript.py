@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, cast
 
+from ..data.files import write_whole
 from ..errors import FileError, WireError
-from ..files import write_whole
 from .answer import Answer, Failure, decode_reply
 from .message import Scalar, pack, unpack
 from .question import Question, decode_question

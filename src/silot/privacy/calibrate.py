@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..measure import Embedding
+from ..data.measure import Embedding
 from ..transport import cost_matrix, plan_from_cost
 from ..transport._check import Array
 from .cells import Cells, Codes, nearest

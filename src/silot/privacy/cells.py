@@ -8,8 +8,8 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
+from ..data.measure import Measure
 from ..errors import InputError, MismatchError
-from ..measure import Measure
 from ..transport._check import Array, as_points, real, whole
 
 Codes = npt.NDArray[np.int64]

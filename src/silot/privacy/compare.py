@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from ..measure import Embedding
+from ..data.measure import Embedding
 from ..transport import cost_matrix, covariance_root
 from ..transport._check import Array
 from .cells import Cells, Codes, nearest

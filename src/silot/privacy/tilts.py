@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ..measure import Embedding
+from ..data.measure import Embedding
 from ..transport import exact_plan
 from ..transport._check import Array
 from .cells import Codes, nearest

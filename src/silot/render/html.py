@@ -14,7 +14,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from ..files import write_whole
+from ..data.files import write_whole
 from .sections import Block, Details, Heading, Private, Table, Text
 from .words import printable
 

@@ -48,7 +48,7 @@ def page(result: Any, *beside: Any, **options: Any) -> list[Block]:
     beside, options
         What the page shows beside it. Of contributions: ``records`` that were scored; of these,
         or of record scores alone, ``images``, ``truth`` and ``contents``, by holder: see
-        ``silot.report.value.value_page``. Of a link plan: its ``costs``, which must be given, and
+        ``silot.value.view.value_page``. Of a link plan: its ``costs``, which must be given, and
         ``network``.
 
     Returns
@@ -63,7 +63,7 @@ def page(result: Any, *beside: Any, **options: Any) -> list[Block]:
     """
     kind = type(result).__name__
     if kind == "RecordScores" or isinstance(result, Mapping | Sequence) or result is None:
-        from .value import value_page
+        from ..value.view import value_page
 
         return value_page(*beside, records=result, **options)
     return _view(result, "page")(result, *beside, **options)

@@ -28,18 +28,4 @@ __all__ = [
     "secure_distance",
 ]
 
-lazily(
-    __name__,
-    {
-        "SECURE": ".method",
-        "Forecast": ".forecast",
-        "Peers": ".peers",
-        "Played": ".party",
-        "SecureOptions": ".options",
-        "forecast": ".forecast",
-        "make_keys": ".keys",
-        "play": ".party",
-        "run_secure": ".distance",
-        "secure_distance": ".distance",
-    },
-)
+lazily(__name__)

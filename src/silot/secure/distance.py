@@ -8,17 +8,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
+from ..data.measure import Embedding, Measure
+from ..distances.questions.distances import Describe
+from ..distances.result import Distance
 from ..errors import InputError, SolverError
 from ..federation.answer import Answer, encode_reply
 from ..federation.disclosure import Disclosure
-from ..federation.distances import Describe
 from ..federation.local import Progress
 from ..federation.party import Own
 from ..federation.protocol import COORDINATOR
 from ..federation.question import encode_question
+from ..federation.result import Run
 from ..federation.transcript import Entry, Transcript
-from ..measure import Embedding, Measure
-from ..results import Distance, Run
 from ._engine import Traffic, load, simulate
 from ._inputs import NAMES
 from ._opening import CLOSE, GRADES, bounds_of

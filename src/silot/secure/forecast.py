@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ..results import format_bytes
+from ..render.words import format_bytes
 from ._program import Program
 from .options import SecureOptions
 

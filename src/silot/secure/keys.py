@@ -6,8 +6,8 @@ import datetime
 import os
 from pathlib import Path
 
+from ..data.files import write_whole
 from ..errors import ExtraError, FileError
-from ..files import write_whole
 from .options import ROLES
 
 _DAYS = 30

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import get_args
 
+from ..distances.pairwise import Pairwise, Sides
+from ..distances.result import Distance
 from ..errors import InputError
 from ..federation.disclosure import Disclosure
 from ..federation.protocol import Steps
 from ..options import none_or, number, option, truth, word
-from ..protocols._pairwise import Pairwise, Sides
-from ..results import Distance
 from .options import ROLES, Accuracy, SecureOptions
 
 

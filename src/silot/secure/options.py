@@ -8,8 +8,8 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Literal, get_args
 
+from ..data.measure import Embedding
 from ..errors import InputError
-from ..measure import Embedding
 from ..transport._check import flag, real
 from ._effort import effort_for
 from ._engine import PARTIES, check_protocol

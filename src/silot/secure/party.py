@@ -10,6 +10,9 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any, cast
 
+from ..data.measure import Measure
+from ..distances.questions.distances import Describe
+from ..distances.result import Distance
 from ..errors import (
     HolderError,
     InputError,
@@ -17,12 +20,10 @@ from ..errors import (
 )
 from ..federation.answer import Answer
 from ..federation.disclosure import Disclosure
-from ..federation.distances import Describe
 from ..federation.party import Holder, Own
 from ..federation.policy import Policy
-from ..measure import Measure
+from ..federation.result import Run
 from ..privacy.ledger import Ledger
-from ..results import Distance, Run
 from ._agreement import agreed, program_of, version
 from ._engine import Traffic, absent
 from ._inputs import NAMES

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from ..documents import complaint, read_fields
+from ..data.documents import complaint, read_fields
 from ..errors import FileError, InputError
 from .options import ROLES, Role
 

@@ -47,35 +47,4 @@ __all__ = [
     "sliced_distance",
 ]
 
-lazily(
-    __name__,
-    {
-        "EntropicPlan": ".entropic",
-        "ExactPlan": ".exact",
-        "Forecast": ".memory",
-        "Frame": ".bounded",
-        "Interpolant": ".geodesic",
-        "Moments": ".moments",
-        "SinkhornDivergence": ".entropic",
-        "bounded_coordinates": ".bounded",
-        "Potential": ".sensitivity",
-        "calibrated_gradient": ".sensitivity",
-        "debiased_potential": ".sensitivity",
-        "class_distances": ".classwise",
-        "cost_matrix": ".cost",
-        "covariance_root": ".moments",
-        "exact_plan": ".exact",
-        "forecast": ".memory",
-        "gaussian_distance": ".moments",
-        "gelbrich_bound": ".moments",
-        "interpolate": ".geodesic",
-        "lower_bounds": ".bounds",
-        "mean_bound": ".bounds",
-        "moments": ".moments",
-        "plan_from_cost": ".exact",
-        "sinkhorn": ".entropic",
-        "sinkhorn_divergence": ".entropic",
-        "sliced_bound": ".sliced",
-        "sliced_distance": ".sliced",
-    },
-)
+lazily(__name__)

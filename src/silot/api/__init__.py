@@ -1,0 +1,1 @@
+"""The short way: data in, results out, through a federation."""

@@ -1,0 +1,229 @@
+"""The short way: measures in, results out, through a local federation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, overload
+
+from ..data.measure import Covariance, Data
+from ..distances.pooled import pooled
+from ..distances.result import Distance, DistanceMatrix
+from ..errors import InputError
+from ..federation.local import LocalFederation, Progress
+from ..federation.party import Own
+from ..federation.protocol import COORDINATOR
+from ..options import check_known
+from ..secure import run_secure
+from ._holders import (
+    checked_measures,
+    named_holders,
+    shares_of,
+    unreserved,
+)
+from ._matrix import run_matrix
+from ._methods import Pairwise, chosen, run_pair
+
+
+@overload
+def distance(
+    x: Data,
+    y: Data,
+    method: Pairwise,
+    *,
+    labels: bool | str = False,
+    covariance: Covariance = "diagonal",
+    progress: Callable[[Progress], None] | None = None,
+) -> Distance: ...
+
+
+@overload
+def distance(
+    x: Data,
+    y: Data,
+    method: str = "direct",
+    *,
+    labels: bool | str = False,
+    covariance: Covariance = "diagonal",
+    progress: Callable[[Progress], None] | None = None,
+    **options: Any,
+) -> Distance: ...
+
+
+def distance(
+    x: Data,
+    y: Data,
+    method: str | Pairwise = "direct",
+    *,
+    labels: bool | str = False,
+    covariance: Covariance = "diagonal",
+    progress: Callable[[Progress], None] | None = None,
+    **options: Any,
+) -> Distance:
+    """Wasserstein distance between two measures, by one of the protocols.
+
+    Runs a local federation of two holders called ``"x"`` and ``"y"``.
+
+    Parameters
+    ----------
+    x, y
+        Measures, or arrays (n, d) or data frames of records with uniform weights. Columns of
+        data frames are matched by name, in any order.
+    method
+        ``"direct"``, ``"fedwad"``, ``"trianglewad"`` or ``"sketch"``; ``silot.METHODS`` says
+        what each discloses, needs and guarantees. ``"secure"`` computes on secret shares, all
+        parties simulated here (see ``silot.secure``). Or one object with its options, such as
+        ``FedWaD(support=50)`` of ``silot.protocols``, which an editor checks as you write.
+    labels
+        Whether to compare labelled records, through their OTDD vectors; for data frames the name
+        of their column. Classes are compared by their records, not by their names; ``status``
+        says which one side alone has.
+    covariance
+        Covariance block of the OTDD vectors: ``"diagonal"``, ``"diagonal-of-root"`` or
+        ``"full"``.
+    progress
+        Called after every exchange.
+    **options
+        Options of the method, such as ``support``, ``p``, ``seed`` and ``why`` (``results.Parts``).
+
+    Returns
+    -------
+    Distance
+
+    Raises
+    ------
+    InputError, MismatchError
+        Data that are no measures or do not fit together, unknown options; before any question
+        is sent.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> x = np.random.default_rng(0).normal(size=(30, 2))
+    >>> round(distance(x, x + [3.0, 4.0]).value, 6)
+    5.0
+    """
+    name, options = chosen(method, options)
+    if name == "sketch" and "ledgers" in options:
+        raise InputError(
+            "distance names its two sides x and y, which is no name for a ledger. Use "
+            "silot.sketches({name: data, ...}, ledgers=...), whose names are yours.",
+            code="option-ledgers",
+        )
+    measures = checked_measures({"x": x, "y": y}, labels)
+    return run_pair(
+        name, measures, labels=labels, covariance=covariance, progress=progress, **options
+    )
+
+
+def distance_matrix(
+    holders: Mapping[str, Data] | Sequence[Data],
+    method: str | Pairwise = "direct",
+    *,
+    labels: bool | str = False,
+    covariance: Covariance = "diagonal",
+    progress: Callable[[int, int], None] | None = None,
+    **options: Any,
+) -> DistanceMatrix:
+    """Distances between all pairs of holders.
+
+    Parameters
+    ----------
+    holders
+        Data (as for ``distance``) by name; a sequence is named ``"0"``, ``"1"`` and so on.
+    method, labels, covariance, **options
+        As ``distance``. Every pair uses the same seed, so that the order of holders changes
+        nothing. With ``"sketch"`` one release of every holder serves all pairs.
+    progress
+        Called with the number of pairs done and of all pairs.
+
+    Returns
+    -------
+    DistanceMatrix
+
+    Raises
+    ------
+    InputError, MismatchError
+        As ``distance``; fewer than two holders.
+
+    Examples
+    --------
+    >>> distance_matrix({"a": [[0.0]], "b": [[1.0]], "c": [[3.0]]}).values
+    array([[0., 1., 3.],
+           [1., 0., 2.],
+           [3., 2., 0.]])
+    """
+    named = named_holders(holders)
+    if len(named) < 2:
+        raise InputError(
+            f"{len(named)} holder(s) given; a matrix needs two or more.", code="holder-names"
+        )
+    name, options = chosen(method, options)
+    return run_matrix(
+        checked_measures(named, labels),
+        method=name,
+        labels=labels,
+        covariance=covariance,
+        progress=progress,
+        **options,
+    )
+
+
+def pooled_distance(
+    sellers: Mapping[str, Data],
+    buyer: Data,
+    *,
+    method: str = "trianglewad",
+    shares: Mapping[str, float] | Literal["records", "weights"] = "records",
+    labels: bool | str = False,
+    covariance: Covariance = "diagonal",
+    progress: Callable[[Progress], None] | None = None,
+    **options: Any,
+) -> Distance:
+    """Distance between the union of several sellers' records and a buyer's.
+
+    Parameters
+    ----------
+    sellers
+        Data (as for ``distance``) by name.
+    buyer
+        The coordinator's own data.
+    method
+        ``"trianglewad"``, or ``"secure"`` on secret shares.
+    shares
+        What a seller counts for in the union: as it has ``"records"``, as its weights sum to
+        (``"weights"``), or a mass by name.
+    labels, covariance, progress
+        As ``distance``.
+    **options
+        Options of ``silot.distances.pooled``, such as ``hidden``, ``samples`` and ``t``; with
+        ``"secure"`` those of ``silot.secure.SecureOptions``.
+
+    Returns
+    -------
+    Distance
+
+    Raises
+    ------
+    InputError, MismatchError
+        As ``distance``.
+
+    Examples
+    --------
+    >>> result = pooled_distance({"a": [[0.0]], "b": [[2.0]]}, [[5.0], [7.0]], seed=0)
+    >>> result.lower <= 5.0 <= result.upper
+    True
+    """
+    checked = checked_measures({**unreserved(sellers), COORDINATOR: buyer}, labels)
+    embedding = covariance if labels else "none"
+    options |= shares_of(shares, {name: checked[name] for name in sellers}, method)
+    if method == "secure":
+        buyers = {COORDINATOR: checked.pop(COORDINATOR)}
+        return run_secure(checked, buyers, embedding=embedding, progress=progress, **options)
+    if method != "trianglewad":
+        raise InputError(
+            f"method is {method!r}; give 'trianglewad' or 'secure'.", code="option-method"
+        )
+    own = Own(checked.pop(COORDINATOR))
+    check_known(pooled, options, "pooled_distance")
+    protocol = pooled(list(sellers), own=own, embedding=embedding, **options)
+    return LocalFederation(checked).run(protocol, progress=progress)

@@ -1,0 +1,85 @@
+"""The short way to suspect records."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..data.measure import Data
+from ..errors import InputError
+from ..federation.local import LocalFederation, Progress
+from ..federation.party import Own
+from ..federation.protocol import COORDINATOR
+from ..options import check_known
+from ..records.gradients import gradients
+from ..records.result import RecordScores
+from ..records.validation import records
+from ._holders import checked_measures, unreserved, with_columns
+
+
+def value_records(
+    holder: Data,
+    validation: Data | Own,
+    *,
+    labels: bool | str = False,
+    method: str = "screening",
+    seed: int = 0,
+    name: str = "holder",
+    progress: Callable[[Progress], None] | None = None,
+    **options: Any,
+) -> RecordScores:
+    """How suspect each record of a holder is, compared with validation data.
+
+    Parameters
+    ----------
+    holder
+        Data (as for ``distance``) whose records are scored.
+    validation
+        Trusted data of the law the holder's should have: 50 records or more. Give one
+        ``Own(data)`` for several holders: models are then fitted once.
+    labels
+        Whether labels may be wrong too; for data frames the name of their column.
+    method
+        ``"screening"``: models of the validation data. ``"published"``: the calibrated gradients
+        of FedBary and TriangleWad, with labels as OTDD vectors, which find far less.
+    seed
+        Of all that is random.
+    name
+        What to call the holder.
+    progress
+        Called after every exchange.
+    **options
+        ``fdr``, the share of the flagged records that may be sound; for ``"published"`` ``t``,
+        ``support`` and ``covariance``.
+
+    Returns
+    -------
+    RecordScores
+        ``scores`` (n,), higher means more suspect; ``flagged`` (n,); ``suspects()``: why.
+
+    Raises
+    ------
+    InputError, MismatchError
+        As ``barycenter``; ``validation-few`` where validation records are too few for the level.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> x = np.random.default_rng(0).normal(size=(120, 3))
+    >>> x[7] = [9.0, -9.0, 9.0]
+    >>> int(value_records(x[:60], x[60:]).worst[0])
+    7
+    """
+    if method not in ("screening", "published"):
+        raise InputError(
+            f"method is {method!r}; give 'screening' or 'published'.", code="option-method"
+        )
+    given = validation.measure if isinstance(validation, Own) else validation
+    checked = checked_measures({**unreserved({name: holder}), COORDINATOR: given}, labels)
+    build, trusted = (records if method == "screening" else gradients), checked.pop(COORDINATOR)
+    # What was fitted for another holder is kept by the party.
+    own = validation if isinstance(validation, Own) and trusted is given else Own(trusted)
+    check_known(build, options, f"value_records by method {method!r}")
+    protocol = build(name, own=own, labels=bool(labels), seed=seed, **options)
+    result = LocalFederation(checked).run(protocol, progress=progress)
+    return with_columns(result, trusted, *checked.values())

@@ -1,0 +1,392 @@
+"""What attacks on a transcript recovered."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..federation.result import Shown
+
+Array = npt.NDArray[np.float64]
+
+SILENCE = "what no attack here recovered may be recovered by another: silence is not safety"
+"""Said with every verdict."""
+
+NEEDS = "needs "
+"""How a reason begins that whoever runs the audit can remove."""
+
+NEVER_TRIED = (
+    "attacks by somebody who knows some of the records",
+    "several runs about the same records put together",
+    "questions chosen to find records out (`silot audit --policy`)",
+    "how long single steps of a holder's computation take",
+)
+"""Kinds of attack on every method that are not among those of ``silot.audit``."""
+
+_UNDECIDED = "undecided: not recovered by these attacks"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Attack:
+    """One attack on one party's records.
+
+    Attributes
+    ----------
+    name
+        Name of the attack.
+    target
+        Party whose records it is after.
+    applicable
+        Whether the messages have what it needs.
+    finished
+        Whether it came to its end before the time limit of the audit; where not, it tells nothing.
+    reason
+        Why it does not apply, or was not finished.
+    rows
+        Rows it guessed.
+    exact_rate
+        Share of the true records recovered exactly: every value to a millionth of the largest
+        of its column. ``None`` without the truth.
+    reidentification_rate
+        Share of the true records that are nearest to their own guess. Where guesses come in no
+        order, they are matched with the records first, as well as can be.
+    chance
+        What a guess that knows nothing of single records scores there.
+    relative_rmse
+        Root mean square error, as a multiple of that of guessing every column's mean.
+    certified
+        Whether the messages themselves prove the rows, without the truth: encoding them again
+        gives the message, and no other rows do. ``None`` where there is no such check.
+    certified_rate
+        Share of the guessed rows that are proven so.
+    matching_rate, cosine
+        Share of guessed rows whose nearest word is the right one, and the mean cosine with the
+        true vector; with a vocabulary and the truth only.
+    membership_auc
+        How well a score tells records from outsiders (.5 is guessing): a cross-fitted likelihood
+        ratio for membership attacks, the distance to the nearest guess for the others, which a
+        trained attack beats.
+    membership_interval
+        95 % interval of that (DeLong), for membership attacks.
+    membership_tpr
+        Share of the records that are named where 1 % of the outsiders are, for membership attacks.
+    agreement, agreement_chance
+        How often a copy of the model, trained on what was told alone, gives the label the model
+        gives, on inputs left out of the training; and what always naming the commonest label
+        scores there.
+    facts
+        Whether it read facts (sizes, numbers of rounds) rather than records.
+    determined, undetermined
+        Of the true records, the share that the messages determine once the plans behind them are
+        known, and the share that they do not: another set of records gives the same messages.
+        With the truth only, where messages are means of several records.
+    note
+        What to add.
+    ordered
+        Whether the i-th row stands for the i-th record.
+    recovered
+        The rows (k, d); not in ``to_dict``.
+    """
+
+    name: str
+    target: str
+    applicable: bool = True
+    finished: bool = True
+    reason: str = ""
+    rows: int = 0
+    exact_rate: float | None = None
+    reidentification_rate: float | None = None
+    chance: float | None = None
+    relative_rmse: float | None = None
+    certified: bool | None = None
+    certified_rate: float | None = None
+    matching_rate: float | None = None
+    cosine: float | None = None
+    membership_auc: float | None = None
+    membership_interval: tuple[float, float] | None = None
+    membership_tpr: float | None = None
+    agreement: float | None = None
+    agreement_chance: float | None = None
+    facts: bool = False
+    determined: float | None = None
+    undetermined: float | None = None
+    note: str = ""
+    ordered: bool = False
+    recovered: Array | None = field(default=None, repr=False)
+
+    @property
+    def verdict(self) -> str:
+        """What it did, in words."""
+        return f"{self._finding()}{f'; {self.note}' if self.note else ''}"
+
+    @property
+    def tells_members(self) -> bool:
+        """Whether it tells records from outsiders better than chance, by the 95 % interval."""
+        return self.membership_interval is not None and self.membership_interval[0] > 0.5
+
+    def _finding(self) -> str:
+        if not self.finished:
+            return f"not finished: {self.reason}"
+        if not self.applicable:
+            return f"not tried: {self.reason}"
+        if self.membership_interval is not None:
+            return self._membership()
+        if self.agreement is not None:
+            chance = _percent(self.agreement_chance or 0.0)
+            return (
+                f"a copy trained on the answers gives the model's label for "
+                f"{_percent(self.agreement)} of inputs it was not trained on (the commonest label: "
+                f"{chance})"
+            )
+        if self.facts:
+            return "facts were read"
+        if self.exact_rate is None:
+            return self._unmeasured()
+        if self.exact_rate == 1.0:
+            return "every record was recovered exactly"
+        if self.exact_rate > 0:
+            return f"{_percent(self.exact_rate)} of the records were recovered exactly"
+        near, chance = self.reidentification_rate or 0.0, self.chance or 0.0
+        return (
+            f"no record was recovered exactly by this attack, which proves nothing; "
+            f"{_percent(near)} are nearest to their guess, where chance gives {_percent(chance)}"
+        )
+
+    def _membership(self) -> str:
+        low, high = self.membership_interval or (0.0, 1.0)
+        text = (
+            f"membership AUC {self.membership_auc or 0.0:.3f} (95 % interval {low:.3f} to "
+            f"{high:.3f}), {_percent(self.membership_tpr or 0.0)} of the records named at 1 % of "
+            "the outsiders"
+        )
+        if self.tells_members:
+            return text
+        return f"{text}: this score does not tell them apart here, and a better one may"
+
+    def _unmeasured(self) -> str:
+        if self.certified:
+            return f"{self.rows} rows were recovered, and the messages prove that they are records"
+        if self.certified_rate:
+            proven = _percent(self.certified_rate)
+            return f"{self.rows} rows were guessed; the messages prove {proven} of them"
+        return f"{self.rows} rows were guessed; nothing in the messages proves them"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Fields by name, ready for JSON; not the rows."""
+        apart = ("facts", "note", "ordered", "recovered")
+        names = [field.name for field in fields(self) if field.name not in apart]
+        return {**{name: getattr(self, name) for name in names}, "verdict": self.verdict}
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Audit(Shown):
+    """What a party could compute from what it saw of a run.
+
+    An audit shows what is broken. It never shows that anything is safe: other attacks, or the
+    same with more knowledge, may do better.
+
+    Attributes
+    ----------
+    viewpoint
+        Party whose view was attacked from.
+    protocol
+        Name of the method.
+    targets
+        Parties whose records were attacked.
+    attacks
+        Every attack on every target.
+    image_shape
+        Shape of a record as a picture, where it is one.
+    truth
+        The true records by party, where they were given; not in ``to_dict``.
+    level
+        Level of the finest answer that was seen, ``""`` where none was.
+    refused
+        How many questions were refused or failed.
+    time_limit
+        Seconds after which attacks were given up; ``None`` where all came to their end.
+    """
+
+    viewpoint: str
+    protocol: str
+    targets: tuple[str, ...]
+    attacks: tuple[Attack, ...]
+    image_shape: tuple[int, ...] | None = None
+    truth: dict[str, Array] = field(default_factory=dict[str, Array], repr=False)
+    level: str = ""
+    refused: int = 0
+    time_limit: float | None = None
+
+    def of(self, target: str) -> tuple[Attack, ...]:
+        """Attacks on one party."""
+        return tuple(attack for attack in self.attacks if attack.target == target)
+
+    def best(self, target: str) -> Attack | None:
+        """The attack that recovered most of a party's records; ``None`` if none guessed any."""
+        applied = [one for one in self.of(target) if one.applicable and one.recovered is not None]
+        return max(applied, key=_strength, default=None)
+
+    @property
+    def exact_rates(self) -> dict[str, float | None]:
+        """Largest exact rate by target; ``None`` where nothing was measured.
+
+        That is so without the truth, and where no attack applied: 0 would read as a result.
+        """
+        found: dict[str, float | None] = {}
+        for target in self.targets:
+            rates = [one.exact_rate for one in self.of(target) if one.exact_rate is not None]
+            found[target] = max(rates, default=None)
+        return found
+
+    @property
+    def verdicts(self) -> dict[str, str]:
+        """What the attacks together say of every party, in words."""
+        return {target: self._about(target) for target in self.targets}
+
+    @property
+    def verdict(self) -> str:
+        """All verdicts as one text, what was tried, finished or not, and what silence is worth."""
+        tried = f"tried: {', '.join(self.tried) or 'nothing'}"
+        left = [f"not finished: {', '.join(self.not_finished)}"] if self.not_finished else []
+        not_tried = f"not tried: {'; '.join(self.not_tried)}"
+        return ". ".join([self.findings, tried, *left, not_tried, SILENCE])
+
+    @property
+    def findings(self) -> str:
+        """What was found of every party, as one text: never to be shown without ``SILENCE``."""
+        if not self.targets:
+            return "nobody's records were attacked: there is no message of another party"
+        return "; ".join(f"{target}: {text}" for target, text in self.verdicts.items())
+
+    @property
+    def tried(self) -> tuple[str, ...]:
+        """Attacks that applied to some party, and were finished."""
+        return tuple(dict.fromkeys(one.name for one in self.attacks if one.applicable))
+
+    @property
+    def not_finished(self) -> tuple[str, ...]:
+        """Attacks that the time limit cut off, and on whom."""
+        targets: dict[str, list[str]] = {}
+        for one in (each for each in self.attacks if not each.finished):
+            targets.setdefault(one.name, []).append(one.target)
+        return tuple(f"{name} on {' and '.join(whom)}" for name, whom in targets.items())
+
+    @property
+    def not_tried(self) -> tuple[str, ...]:
+        """Attacks that were left out with the reason, and kinds of attack that silot has not."""
+        tried = set(self.tried)
+        left: dict[str, str] = {}
+        for one in self.attacks:
+            if not one.applicable and one.finished and one.name not in tried:
+                left.setdefault(one.name, one.reason)
+        needs = [f"{name} ({reason})" for name, reason in left.items() if reason in self._needs]
+        others = [name for name, reason in left.items() if reason not in self._needs]
+        apart = [f"{', '.join(others)} (the messages lack what they work on)"] if others else []
+        return (*needs, *apart, *NEVER_TRIED)
+
+    @property
+    def _needs(self) -> set[str]:
+        """Reasons that whoever runs the audit can remove."""
+        return {one.reason for one in self.attacks if one.reason.startswith(NEEDS)}
+
+    def _about(self, target: str) -> str:
+        best = self.best(target)
+        told = "" if best is None else self._recovered(best)
+        more = [
+            f"{one.verdict} ({one.name})"
+            for one in self.of(target)
+            if one.applicable and (one.tells_members or one.agreement is not None or one.facts)
+        ]
+        if told.startswith(_UNDECIDED) or not told:
+            told = "; ".join([*more, told or self._nothing(target)])
+        else:
+            told = "; ".join([told, *more])
+        cut = sum(not one.finished for one in self.of(target))
+        if cut:
+            told += f"; {cut} attack(s) were not finished"
+        if self.level == "record" and (best is None or not best.exact_rate):
+            told += "; answers of level record were seen: take the records as known"
+        return told
+
+    def _nothing(self, target: str) -> str:
+        tried = any(one.applicable for one in self.of(target))
+        cut = any(not one.finished for one in self.of(target))
+        how = "none of which guesses records"
+        if not tried:
+            how = "none of which was finished" if cut else "none of which applies to what was seen"
+        text = f"{_UNDECIDED}, {how}"
+        if self.refused:
+            text += f"; {self.refused} questions were refused or failed and tell nothing of others"
+        return text
+
+    def _recovered(self, best: Attack) -> str:
+        by = f" ({best.name})"
+        if best.exact_rate is None:
+            if best.certified:
+                return f"{best.rows} records recovered, proven by the messages{by}"
+            if best.certified_rate:
+                proven = _percent(best.certified_rate)
+                return f"{best.rows} rows guessed, {proven} of them proven by the messages{by}"
+            return f"{_UNDECIDED} for certain; {best.rows} rows guessed{by}"
+        if best.exact_rate > 0:
+            of = "" if best.exact_rate == 1.0 else _determined(best)
+            return f"{_percent(best.exact_rate)} of the records recovered exactly{by}{of}"
+        near, chance = best.reidentification_rate or 0.0, best.chance or 0.0
+        return (
+            f"{_UNDECIDED}; the best guess is nearest to its own record for {_percent(near)} of "
+            f"them, chance gives {_percent(chance)}{by}{_determined(best)}"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Fields by name, ready for JSON; no records."""
+        return {
+            "viewpoint": self.viewpoint,
+            "protocol": self.protocol,
+            "targets": list(self.targets),
+            "level": self.level,
+            "refused": self.refused,
+            "exact_rates": self.exact_rates,
+            "verdict": self.verdict,
+            "tried": list(self.tried),
+            "not_finished": list(self.not_finished),
+            "time_limit": self.time_limit,
+            "not_tried": list(self.not_tried),
+            "warning": SILENCE,
+            "attacks": [attack.to_dict() for attack in self.attacks],
+        }
+
+    def to_json(self) -> str:
+        """``to_dict`` as JSON text."""
+        return json.dumps(self.to_dict(), allow_nan=False)
+
+    def __repr__(self) -> str:
+        return f"Audit({self.protocol} seen by {self.viewpoint!r}: {self.verdict})"
+
+
+def _strength(attack: Attack) -> tuple[float, float, float, float]:
+    return (
+        attack.exact_rate or 0.0,
+        float(bool(attack.certified)) + (attack.certified_rate or 0.0),
+        attack.reidentification_rate or 0.0,
+        -(attack.relative_rmse if attack.relative_rmse is not None else np.inf),
+    )
+
+
+def _determined(attack: Attack) -> str:
+    """What the messages determine, where they are means of several records."""
+    if attack.determined is None:
+        return ""
+    text = f"; whoever finds the plans is told {_percent(attack.determined)} of the records"
+    if attack.undetermined:
+        text += f", and {_percent(attack.undetermined)} are not determined by the messages"
+    return text
+
+
+def _percent(share: float) -> str:
+    text = f"{100 * share:.1f}"
+    # Rounding must not turn nearly all into all.
+    return f"{'99.9' if text == '100.0' and share < 1 else text.removesuffix('.0')} %"

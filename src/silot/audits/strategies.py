@@ -1,0 +1,418 @@
+"""Ways in which a malicious coordinator asks a holder for its records."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from ..data.measure import Measure
+from ..distances.questions.distances import (
+    Describe,
+    DistanceTo,
+    InterpolantCosts,
+    InterpolantDistance,
+    Interpolate,
+    Moments,
+    Records,
+)
+from ..distances.questions.labelled import (
+    ClassSizes,
+    InterpolateByClass,
+    LabelledDistanceTo,
+    LabelledRecords,
+    encode_classes,
+)
+from ..distances.reference import draw_reference
+from ..federation.question import Question
+from ..learning import ModelSpec, initial, random_features
+from ..teaching.questions.combinations import Disagreement
+from ..teaching.questions.divergences import (
+    DomainErrors,
+    DomainScores,
+    MeanFeatures,
+    ProjectedQuantiles,
+    Spread,
+    TrainDomain,
+    public_directions,
+)
+from ..teaching.questions.models import CountLabelled, FitDensity, TrainModel
+from ..transport import exact_plan
+from ..transport.geodesic import Interpolation
+from ._session import Array, Session
+
+_KINDS: tuple[Interpolation, ...] = ("exact", "barycentric")
+
+Play = Callable[[Session, int, int], Iterator[Array]]
+"""A strategy: asks, and yields guesses (k, d) at records. Given the session, n and d."""
+
+
+def even(size: int) -> Array:
+    """Equal weights."""
+    return np.full(size, 1.0 / size)
+
+
+def _everything(session: Session, n: int, d: int) -> Iterator[Array]:
+    for question in (Records(), LabelledRecords(), LabelledRecords(classes='["a"]')):
+        answer = session.ask(question)
+        if answer is not None:
+            yield answer.arrays["points"]
+    far = 1e3 * draw_reference(0, n, d)
+    for t in (0.0, 1e-9, 0.3):
+        for kind in _KINDS:
+            answer = session.ask(
+                Interpolate(reference=far, reference_weights=even(n), t=t, interpolation=kind)
+            )
+            if answer is None:
+                continue
+            atoms, weights = answer.arrays["atoms"], answer.arrays["weights"]
+            plan = exact_plan(atoms, far, weights, even(n))
+            means = np.asarray(plan.plan @ far) / weights[:, None]
+            yield (atoms - t * means) / (1.0 - t)
+
+
+def _cells(session: Session, n: int, d: int) -> Iterator[Array]:
+    """Means of cells whose weights single records out; other costs, shifts, sizes S and S + 1."""
+    for size in (max(n // 20, 6), max(n // 20, 6) + 1, n):
+        drawn = draw_reference(0, size, d)
+        for p, moved in (
+            (2, drawn),
+            (1, drawn),
+            (1, 1.05 * drawn + 0.03),
+            (2, draw_reference(7, size, d)),
+        ):
+            weights = np.full(size, (1 - 5 / n) / max(size - 5, 1))
+            weights[session.rng.permutation(size)[:5]] = 1.0 / n
+            for w in (even(size), weights / weights.sum()):
+                answer = session.ask(
+                    Interpolate(
+                        reference=moved,
+                        reference_weights=w,
+                        t=0.01,
+                        p=p,
+                        on_reference=True,
+                        scalars=False,
+                    )
+                )
+                if answer is not None:
+                    yield (answer.arrays["atoms"] - 0.01 * moved) / 0.99
+
+
+def _costs(session: Session, n: int, d: int) -> Iterator[Array]:
+    """Costs to d + 1 points, and class by class interpolants."""
+    target = np.vstack([np.zeros(d), np.eye(d)])
+    reference = draw_reference(0, n, d)
+    answer = session.ask(
+        InterpolantCosts(
+            reference=reference,
+            reference_weights=even(n),
+            t=0.0,
+            target=target,
+            target_weights=even(d + 1),
+        )
+    )
+    if answer is not None:
+        costs = answer.arrays["costs"]
+        yield (costs[:, :1] - costs[:, 1:] + 1.0) / 2.0
+    answer = session.ask(
+        InterpolateByClass(
+            target=reference, target_weights=even(n), target_codes=np.zeros(n, np.int64), t=0.0
+        )
+    )
+    if answer is not None:
+        yield answer.arrays["atoms"]
+
+
+def _two_clusters(session: Session, n: int, d: int) -> Iterator[Array]:
+    """Distances to two far clusters, the smaller of one record's mass: the outermost record."""
+    radius = 50.0
+
+    def ends(direction: Array, share: float) -> DistanceTo:
+        spread = 1e-10 * session.rng.standard_normal((10, d))
+        atoms = np.repeat([radius * direction, -radius * direction], 5, axis=0) + spread
+        weights = np.repeat([share / 5, (1.0 - share) / 5], 5)
+        return DistanceTo(reference=atoms, reference_weights=weights)
+
+    for _ in range(4):
+        middle = session.rng.standard_normal(d)
+        around = middle / np.linalg.norm(middle) + 0.02 * session.rng.standard_normal((d + 1, d))
+        units = around / np.linalg.norm(around, axis=1, keepdims=True)
+        near, far = (
+            session.numbers([ends(u, share) for u in units], "distance")[1]
+            for share in (1.0 / n, 1e-6 / n)
+        )
+        if len(near) == len(far) == d + 1:
+            yield np.linalg.lstsq(units, (far**2 - near**2) * n / (4 * radius))[0][None]
+
+
+def _last_record(session: Session, n: int, d: int) -> Iterator[Array]:
+    """Distances to the known records and a guess, by somebody who knows all but the last.
+
+    With p = 1 nothing is gained by moving others: n times the distance is that of the guess.
+    """
+    points = session.data.points
+    guesses = points.mean(axis=0) + points.std(axis=0) * session.rng.standard_normal((2 * d, d))
+    asked: list[Question] = [
+        DistanceTo(reference=np.vstack([points[:-1], guess]), reference_weights=even(n), p=1)
+        for guess in guesses
+    ]
+    kept, told = session.numbers(asked, "distance")
+    if len(told) < 2:
+        return
+    at = np.array([q.reference[-1] for q in kept if isinstance(q, DistanceTo)])
+    squares = (n * told) ** 2
+    right = (squares[0] - squares[1:] + (at[1:] ** 2).sum(1) - (at[0] ** 2).sum()) / 2.0
+    left = at[1:] - at[0]
+    # With too few numbers: the solution that is nearest to the mean.
+    middle = points[:-1].mean(axis=0)
+    yield (middle + np.linalg.lstsq(left, right - left @ middle)[0])[None]
+
+
+def _last_from_moments(session: Session, n: int, d: int) -> Iterator[Array]:
+    """The last record from a mean of all, by somebody who knows the others."""
+    for question in (Moments(), Spread()):
+        answer = session.ask(question)
+        if answer is not None:
+            yield (n * answer.arrays["mean"] - session.data.points[:-1].sum(axis=0))[None]
+
+
+def _rare_values(session: Session, n: int, d: int) -> Iterator[Array]:
+    """Records that alone have a value of some feature, from second moments and label means."""
+    for question in (
+        MeanFeatures(features=-(10**15), bandwidth=1.0, seed=0),
+        ProjectedQuantiles(directions=-(10**12), quantiles=10, seed=0),
+        Moments(),
+        Moments(embedding="diagonal"),
+    ):
+        answer = session.ask(question)
+        if answer is None or not isinstance(question, Moments):
+            continue
+        mean, covariance = answer.arrays["mean"], answer.arrays["covariance"]
+        second = n * (covariance + np.outer(mean, mean))[:d, :d]
+        sums = np.where(np.abs(mean[:d]) > 0, n * mean[:d], np.inf)
+        # For a feature that is 0 but for one record, row j over its value is that record.
+        yield second / sums[:, None]
+        yield np.rint(second)
+
+
+def _rare_class(session: Session, n: int, d: int) -> Iterator[Array]:
+    """Distances of classes that make the smallest class pay for where its atoms are."""
+    names = session.data.names
+    if names is None:
+        for question in (ClassSizes(), CountLabelled(), ClassSizes(classes='["a","b"]')):
+            session.ask(question)
+        return
+    found, counts = np.unique(names, return_counts=True)
+    order = np.argsort(-counts)
+    classes, sizes = [str(found[k]) for k in order], counts[order]
+    text = encode_classes(classes)
+    for question in (ClassSizes(), ClassSizes(classes=text), CountLabelled(classes=text)):
+        session.ask(question)
+    codes = np.repeat(np.arange(len(classes)), 5).astype(np.int64)
+    weights = np.repeat(sizes / sizes.sum() / 5, 5)
+    base = session.rng.standard_normal((len(codes), d))
+
+    def costly(at: Array) -> LabelledDistanceTo:
+        target = base.copy()
+        target[-5:] = at + 1e-9 * session.rng.standard_normal((5, d))
+        return LabelledDistanceTo(
+            target=target,
+            target_weights=weights,
+            target_codes=codes,
+            classes=text,
+            class_distances=1e3 * (1.0 - np.eye(len(classes))),
+            class_slack=np.zeros(len(classes)),
+        )
+
+    places = [np.zeros(d), *(3.0 * np.eye(d))]
+    _, told = session.numbers([costly(at) for at in places], "distance")
+    if len(told) == d + 1:
+        share = sizes[-1] / sizes.sum()
+        yield (((told[0] ** 2 - told[1:] ** 2) / share + 9.0) / 6.0)[None]
+
+
+def _quantiles(session: Session, n: int, d: int) -> Iterator[Array]:
+    """Quantiles of many directions and seeds: one coordinate of every record each."""
+    lines: list[Array] = []
+    directions: list[Array] = []
+    for seed in range(2 * d):
+        for count in (d, 1, 2 * d):
+            answer = session.ask(
+                ProjectedQuantiles(directions=count, quantiles=n, seed=seed, least=1)
+            )
+            if answer is None:
+                continue
+            lines.extend(answer.arrays["quantiles"])
+            directions.extend(public_directions(seed, count, d).T)
+    fine = [k for k, line in enumerate(lines) if len(line) == n]
+    if len(fine) > d:
+        yield _untangled(np.array([directions[k] for k in fine]), [lines[k] for k in fine])
+
+
+def _untangled(directions: Array, lines: list[Array]) -> Array:
+    """Records whose projections on the first d + 1 directions are all among the values told."""
+    d = directions.shape[1]
+    inverse = np.linalg.inv(directions[:d])
+    partial = lines[0][:, None]
+    # The most that are tried together; beyond, the strategy has failed.
+    for line in lines[1:d]:
+        if len(partial) * len(line) > 2_000_000:
+            return np.empty((0, d))
+        partial = np.hstack(
+            [np.repeat(partial, len(line), 0), np.tile(line, len(partial))[:, None]]
+        )
+    rows = partial @ inverse.T
+    for direction, line in zip(directions[d:], lines[d:], strict=True):
+        values = np.sort(line)
+        along = rows @ direction
+        places = np.clip(np.searchsorted(values, along), 1, len(values) - 1)
+        gap = np.minimum(np.abs(along - values[places]), np.abs(along - values[places - 1]))
+        rows = rows[gap <= 1e-6 * (1.0 + np.abs(along))]
+    return rows
+
+
+def _features(session: Session, n: int, d: int) -> Iterator[Array]:
+    """Means of ever more random features at narrow bandwidths, and records at their modes."""
+    told: list[tuple[MeanFeatures, Array]] = []
+    for seed in range(20):
+        for bandwidth in (0.5, 1.0):
+            question = MeanFeatures(
+                features=max(n * d // 10 * 2, 2), bandwidth=bandwidth, seed=seed, least=1
+            )
+            answer = session.ask(question)
+            if answer is not None:
+                told.append((question, answer.arrays["mean"]))
+    if len(told) < 4:
+        return
+
+    def score(rows: Array) -> Array:
+        return sum(
+            (
+                random_features(rows, features=q.features, bandwidth=q.bandwidth, seed=q.seed)
+                @ mean
+                for q, mean in told
+            ),
+            start=np.zeros(len(rows)),
+        )
+
+    # Hill climbing from random starts on the density that the features tell.
+    rows = session.rng.standard_normal((40, d))
+    step = 0.5
+    for _ in range(60):
+        moved = rows + step * session.rng.standard_normal(rows.shape)
+        better = score(moved) > score(rows)
+        rows[better] = moved[better]
+        step *= 0.93
+    yield rows
+
+
+def _models(session: Session, n: int, d: int) -> Iterator[Array]:
+    """Classifiers that are coordinates, thresholds along them, and one step of training."""
+    spec = ModelSpec("logistic", (d,), 2)
+    rows = np.zeros((d + 1, d + 1))
+    rows[:d, :d], rows[d, :d] = np.eye(d), session.rng.standard_normal(d)
+    fields: dict[str, Any] = {
+        "model": spec.to_text(),
+        "sides": np.zeros(d + 1, np.int64),
+        "centre": np.zeros(d),
+        "scale": np.ones(d),
+    }
+    answer = session.ask(DomainScores(parameters=rows, quantiles=40 * n + 1, **fields))
+    if answer is not None:
+        lines = [np.unique(line.round(9)) for line in answer.arrays["scores"]]
+        yield _untangled(rows[:, :d], lines)
+    session.ask(DomainErrors(parameters=rows, thresholds=np.zeros(d + 1), **fields))
+    start = initial(spec, 0)
+    answer = session.ask(
+        TrainDomain(
+            model=spec.to_text(),
+            parameters=start[None],
+            sides=np.zeros(1, np.int64),
+            seeds=np.zeros(1, np.int64),
+            centre=np.zeros(d),
+            scale=np.ones(d),
+            iterations=1,
+            batch=1,
+            rate=1.0,
+        )
+    )
+    if answer is not None:
+        # One step on one record moves the weights by as many times the record as it moves the bias.
+        change = answer.arrays["parameters"][0] - start
+        if change[d] != 0:
+            yield (change[:d] / change[d])[None]
+    for question in (
+        TrainModel(model=spec.to_text(), classes='["a","b"]', iterations=1, batch=1),
+        FitDensity(model=spec.to_text(), classes='["a","b"]', dimensions=d),
+        Disagreement(model=spec.to_text(), parameters=np.vstack([start, start + 1.0])),
+    ):
+        session.ask(question)
+
+
+def _random(session: Session, n: int, d: int) -> Iterator[Array]:
+    """Distances to random references of all kinds, and the records that fit all of them."""
+    rng = session.rng
+    asked: list[Question] = []
+    for _ in range(40):
+        size = int(rng.integers(1, 40))
+        shape = rng.integers(4)
+        atoms = rng.standard_normal((size, d)) * 10.0 ** rng.uniform(-3, 3)
+        if shape == 1:
+            atoms = np.repeat(atoms[:1], size, axis=0)
+        weights = rng.dirichlet(np.full(size, 10.0 ** rng.uniform(-2, 2))) + 1e-12
+        if shape == 2:
+            weights = np.r_[np.full(size - 1, 1.0 / n), max(1.0 - (size - 1) / n, 1e-9)]
+        weights = weights / weights.sum()
+        if shape == 3:
+            asked.append(
+                InterpolantDistance(
+                    reference=atoms,
+                    reference_weights=weights,
+                    target=atoms + 1.0,
+                    target_weights=weights,
+                    t=float(rng.uniform(0, 0.9)),
+                    p=int(rng.integers(1, 3)),
+                )
+            )
+        else:
+            asked.append(
+                DistanceTo(reference=atoms, reference_weights=weights, p=int(rng.integers(1, 3)))
+            )
+    kept = [
+        each for each in asked if session.ask(each) is not None and isinstance(each, DistanceTo)
+    ]
+    # Each atom of a reference that was answered is a guess at the record nearest to it.
+    yield from (each.reference for each in kept)
+
+
+def _differences(session: Session, n: int, d: int) -> Iterator[Array]:
+    """The same statistics before and after a record was added: a mean, twice."""
+    means: list[Array] = []
+    data = session.data
+    parts = None if data.labels is None else data.labels[:-1]
+    for measure in (data, Measure(data.points[:-1], data.masses[:-1], parts)):
+        session.turn_to(measure)
+        for question in (Describe(), Spread(), Moments()):
+            answer = session.ask(question)
+            if answer is not None and "mean" in answer.arrays:
+                means.append(answer.arrays["mean"])
+    session.turn_to(data)
+    yield from ((n * one - (n - 1) * two)[None] for one in means for two in means)
+
+
+STRATEGIES: dict[str, tuple[Play, bool]] = {
+    "the records by name, or interpolants at t near 0": (_everything, False),
+    "cell means with chosen weights, costs, shifts and sizes": (_cells, False),
+    "costs to d + 1 points": (_costs, False),
+    "two far clusters: the outermost records": (_two_clusters, False),
+    "chosen class distances: the rarest class": (_rare_class, False),
+    "pairs of features: records with a rare value": (_rare_values, False),
+    "quantiles of many seeds": (_quantiles, False),
+    "mean random features of many seeds": (_features, False),
+    "classifiers, thresholds and training steps": (_models, False),
+    "random references, weights, p and t": (_random, False),
+    "statistics before and after one record was added": (_differences, False),
+    "distances to all other records and a guess": (_last_record, True),
+    "a mean, with all other records known": (_last_from_moments, True),
+}

@@ -1,0 +1,1 @@
+"""Data as silot takes them: measures, tables, documents and files."""

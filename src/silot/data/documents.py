@@ -1,0 +1,231 @@
+"""Mappings that users write as YAML or JSON, and what is wrong with them, in words."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from ..errors import FileError
+
+_KINDS = (".json", ".yml", ".yaml")
+_TYPES = {
+    "bool": "true or false",
+    "dict": "a mapping",
+    "finite": "a finite number",
+    "float": "a number",
+    "frozen": "a list",
+    "int": "a whole number",
+    "list": "a list",
+    "mapping": "a mapping",
+    "model": "a mapping",
+    "path": "a path",
+    "set": "a list",
+    "string": "a text",
+    "tuple": "a list",
+}
+_BOUNDS = {
+    "greater_than": ("gt", "a number above {} is needed"),
+    "greater_than_equal": ("ge", "a number of {} or more is needed"),
+    "less_than": ("lt", "a number below {} is needed"),
+    "less_than_equal": ("le", "a number of {} or less is needed"),
+    "literal_error": ("expected", "{} is needed"),
+    "union_tag_invalid": ("expected_tags", "it is none of {}"),
+    "union_tag_not_found": ("discriminator", "{} is missing in it"),
+    "string_too_short": ("min_length", "a text of length {} or more is needed"),
+    "string_too_long": ("max_length", "a text of length {} or less is needed"),
+    "string_pattern_mismatch": ("pattern", "a text that matches {} is needed"),
+    "too_short": ("min_length", "{} or more entries are needed"),
+    "too_long": ("max_length", "{} or fewer entries are needed"),
+}
+
+
+# What PyYAML raises, beside its own errors, on a value that is none of its tag: `!!int x`.
+_ODD_VALUE = (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError)
+
+
+class _TwiceError(ValueError):
+    """A field of a JSON file is given twice."""
+
+
+class _Once(yaml.SafeLoader):
+    """Refuses a field that is given twice: YAML would keep the last, and say nothing."""
+
+    def __init__(self, stream: str) -> None:
+        super().__init__(stream)
+        self._checked: set[int] = set()
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        try:
+            return super().construct_object(node, deep)
+        except _ODD_VALUE:
+            raise yaml.MarkedYAMLError(
+                problem="a value that is none of its kind", problem_mark=node.start_mark
+            ) from None
+
+    def flatten_mapping(self, node: yaml.MappingNode) -> None:
+        # Before merged mappings (<<) are written into this one, which happens once or more.
+        if id(node) not in self._checked:
+            self._checked.add(id(node))
+            seen: set[str] = set()
+            for key, _ in node.value:
+                if not isinstance(key, yaml.ScalarNode):
+                    continue
+                if key.value in seen:
+                    raise yaml.MarkedYAMLError(
+                        problem=f"{key.value[:40]!r} is given twice", problem_mark=key.start_mark
+                    )
+                seen.add(key.value)
+        super().flatten_mapping(node)
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise _TwiceError(f"{key[:40]!r} is given twice")
+        found[key] = value
+    return found
+
+
+def read_fields(path: Path) -> dict[str, Any]:
+    """Read a mapping of fields from a ``.yml``, ``.yaml`` or ``.json`` file.
+
+    Raises
+    ------
+    FileError
+        A file that is missing (``file-missing``), of another kind (``file-kind``), or none that
+        can be read, gives a field twice, or is no mapping (``file-unreadable``).
+    """
+    kind = path.suffix.lower()
+    if kind not in _KINDS:
+        raise FileError(
+            f"{path.name} is of no kind this is read from. Give .yml, .yaml or .json.",
+            code="file-kind",
+        )
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+        if kind == ".json":
+            body: Any = json.loads(text, object_pairs_hook=_once)
+        else:
+            # _Once builds what SafeLoader builds, no more.
+            body = yaml.load(text, _Once)
+    except FileNotFoundError:
+        raise FileError(f"{path} does not exist. Check the path.", code="file-missing") from None
+    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
+        raise FileError(
+            f"{path.name} cannot be read as {kind[1:]} ({_reason(error)}).",
+            code="file-unreadable",
+        ) from None
+    if not isinstance(body, dict) or not all(isinstance(key, str) for key in body):
+        raise FileError(f"{path.name} is no mapping of fields.", code="file-unreadable")
+    return body
+
+
+def _reason(error: Exception) -> str:
+    """Why, without any value of the file."""
+    if isinstance(error, UnicodeDecodeError):
+        return "it is not UTF-8 text"
+    if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
+        return f"line {error.problem_mark.line + 1}: {str(error.problem)[:80]}"
+    if isinstance(error, json.JSONDecodeError):
+        return f"line {error.lineno}: {error.msg}"
+    if isinstance(error, _TwiceError):
+        return str(error)
+    # Python reads no whole number of more than 4300 digits.
+    return "a number is too long" if type(error) is ValueError else type(error).__name__
+
+
+@dataclass(frozen=True)
+class Complaint:
+    """What is wrong with a document.
+
+    Attributes
+    ----------
+    kind
+        ``"unknown"`` or ``"missing"`` field, or ``"value"``.
+    place
+        Where: names of fields and numbers of entries.
+    message
+        One sentence without the place.
+    """
+
+    kind: str
+    place: tuple[str, ...]
+    message: str
+
+
+def complaint(error: ValidationError, body: Any) -> Complaint:
+    """The first thing wrong with ``body``, in words.
+
+    A misspelt field is missing and unknown: the second is told, for it tells more.
+    """
+    found = error.errors(include_url=False)
+    places = [_place(body, each["loc"], each["type"]) for each in found]
+    kinds = [each["type"] for each in found]
+    if "extra_forbidden" in kinds:
+        place = places[kinds.index("extra_forbidden")]
+        message = "there is no such field. Check its spelling, or leave it out."
+        return Complaint("unknown", place, message)
+    # A field of several types has errors for each: those inside it come from the type it is of.
+    inside = [each for each in places if each[: len(places[0])] == places[0]]
+    place = max(inside, key=len)
+    here = [each for each, where in zip(found, places, strict=True) if where == place]
+    first = here[0]
+    if first["type"] == "missing":
+        entry = isinstance(first["loc"][-1], int)
+        return Complaint("value" if entry else "missing", place, "it is missing.")
+    types = [_TYPES.get(each["type"].split("_")[0], "") for each in here]
+    return Complaint("value", place, _sentence(first, [name for name in types if name]) + ".")
+
+
+def _sentence(error: Any, types: Sequence[str]) -> str:
+    kind, context = error["type"], error.get("ctx", {})
+    if kind in _BOUNDS:
+        key, text = _BOUNDS[kind]
+        return text.format(context[key])
+    if kind == "value_error":
+        return str(context["error"]).removesuffix(".")
+    if kind in ("finite_number", "int_parsing_size"):
+        return f"{types[0]} is needed"
+    if not types:
+        return "it is of no kind that is needed here"
+    given = error["input"]
+    fraction = isinstance(given, float) and "a number" not in types and not given.is_integer()
+    came = "a fraction" if fraction else _arrived(given)
+    wanted = " or ".join(dict.fromkeys(types))
+    if came in types:
+        return f"{wanted} is needed, and this one is out of range"
+    return f"{wanted} is needed; {came} arrived"
+
+
+def _arrived(value: Any) -> str:
+    """What came, by its kind: a value may be what a device told of its records."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, list | tuple):
+        return f"a list of {len(value)}"
+    kinds = {type(None): "nothing", str: "a text", int: "a number", float: "a number"}
+    return kinds.get(type(value), "a mapping" if isinstance(value, Mapping) else "something else")
+
+
+def _place(body: Any, location: Sequence[int | str], kind: str) -> tuple[str, ...]:
+    """Where in the document; pydantic also names types, which are in no document."""
+    parts: list[str] = []
+    for depth, part in enumerate(location):
+        known = part in body if isinstance(body, Mapping) else _within(body, part)
+        if known:
+            body = body[part]
+        elif not (kind == "missing" and depth == len(location) - 1):
+            continue
+        parts.append(str(part)[:40])
+    return tuple(parts)
+
+
+def _within(body: Any, part: int | str) -> bool:
+    return isinstance(body, list | tuple) and isinstance(part, int) and part < len(body)

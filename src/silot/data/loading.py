@@ -1,0 +1,225 @@
+"""Measures from files: npz, csv, csv.gz and parquet."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import FileError, InputError, SilotError
+from .measure import Measure
+from .tables import known_file, read_arrays, read_names, read_table
+
+
+def load_measure(
+    path: str | Path,
+    *,
+    label_column: str | None = None,
+    weight_column: str | None = None,
+    id_column: str | None = None,
+    columns: Sequence[str] | None = None,
+    missing_label: str | None = None,
+) -> Measure:
+    """Read a measure from a file.
+
+    Parameters
+    ----------
+    path
+        ``.npz`` with an array ``X`` (images are flattened to rows), and optionally ``y``
+        (labels) and ``w`` (weights); or a table ``.csv``, ``.csv.gz`` or ``.parquet`` with one
+        record a row and a header.
+    label_column, weight_column
+        Columns of a table that are not features.
+    id_column
+        Column of a table that is left out: what the holder calls its records, which
+        ``load_identifiers`` reads.
+    columns
+        Feature columns of a table, in this order; by default every remaining column.
+    missing_label
+        Label of records whose field in the label column is empty; by default there may be none.
+
+    Returns
+    -------
+    Measure
+
+    Raises
+    ------
+    FileError
+        A file that is missing, unreadable, of another kind, or without the named columns.
+    InputError
+        Text among the features, empty tables, NaN: as ``Measure``.
+
+    Notes
+    -----
+    How one record is read depends on no other. Fields of a csv have no type: among features and
+    weights each is a number by itself (``true`` and ``false`` are 1 and 0), among labels a text,
+    and missing where it is empty or NA, N/A, NaN, nan, NULL or null. What a label is called is in
+    ``measure.label_name``. A field that cannot be read fails the whole file: a holder that cannot
+    load its data releases nothing.
+
+    Examples
+    --------
+    >>> import tempfile, numpy as np
+    >>> name = tempfile.mkdtemp() + "/north.npz"
+    >>> np.savez(name, X=np.eye(3), y=[0, 1, 1])
+    >>> load_measure(name)
+    Measure(3 records, 3 features, 2 classes)
+    """
+    file, kind = known_file(path)
+    try:
+        if kind == ".npz":
+            if label_column or weight_column or id_column or columns:
+                raise FileError(
+                    f"{file.name} has no columns: an .npz names its arrays X, y and w. Leave "
+                    "the column options out.",
+                    code="file-columns",
+                )
+            return _from_npz(file)
+        table = read_table(file, kind)
+        return Measure(
+            *table.parts(
+                columns or None,
+                labels=label_column or None,
+                weights=weight_column or None,
+                identifiers=id_column or None,
+                missing_label=missing_label,
+            )
+        )
+    except SilotError as error:
+        raise _of_file(file, error) from None
+
+
+def load_identifiers(path: str | Path, column: str) -> list[str]:
+    r"""What a holder calls its records: one column of a table as texts.
+
+    Parameters
+    ----------
+    path
+        A table, as for ``load_measure``.
+    column
+        Its name; ``load_measure(..., id_column=column)`` leaves it out of the features.
+
+    Returns
+    -------
+    list of str
+        One text a record, as it is written; empty where there is nothing. They may be equal.
+
+    Raises
+    ------
+    FileError
+        As ``load_measure``; ``file-columns`` for an ``.npz`` too, which has no columns.
+    InputError
+        ``measure-dtype``: a column that is no text and has none.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> name = tempfile.mkdtemp() + "/wards.csv"
+    >>> _ = Path(name).write_text("patient,age\np-17,70\n,64\n")
+    >>> load_identifiers(name, "patient")
+    ['p-17', '']
+    """
+    file, kind = known_file(path)
+    if kind == ".npz":
+        raise FileError(
+            f"{file.name} has no columns, and so none {column!r}. Save the records as a table, "
+            "or leave the identifiers out.",
+            code="file-columns",
+        )
+    try:
+        table = read_table(file, kind)
+        table.check_names([column])
+        return [text or "" for text in table.texts(column)]
+    except SilotError as error:
+        raise _of_file(file, error) from None
+
+
+def _of_file(file: Path, error: SilotError) -> SilotError:
+    """An error that names the file: its cure reads better so."""
+    if file.name in error.message:
+        return error
+    return type(error)(f"{file.name}: {error.message}", code=error.code)
+
+
+def load_images(path: str | Path, shape: tuple[int, ...] | None = None) -> npt.NDArray[Any] | None:
+    """Records of an ``.npz`` file as images, for thumbnails.
+
+    Parameters
+    ----------
+    path
+        As ``load_measure``.
+    shape
+        Shape of one image, (h, w) or (h, w, 3); by default that of the stored array.
+
+    Returns
+    -------
+    numpy.ndarray or None
+        Shape (n, h, w) or (n, h, w, 3); ``None`` when the records are no images and ``shape``
+        was not given, or the file is a table.
+
+    Raises
+    ------
+    FileError, InputError
+        As ``load_measure``; a shape that does not fit the records.
+
+    Examples
+    --------
+    >>> import tempfile, numpy as np
+    >>> name = tempfile.mkdtemp() + "/images.npz"
+    >>> np.savez(name, X=np.zeros((5, 8, 8)))
+    >>> load_images(name).shape
+    (5, 8, 8)
+    """
+    file, kind = known_file(path)
+    if kind != ".npz":
+        if shape is not None:
+            raise InputError(
+                f"{file.name} is a table; images come from .npz.", code="report-images"
+            )
+        return None
+    points = read_arrays(file)["X"]
+    if shape is not None:
+        if len(shape) not in (2, 3) or points.size != len(points) * int(np.prod(shape)):
+            raise InputError(
+                f"{file.name} has records of {points.size // max(len(points), 1)} numbers; they "
+                f"are no images of shape {'x'.join(map(str, shape))}.",
+                code="report-images",
+            )
+        return points.reshape(len(points), *shape)
+    return points if points.ndim == 3 or (points.ndim == 4 and points.shape[3] == 3) else None
+
+
+def column_names(path: str | Path) -> list[str]:
+    r"""Names of the columns of a table, ``[]`` for an ``.npz``, in the order of the file.
+
+    Parameters
+    ----------
+    path
+        As ``load_measure``.
+
+    Raises
+    ------
+    FileError
+        As ``load_measure``.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> name = tempfile.mkdtemp() + "/wards.csv"
+    >>> _ = Path(name).write_text("age,dose\n70,2\n")
+    >>> column_names(name)
+    ['age', 'dose']
+    """
+    file, kind = known_file(path)
+    return [] if kind == ".npz" else read_names(file, kind)
+
+
+def _from_npz(file: Path) -> Measure:
+    arrays = read_arrays(file)
+    points = arrays["X"]
+    if points.ndim > 2:
+        points = points.reshape(len(points), int(np.prod(points.shape[1:])))
+    return Measure(points, arrays.get("w"), arrays.get("y"))

@@ -1,0 +1,400 @@
+"""Data as they are given: archives of arrays (.npz), tables (csv, parquet) and data frames."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import os
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import narwhals as nw
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from ..errors import FileError, InputError
+from .files import DAMAGED_ARCHIVE
+
+_TABLES = (".csv", ".csv.gz", ".parquet")
+# Fields of a table that mean "missing".
+_MISSING = ("", "NA", "N/A", "NaN", "nan", "NULL", "null")
+# What stands for a number, in any case, beside what Python reads as one.
+_NUMBERS = {**dict.fromkeys(map(str.lower, _MISSING), float("nan")), "true": 1.0, "false": 0.0}
+_DAMAGED_TABLE = (pl.exceptions.PolarsError, OSError, EOFError, ValueError, csv.Error, zlib.error)
+_GZIP = b"\x1f\x8b"
+# What may part fields; of two that part a header into as many, the first.
+_SEPARATORS = (",", ";", "\t")
+# Rows that are texts of Python before they are columns.
+_ROWS = 8192
+
+
+def known_file(path: str | Path) -> tuple[Path, str]:
+    """A file that is there and holds something, and its kind, which is its ending."""
+    file = Path(path)
+    if not os.path.isfile(file):  # noqa: PTH113 - unlike Path, no error for an overlong name
+        raise FileError(
+            f"{file} does not exist or is no file. Check the path.", code="file-missing"
+        )
+    kind = next((end for end in (".npz", *_TABLES) if file.name.lower().endswith(end)), None)
+    if kind is None:
+        raise FileError(
+            f"{file.name} is of no kind silot reads. Give .npz, .csv, .csv.gz or .parquet.",
+            code="file-kind",
+        )
+    if file.stat().st_size == 0:
+        raise FileError(f"{file.name} is empty (0 bytes).", code="file-empty")
+    return file, kind
+
+
+def read_arrays(file: Path) -> dict[str, npt.NDArray[Any]]:
+    """Arrays of an archive that has records ``X``."""
+    try:
+        # Opened here, for numpy leaves a file open that turns out to be no archive.
+        with file.open("rb") as handle:
+            archive = np.load(handle, allow_pickle=False)
+            # A single array saved under this name is no archive: it has no X.
+            arrays = dict(archive.items()) if isinstance(archive, np.lib.npyio.NpzFile) else {}
+    except DAMAGED_ARCHIVE as error:
+        raise FileError(
+            f"{file.name} cannot be read as .npz ({type(error).__name__}). Write it with "
+            "numpy.savez(path, X=..., y=..., w=...), without object arrays.",
+            code="file-unreadable",
+        ) from None
+    if "X" not in arrays:
+        found = ", ".join(sorted(arrays)) or "nothing"
+        raise FileError(
+            f"{file.name} holds {found}; an array named X is needed (and y, w if any).",
+            code="file-columns",
+        )
+    return arrays
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Records by rows, fields by named columns.
+
+    What a field says follows from that field alone. A column has no type in a csv: one that is
+    guessed from all its fields would make one record decide how the others are read.
+
+    Attributes
+    ----------
+    columns
+        The columns by name; those of a csv are texts, as they are written.
+    written
+        Whether the table is of such texts.
+    comma
+        Whether a comma may stand for the point of a number.
+    """
+
+    columns: Mapping[str, nw.Series[Any]] = field(repr=False)
+    written: bool
+    comma: bool = False
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the columns."""
+        return list(self.columns)
+
+    @property
+    def height(self) -> int:
+        """Number of records."""
+        return max(map(len, self.columns.values()), default=0)
+
+    def not_numbers(self, name: str) -> str | None:
+        """Why a column is not one of numbers, ``None`` if it is; without any value of it."""
+        column = self.columns[name]
+        if not self.written:
+            # A column of missing values only has no type; its NaN are reported as such.
+            known = column.dtype.is_numeric() or column.dtype == nw.Boolean
+            # What stands in brackets is left out: categories are values of the data.
+            odd = not known and column.null_count() < len(column)
+            return str(column.dtype).split("(")[0] if odd else None
+        numbers = map(self._number, column.to_list())
+        odd = [row for row, number in enumerate(numbers) if number is None]
+        return f"{len(odd)} field(s), the first in row {odd[0]}" if odd else None
+
+    def numbers(self, name: str) -> npt.NDArray[np.float64]:
+        """A column of numbers; missing fields are NaN, and true and false 1 and 0."""
+        column = self.columns[name]
+        if self.written:
+            return np.array([self._number(field) for field in column.to_list()], dtype=np.float64)
+        if column.dtype == nw.Decimal:
+            # By their texts: dividing by the power of ten of the column may round otherwise.
+            column = column.cast(nw.String)
+        return np.asarray(column.cast(nw.Float64).to_numpy(), dtype=np.float64)
+
+    def _number(self, text: str) -> float | None:
+        found = _number(text)
+        return _number(text.replace(",", ".")) if found is None and self.comma else found
+
+    def values(self, name: str) -> list[Any]:
+        """Fields of a column one by one, ``None`` where missing."""
+        column = self.columns[name]
+        if self.written:
+            return [None if value in _MISSING else value for value in column.to_list()]
+        found = _with_none(column)
+        if column.dtype.is_float():
+            # In the type of the column: to a float32, Python gives digits it does not have.
+            kind = np.float64 if column.dtype == nw.Float64 else np.float32
+            return [None if value is None or value != value else kind(value) for value in found]
+        return found
+
+    def texts(self, name: str) -> list[str | None]:
+        """Fields of a column as texts, ``None`` where there is nothing; "NA" is a text here."""
+        try:
+            found = _with_none(self.columns[name].cast(nw.String))
+        except (pl.exceptions.PolarsError, ValueError, TypeError, NotImplementedError):
+            kind = str(self.columns[name].dtype).split("(")[0]
+            raise InputError(
+                f"column {name!r} is no text ({kind}).", code="measure-dtype"
+            ) from None
+        return [text or None for text in found] if self.written else found
+
+    def check_names(self, wanted: Sequence[str]) -> None:
+        """Raise where a column is named that is not there."""
+        absent = [name for name in wanted if name not in self.columns]
+        if absent:
+            there = listing([repr(name) for name in self.columns])
+            text = f"there is no column {absent[0]!r}; there is {there}."
+            raise FileError(text, code="file-columns")
+
+    def parts(
+        self,
+        features: Sequence[str] | None = None,
+        *,
+        labels: str | None = None,
+        weights: str | None = None,
+        identifiers: str | None = None,
+        missing_label: str | None = None,
+    ) -> Parts:
+        """What a measure is made of, by the names of columns.
+
+        Parameters
+        ----------
+        features
+            Columns of features, in this order; by default every other column.
+        labels, weights, identifiers
+            Columns that are not features.
+        missing_label
+            Label of records whose field in the label column is empty; by default there may be
+            none.
+        """
+        others = [name for name in (labels, weights, identifiers) if name is not None]
+        wanted = [*(features or ()), *others]
+        self.check_names(wanted)
+        if features is not None and len(set(features)) < len(features):
+            raise InputError("a feature column is named twice.", code="option-columns")
+        both = {identifiers} & {labels, weights}
+        mixed = [name for name in others if name in both or name in (features or ())]
+        if mixed:
+            raise InputError(
+                f"column {mixed[0]!r} is named as two of features, labels, weights, identifiers.",
+                code="option-columns",
+            )
+        names = list(features or (name for name in self.columns if name not in others))
+        if not names:
+            raise InputError("no feature column is left.", code="measure-empty")
+        if self.height == 0:
+            raise InputError("the table has names of columns and no record.", code="measure-empty")
+        odd = [name for name in names if self.not_numbers(name) is not None]
+        if odd:
+            raise InputError(
+                f"column {odd[0]!r} is not numeric ({self.not_numbers(odd[0])}). Encode it as "
+                "numbers, name it as the label column, or select other columns; not numeric: "
+                f"{listing([repr(name) for name in odd])}.",
+                code="measure-dtype",
+            )
+        self._check_marks(names)
+        points = np.column_stack([self.numbers(name) for name in names])
+        if weights is not None and (why := self.not_numbers(weights)) is not None:
+            raise InputError(
+                f"weight column {weights!r} is not numeric ({why}).", code="weights-dtype"
+            )
+        masses = None if weights is None else self.numbers(weights)
+        found = None if labels is None else self.values(labels)
+        if found is not None and missing_label is not None:
+            found = [missing_label if label is None else label for label in found]
+        return Parts(points, masses, found, names)
+
+    def _check_marks(self, names: Sequence[str]) -> None:
+        """Refuse a record with points and commas in its numbers: one of them parts thousands."""
+        if not (self.written and self.comma):
+            return
+        point, comma = (
+            np.any([[mark in text for text in self.columns[name].to_list()] for name in names], 0)
+            for mark in ".,"
+        )
+        odd = np.flatnonzero(point & comma)
+        if len(odd):
+            raise InputError(
+                f"{len(odd)} record(s) have both points and commas in their numbers, the first in "
+                f"row {odd[0]}: which of them parts thousands is not known. Write numbers without "
+                "marks between thousands, with one mark for decimals.",
+                code="measure-dtype",
+            )
+
+
+class Parts(NamedTuple):
+    """Records, weights and labels of a table, and the names of its features."""
+
+    points: npt.NDArray[np.float64]
+    weights: npt.NDArray[np.float64] | None
+    labels: list[Any] | None
+    columns: list[str]
+
+
+def listing(texts: Sequence[str]) -> str:
+    """Texts in one line, the first dozen of many."""
+    return ", ".join(texts[:12]) + (f" and {len(texts) - 12} more" if len(texts) > 12 else "")
+
+
+def frame_table(data: object) -> Table | None:
+    """The table that a data frame is, ``None`` where data are no frame.
+
+    Parameters
+    ----------
+    data
+        A frame of any library that narwhals knows, such as pandas, polars and pyarrow. Names
+        that are no texts become texts.
+    """
+    # Arrays and lists, which are most data, need not wait for an import.
+    if isinstance(data, np.ndarray | list | tuple):
+        return None
+    try:
+        frame = nw.from_native(data, pass_through=True)  # pyright: ignore[reportCallIssue, reportArgumentType]
+    except nw.exceptions.DuplicateError:
+        raise InputError("two columns have one name. Rename them.", code="frame-columns") from None
+    if isinstance(frame, nw.LazyFrame):
+        raise InputError(
+            "the data are a query that was not run. Give its result: frame.collect().",
+            code="frame-lazy",
+        )
+    return _table(frame, written=False) if isinstance(frame, nw.DataFrame) else None
+
+
+def _table(frame: nw.DataFrame[Any], *, written: bool, comma: bool = False) -> Table:
+    columns = {str(name): frame.get_column(name) for name in frame.columns}
+    if len(columns) < len(frame.columns):
+        raise InputError("two columns have one name. Rename them.", code="frame-columns")
+    return Table(columns, written, comma)
+
+
+def _with_none(column: nw.Series[Any]) -> list[Any]:
+    """Fields of a column, ``None`` for whatever stands for a missing one."""
+    missing = column.is_null().to_list()
+    return [None if no else value for value, no in zip(column.to_list(), missing, strict=True)]
+
+
+def _number(text: str) -> float | None:
+    """The number a field says, NaN where it is missing, ``None`` where it says no number."""
+    try:
+        found = float(text)
+    except ValueError:
+        return _NUMBERS.get(text.strip().lower())
+    return None if "_" in text else found
+
+
+def read_table(file: Path, kind: str) -> Table:
+    """A table of records."""
+    try:
+        if kind == ".parquet":
+            return _table(nw.from_native(pl.read_parquet(file, glob=False)), written=False)
+        with _rows(file) as rows:
+            frame = nw.from_native(_columns(file, rows.fields))
+            return _table(frame, written=True, comma=rows.separator == ";")
+    except _DAMAGED_TABLE as error:
+        raise _unreadable(file, kind, error) from None
+
+
+def read_names(file: Path, kind: str) -> list[str]:
+    """Names of the columns of a table."""
+    try:
+        if kind == ".parquet":
+            return list(pl.read_parquet_schema(file))
+        with _rows(file) as rows:
+            return _header(file, rows.fields)
+    except _DAMAGED_TABLE as error:
+        raise _unreadable(file, kind, error) from None
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Rows of a csv, and what stands between their fields."""
+
+    fields: Iterator[list[str]]
+    separator: str
+
+
+@contextmanager
+def _rows(file: Path) -> Iterator[_Rows]:
+    """Rows of a csv. Strictly: a quote that is not closed must not swallow other records."""
+    with file.open("rb") as handle:
+        packed = handle.read(len(_GZIP)) == _GZIP
+    opened = gzip.open if packed else open
+    with opened(file, "rt", encoding="utf-8-sig", newline="") as text:
+        separator = _separator(text.readline())
+        text.seek(0)
+        # A blank line is no record.
+        rows = (row for row in csv.reader(text, delimiter=separator, strict=True) if row)
+        yield _Rows(rows, separator)
+
+
+def _separator(header: str) -> str:
+    """What parts the names of the columns, which are public: no record has a say."""
+
+    def parts(separator: str) -> int:
+        return len(next(csv.reader([header], delimiter=separator), []))
+
+    return max(_SEPARATORS, key=parts)
+
+
+def _header(file: Path, rows: Iterator[list[str]]) -> list[str]:
+    names = next(rows, None)
+    if names is None:
+        raise ValueError
+    told = [name.strip() for name in names]
+    places = all(name.isdigit() for name in told) and len(set(told)) == len(told)
+    if not places and all(_number(name.replace(",", ".")) is not None for name in told):
+        raise FileError(
+            f"the first line of {file.name} holds numbers: names of columns are needed there. Put "
+            "a line of names first.",
+            code="file-header",
+        )
+    doubled = [name for name in names if names.count(name) > 1]
+    if doubled:
+        raise FileError(
+            f"{file.name} has more than one column {doubled[0]!r}. Rename them.",
+            code="file-columns",
+        )
+    return names
+
+
+def _columns(file: Path, rows: Iterator[list[str]]) -> pl.DataFrame:
+    names = _header(file, rows)
+    schema = dict.fromkeys(names, pl.String)
+    parts = [pl.DataFrame(schema=schema)]
+    while block := list(islice(rows, _ROWS)):
+        if max(map(len, block)) > len(names):
+            raise ValueError
+        full = [row if len(row) == len(names) else _filled(row, len(names)) for row in block]
+        parts.append(pl.DataFrame(list(zip(*full, strict=True)), schema=schema))
+    return pl.concat(parts)
+
+
+def _filled(row: Sequence[str], width: int) -> list[str]:
+    """A row with fewer fields than the header: the others are missing."""
+    return [*row, *[""] * (width - len(row))]
+
+
+def _unreadable(file: Path, kind: str, error: Exception) -> FileError:
+    return FileError(
+        f"{file.name} cannot be read as {kind} ({type(error).__name__}). It needs a header line, "
+        "no line with more fields than that, UTF-8 text and closed quotes.",
+        code="file-unreadable",
+    )

@@ -1,0 +1,37 @@
+"""Distances between two holders, and to the union of several: FedWaD, TriangleWad, direct."""
+
+from typing import TYPE_CHECKING
+
+from .._lazy import lazily
+
+if TYPE_CHECKING:
+    from .cost_parts import ClassPart, Parts
+    from .direct import Direct, direct
+    from .fedwad import FedWaD, fedwad
+    from .pairwise import METHODS, Pairwise, WithReference
+    from .pooled import pooled
+    from .questions import DistanceTo, DistanceWithError, LabelledDistanceTo
+    from .result import Distance, DistanceMatrix
+    from .trianglewad import TriangleWad, trianglewad
+
+__all__ = [
+    "METHODS",
+    "ClassPart",
+    "Direct",
+    "Distance",
+    "DistanceMatrix",
+    "DistanceTo",
+    "DistanceWithError",
+    "FedWaD",
+    "LabelledDistanceTo",
+    "Pairwise",
+    "Parts",
+    "TriangleWad",
+    "WithReference",
+    "direct",
+    "fedwad",
+    "pooled",
+    "trianglewad",
+]
+
+lazily(__name__)

@@ -1,0 +1,297 @@
+"""FedWaD: a distance by walking a measure towards the geodesic between two holders."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Literal, get_args
+
+import numpy as np
+
+from ..federation.answer import Answer, Failure
+from ..federation.protocol import Steps, ask, failure_error
+from ..options import count, none_or, number, option, share, word, word_or
+from ..transport import interpolate
+from ..transport.geodesic import Interpolation
+from .geodesic import PATIENCE, Walk
+from .pairwise import Sides, WithReference
+from .questions.distances import DistanceTo, Interpolate
+from .result import Distance
+from .sides import CLOSE, Received
+
+When = Literal["every", "last", "never"]
+Uniform = Literal["uniform"]
+Choice = Literal["auto", "exact", "barycentric"]
+
+# Random parameters follow the arcsine law: near 0 and near 1 often, where the triangle sum
+# learns most, because interpolants near 0 are nearly the records. Clipping protects nothing: it
+# keeps plans to a reference that is no copy of either side. Steps of the golden ratio from a
+# random start spread parameters evenly, so that a few rounds are enough to see both ends.
+_GOLDEN = 0.5 * (5.0**0.5 - 1.0)
+_T_RANGE = (0.002, 0.998)
+# Zero itself is no parameter.
+_LEAST_T = 1e-9
+# Up to so many records a reference is as large as two equal sides: beyond, and for other sides,
+# exact interpolants of fewer atoms come as close at less cost.
+_MOST_ATOMS = 1000
+_FEW_ATOMS = 100
+
+
+class FedWaD(WithReference):
+    r"""Federated Wasserstein distance (FedWaD, Algorithm 1).
+
+    Starting from a public reference :math:`\xi`, every round asks both holders for an
+    interpolating measure between their records and :math:`\xi`, and replaces :math:`\xi` by an
+    interpolating measure of the two. By the triangle inequality
+
+    .. math:: W_p(\mu, \nu) \le W_p(\mu, \xi) + W_p(\xi, \nu)
+
+    with equality when :math:`\xi` lies on the geodesic between the holders.
+
+    Returns
+    -------
+    Protocol[Distance]
+        ``value`` is the certified ``upper`` bound: the best triangle sum, over the reference or
+        over both interpolants. ``lower`` is the best bound from what was exchanged. ``converged``
+        says that the two are within 2 % of one another, not that the walk has settled. Discloses
+        records: with exact interpolation, or as many atoms as records, one round gives them all
+        back, with fewer several rounds give most.
+
+    Raises
+    ------
+    InputError
+        Options out of range.
+
+    Notes
+    -----
+    Rakotomamonjy, Nadjahi and Ralaivola, *Federated Wasserstein Distance*, 2024. Eq. 5 and 10
+    are ``transport.interpolate``. More bounds are ours: with an interpolant :math:`\xi_\mu`
+    displaced from :math:`\mu` by :math:`\delta_\mu`, W is between
+    :math:`W(\xi_\mu, \xi_\nu) \pm (\delta_\mu + \delta_\nu)`, and at least
+    :math:`|W(\mu, \xi) - W(\xi, \nu)|`; and the difference of means, which interpolants give
+    away.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from silot import LocalFederation
+    >>> rng = np.random.default_rng(0)
+    >>> x = rng.normal(size=(50, 2))
+    >>> fed = LocalFederation({"a": x, "b": x + [3.0, 4.0]})
+    >>> result = fed.run(FedWaD(support=50, rounds=20, seed=0).between("a", "b"))
+    >>> abs(result.value - 5.0) < 0.01
+    True
+    """
+
+    name = "fedwad"
+    sends = "an interpolating measure a round, distances to the reference, moments"
+    needs = "a reference of S atoms; about 20 rounds; S near the number of records"
+    guarantees = (
+        "upper bound (triangle inequality) and lower bound, both certified; the "
+        "upper bound tends to W from above or settles a little higher"
+    )
+
+    support: int | None = option(
+        "Atoms S of the reference. ``None``: as many as either side has, where both have equally "
+        "many records of one weight and 1000 at most, else 100. A round sends some (n + m + 4 S) d "
+        "numbers with exact interpolation, 4 S d with barycentric.",
+        none_or(count()),
+        default=None,
+    )
+    rounds: int = option(
+        "Most rounds.",
+        count(),
+        default=20,
+    )
+    tol: float = option(
+        "Stop when the upper bound fell by less than this share over five rounds, or the bounds "
+        'are this close. Needs ``distances="every"``.',
+        number(least=0),
+        default=1e-4,
+    )
+    t: float | Uniform | None = option(
+        "Interpolation parameter. ``None`` draws a new one for each fit, often near 0 and 1; "
+        '``"uniform"`` draws each from 0 to 1 alike, as published; a number between 0 and 1 is '
+        "that of every fit, which usually settles off the geodesic and overestimates. A holder "
+        "that is asked with t sends its records moved by the share t of their way to the "
+        "reference: near 0 it sends them nearly as they are, and that is where small errors come "
+        "from (docs/results/privacy-frontier.md).",
+        none_or(word_or("uniform", share())),
+        default=None,
+        brief="Interpolation parameter, 0 to 1, or 'uniform'.",
+    )
+    interpolation: Choice = option(
+        "Form of the interpolating measures. "
+        '``"exact"``: n + S - 1 atoms, a point of the geodesic whatever the sizes and weights. '
+        '``"barycentric"``, as published: S atoms, which are off the geodesic where they merge '
+        'records. ``"auto"``: barycentric where both sides and the reference have equally many '
+        "atoms of one weight, for it is exact there, else exact.",
+        word(*get_args(Choice)),
+        default="auto",
+    )
+    distances: When = option(
+        'When holders tell their distance to the reference: ``"every"`` round, only after the '
+        '``"last"``, or ``"never"``. Less often means weaker bounds.',
+        word(*get_args(When)),
+        default="every",
+        flag=False,
+    )
+
+    @property
+    def most_rounds(self) -> int:
+        return self.rounds + 2 + self.asks_moments
+
+    def steps(self, sides: Sides) -> Steps[Distance]:
+        described = yield from sides.describe()
+        largest = max(described.records.values())
+        few = largest if described.even and largest <= _MOST_ATOMS else _FEW_ATOMS
+        reference = replace(self.public, support=self.public.support or few)
+        state = Walk(*reference.build(described))
+        # Then barycentric interpolants are exact.
+        matched = described.even and len(state.weights) == largest
+        form = self._form(matched)
+        parameters = self._parameters()
+        if self.asks_moments:
+            state.bounds.raise_lower((yield from sides.moments_bound()))
+        settled = False
+        for k in range(self.rounds):
+            yield from self._round(sides, state, parameters, k, described.dimension, form)
+            if self.distances == "every" and state.has_settled(self.tol):
+                settled = True
+                break
+        if self.distances != "never":
+            yield from self._measure(sides, state)
+        return self._result(sides, state, settled, form, matched)
+
+    def _form(self, matched: bool) -> Interpolation:
+        if self.interpolation != "auto":
+            return self.interpolation
+        return "barycentric" if matched else "exact"
+
+    def _round(
+        self,
+        sides: Sides,
+        state: Walk,
+        parameters: Iterator[float],
+        k: int,
+        dimension: int,
+        form: Interpolation,
+    ) -> Steps[None]:
+        t = next(parameters)
+        question = Interpolate(
+            reference=state.atoms,
+            reference_weights=state.weights,
+            t=t,
+            p=self.p,
+            interpolation=form,
+            on_reference=True,
+            scalars=self.distances == "every",
+            embedding=self.embedding,
+        )
+        answers = yield from sides.ask(question)
+        first, second = (Received.of(answer, dimension) for answer in answers)
+        if _precedes(second, first):
+            # The walk must not depend on which holder is named first.
+            first, second = second, first
+        merged = interpolate(
+            first.atoms,
+            second.atoms,
+            first.weights,
+            second.weights,
+            t=next(parameters),
+            p=self.p,
+        )
+        state.learn(first, second, t, merged, k)
+        state.move(merged, self.p)
+
+    def _measure(self, sides: Sides, state: Walk) -> Steps[None]:
+        """Distances of both sides to the last iterate."""
+        question = DistanceTo(
+            reference=state.atoms,
+            reference_weights=state.weights,
+            p=self.p,
+            embedding=self.embedding,
+        )
+        answers = yield from ask(dict.fromkeys(sides.names, question), sides.own)
+        found: list[float] = []
+        for side in sides.names:
+            answer = answers.get(side, Failure("holder-silent"))
+            if isinstance(answer, Answer):
+                found.append(answer.number("distance"))
+            elif answer.kind == "refused":
+                state.refused = failure_error(side, answer)
+            else:
+                raise failure_error(side, answer)
+        if len(found) == 2:
+            state.learn_sum(found[0] + found[1])
+            state.note(len(state.history))
+
+    def _parameters(self) -> Iterator[float]:
+        """Interpolation parameters, one for each fit."""
+        # A second stream, so that they do not depend on how the reference was made.
+        rng = np.random.default_rng([self.seed, 1])
+        place = rng.random()
+        while True:
+            if isinstance(self.t, float):
+                yield self.t
+            elif self.t == "uniform":
+                yield float(rng.uniform(_LEAST_T, 1.0))
+            else:
+                place = (place + _GOLDEN) % 1.0
+                yield float(np.clip(np.sin(0.5 * np.pi * place) ** 2, *_T_RANGE))
+
+    def _result(
+        self, sides: Sides, state: Walk, settled: bool, form: Interpolation, matched: bool
+    ) -> Distance:
+        told = np.isfinite(state.estimate)
+        estimate = state.bounds.upper if told else state.estimate_untold(self.p)
+        value, lower, upper = state.bounds.settle(estimate)
+        return Distance(
+            value=value,
+            lower=lower,
+            upper=upper,
+            method="fedwad",
+            status=self._status(state, settled, form, matched),
+            converged=state.bounds.close,
+            holders=sides.names,
+            p=self.p,
+            seed=self.seed,
+            history=tuple(state.history),
+        )
+
+    def _status(self, state: Walk, settled: bool, form: Interpolation, matched: bool) -> str:
+        bounds = state.bounds
+        if np.isinf(bounds.upper):
+            why = f" ({state.refused.message})" if state.refused is not None else ""
+            return (
+                f"estimate: no distances were told{why}, so there is no upper bound. Use "
+                "distances='last' or 'every'"
+            )
+        if bounds.close:
+            text = f"converged: the bounds are within {CLOSE:.0%} of one another"
+        elif settled:
+            text = (
+                f"settled: the upper bound fell by less than {self.tol:g} in {PATIENCE} rounds, "
+                "perhaps above W"
+            )
+        else:
+            text = f"stopped: {self.rounds} rounds done, raise rounds to tighten the bounds"
+        if not bounds.close and isinstance(self.t, float):
+            text += "; a random t comes closer"
+        if not bounds.close and form == "barycentric" and not matched:
+            text += "; interpolation='exact' comes closer, for sizes and weights differ"
+        if not state.optimal and not bounds.close:
+            text += "; a plan was not proven optimal, rescale the features"
+        return text
+
+
+fedwad = FedWaD.build
+
+
+def _precedes(first: Received, second: Received) -> bool:
+    """An order of interpolants that depends on their content only."""
+    keys = [
+        (len(k.atoms), (k.weights @ k.atoms).tolist(), k.atoms.tobytes(), k.weights.tobytes())
+        for k in (first, second)
+    ]
+    return keys[0] < keys[1]

@@ -1,0 +1,276 @@
+"""Holders by their distances: in a row, round by round, and as points of a plane."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from ..federation.result import Array
+from ..render import Picture
+from ..render.figure import BLUE, NARROW, ORANGE, TARGET, WIDTH, is_narrow, label, picture
+from ..render.words import count, listed, number, percent
+from ..value.result import Barycenter, Contribution
+from .result import Distance
+
+_NAMED_POINTS, _NARROW_POINTS = 30, 10
+# Stress that nobody sees, and what more of it means, after Kruskal.
+_EXACT = 1e-3
+_STRESS = {
+    0.05: "that is little",
+    0.1: "that is fair for groups, not for single distances",
+    0.2: "that is much: only groups far apart are to be trusted",
+    math.inf: "this map misleads: read distances in the heat map",
+}
+
+
+def ranking_figure(ranked: Sequence[Contribution], target: str) -> Picture:
+    """Distances of holders to the target with their bounds, the closest on top."""
+    rows = len(ranked)
+    places = np.arange(rows)
+    size = 9.0 if rows <= 40 else 7.0
+    height = 0.75 + rows * (0.3 if rows <= 40 else 0.185)
+
+    def draw(figure: Figure) -> None:
+        axes = figure.add_subplot()
+        values = np.array([item.distance.value for item in ranked])
+        lower = np.array([item.distance.lower for item in ranked])
+        upper = np.array([item.distance.upper for item in ranked])
+        open_ended = ~np.isfinite(upper)
+        shown = np.where(open_ended, values, upper)
+        axes.hlines(places, lower, shown, color=BLUE, linewidth=2.2, alpha=0.45)
+        axes.plot(lower, places, "|", color=BLUE, markersize=size - 1)
+        axes.plot(shown[~open_ended], places[~open_ended], "|", color=BLUE, markersize=size - 1)
+        axes.plot(values[open_ended], places[open_ended], color=BLUE, marker=9, linestyle="none")
+        done = np.array([item.distance.converged for item in ranked])
+        axes.plot(values[done], places[done], "o", color=BLUE, markersize=size / 2)
+        axes.plot(values[~done], places[~done], "o", color=ORANGE, mfc="white", markersize=size / 2)
+        words = [label(item.holder, is_narrow(figure)) for item in ranked]
+        axes.set_yticks(places, words, fontsize=size, parse_math=False)
+        axes.set_ylim(rows - 0.4, -0.6)
+        axes.set_xlim(left=min(0.0, float(np.nanmin(lower))))
+        axes.grid(axis="x", color="#dddddd", linewidth=0.6)
+        axes.set_axisbelow(True)
+        axes.tick_params(axis="y", length=0)
+        axes.tick_params(axis="x", top=rows > 20, labeltop=rows > 20)
+        axes.set_xlabel(f"distance to {target}")
+
+    first = ranked[0]
+    notes = ["Points are estimates, bars reach from the certified lower to the upper bound."]
+    if any(not np.isfinite(item.distance.upper) for item in ranked):
+        notes.append("An arrow stands for a bound that is not known.")
+    if any(not item.distance.converged for item in ranked):
+        notes.append("Hollow points did not converge.")
+    return picture(
+        draw,
+        (WIDTH, height),
+        f"Distances of {count(rows, 'holder')} to {target} with bounds, the closest on top: "
+        f"{label(first.holder)} at {number(first.distance.value)}.",
+        " ".join(notes),
+        narrow=height,
+    )
+
+
+def bounds_figure(found: Distance) -> Picture:
+    """Bounds of a distance round by round."""
+    steps = [entry for entry in found.history if "upper" in entry]
+    lines = {f"{bound} bound": [entry[bound] for entry in steps] for bound in ("upper", "lower")}
+    return _rounds_figure(
+        [entry["round"] for entry in steps],
+        lines,
+        f"distance W{found.p}",
+        "The certified bounds after every round; the distance lies between them.",
+    )
+
+
+def objective_figure(found: Barycenter) -> Picture:
+    """The objective of a barycenter round by round."""
+    return _rounds_figure(
+        [entry["round"] for entry in found.history],
+        {"objective": [entry["objective"] for entry in found.history]},
+        "objective",
+        "The weighted sum of squared distances after every round; less is better.",
+    )
+
+
+def _rounds_figure(
+    rounds: Sequence[float], lines: Mapping[str, Sequence[float]], what: str, caption: str
+) -> Picture:
+    def draw(figure: Figure) -> None:
+        axes = figure.add_subplot()
+        for (name, values), colour in zip(lines.items(), (BLUE, ORANGE), strict=False):
+            axes.plot(rounds, values, "o-", color=colour, markersize=3, label=name)
+        axes.set_xlabel("round")
+        axes.set_ylabel(what)
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        if len(lines) > 1:
+            axes.legend()
+
+    last = " and ".join(f"{name} {number(values[-1])}" for name, values in lines.items())
+    alt = f"After {count(len(rounds), 'round')}: {last}."
+    return picture(draw, (6.6, 3.2), alt, caption, narrow=3.2)
+
+
+def holder_map(
+    names: Sequence[str], ranks: Sequence[int], between: Array, to_target: Array | None
+) -> Picture | None:
+    """Holders as points of a plane; ``None`` where distances are not known."""
+    distances = between
+    if to_target is not None and np.isfinite(to_target).all():
+        edge = np.append(to_target, 0.0)
+        distances = np.vstack([np.column_stack([between, to_target]), edge])
+    if len(distances) < 3 or not np.isfinite(distances).all():
+        return None
+    points, _ = classical_scaling(distances)
+    drawn_apart = np.linalg.norm(points[:, None] - points[None], axis=2)
+    off, worst = stress(drawn_apart, distances)
+    n = len(names)
+    left_out: list[int] = []
+    wide, high = np.ptp(points, axis=0)
+    # As high as the points need when both axes have one scale.
+    heights = [
+        float(np.clip(width * (high / wide if wide > 0 else 1.0), 3.4, 6.5))
+        for width in (WIDTH, NARROW)
+    ]
+
+    def draw(figure: Figure) -> None:
+        narrow = is_narrow(figure)
+        named = n <= (_NARROW_POINTS if narrow else _NAMED_POINTS)
+        words = [
+            label(name, narrow) if named else str(rank)
+            for name, rank in zip(names, ranks, strict=True)
+        ]
+        axes = figure.add_subplot()
+        axes.plot(*points[:n].T, "o", color=BLUE, markersize=6 if named else 4.5, alpha=0.85)
+        if len(points) > n:
+            axes.plot(*points[n], "*", color=ORANGE, markersize=15)
+            words.append(TARGET)
+        axes.set_aspect("equal", adjustable="datalim")
+        axes.margins(0.12)
+        axes.set_xlabel("first axis")
+        axes.set_ylabel("second axis")
+        figure.draw_without_rendering()
+        left_out.append(_place_labels(axes, points, words, 8.5 if named else 7.0, n))
+
+    drawn_map = picture(
+        draw,
+        (WIDTH, heights[0]),
+        f"Map of {count(n, 'holder')} in two dimensions: holders with similar data lie close.",
+        "",
+        narrow=heights[1],
+    )
+    every = [*map(label, names), TARGET]
+    caption = f"Holders whose data are similar lie close together. {_trust(off)}"
+    if off >= _EXACT:
+        a, b = worst
+        seen, true = number(float(drawn_apart[a, b])), number(float(distances[a, b]))
+        pair = listed([every[a], every[b]])
+        caption += f" Farthest off: {pair}, drawn {seen} apart and {true} in truth."
+    if len(points) > n:
+        caption += " The star is the target."
+    if n > _NAMED_POINTS:
+        caption += " Numbers are ranks."
+    elif n > _NARROW_POINTS:
+        caption += " On small screens numbers are ranks."
+    if any(left_out):
+        caption += f" {count(max(left_out), 'label')} at most left out for want of room."
+    return replace(drawn_map, caption=caption)
+
+
+def classical_scaling(distances: Array) -> tuple[Array, float]:
+    """Points of a plane for given distances, and the part of the variance they show."""
+    n = len(distances)
+    centre = np.eye(n) - 1.0 / n
+    values, vectors = np.linalg.eigh(-0.5 * centre @ (distances**2) @ centre)
+    first = np.argsort(-values)[:2]
+    axes = vectors[:, first]
+    # An eigenvector has no sign of its own.
+    axes = axes * np.where(axes[np.abs(axes).argmax(axis=0), range(2)] < 0, -1.0, 1.0)
+    kept = np.maximum(values[first], 0.0)
+    total = float(np.abs(values).sum())
+    return axes * np.sqrt(kept), float(kept.sum()) / total if total > 0 else 1.0
+
+
+def _trust(off: float) -> str:
+    """What a stress means for a reader."""
+    if off < _EXACT:
+        return "All distances are drawn as they are (classical scaling)."
+    words = next(words for most, words in _STRESS.items() if off < most)
+    return (
+        f"Two dimensions cannot show all distances: drawn ones are off by {percent(off)} (stress "
+        f"of classical scaling); {words}."
+    )
+
+
+def stress(drawn: Array, distances: Array) -> tuple[float, tuple[int, int]]:
+    r"""How far drawn distances are off, and the pair that is farthest off.
+
+    Kruskal's stress, the root of :math:`\sum (\hat d - d)^2 / \sum d^2` over pairs.
+    """
+    first, second = np.triu_indices(len(distances), 1)
+    apart = np.abs(drawn - distances)[first, second]
+    whole = float(np.sum(distances[first, second] ** 2))
+    worst = int(np.argmax(apart))
+    off = (float(np.sum(apart**2)) / whole) ** 0.5 if whole > 0 else 0.0
+    return off, (int(first[worst]), int(second[worst]))
+
+
+def _place_labels(
+    axes: Axes, points: Array, words: Sequence[str], size: float, holders: int
+) -> int:
+    """Write each word where it covers nothing, the last first; return how many found no room."""
+    spots = axes.transData.transform(points)
+    room = np.where(np.arange(len(words)) < holders, 0.0, 5.0)
+    reach = (5.0 + room)[:, None]
+    dots = np.hstack([spots - reach, spots + reach])
+    frame = axes.bbox
+    inch = axes.figure.dpi if axes.figure is not None else 100.0
+    letter, line = 0.62 * size * inch / 72, 1.25 * size * inch / 72
+    taken = np.empty((0, 4))
+    left_out = 0
+    for k in range(len(words) - 1, -1, -1):
+        x, y = spots[k]
+        width = letter * len(words[k])
+        for across, up in ((1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (-1, 1), (1, -1), (-1, -1)):
+            gap = (7.0 if across == 0 or up == 0 else 3.0) + room[k]
+            left = x + gap * across - width * (1 - across) / 2
+            low = y + gap * up - line * (1 - up) / 2
+            box = np.array([left, low, left + width, low + line])
+            inside = (
+                frame.x0 <= left
+                and left + width <= frame.x1
+                and frame.y0 <= low
+                and low + line <= frame.y1
+            )
+            others = np.vstack([np.delete(dots, k, axis=0), taken])
+            if inside and not _overlap(box, others).any():
+                taken = np.vstack([taken, box])
+                axes.annotate(
+                    words[k],
+                    points[k],
+                    xytext=(gap * across * 72 / inch, gap * up * 72 / inch),
+                    textcoords="offset points",
+                    ha=("right", "center", "left")[across + 1],
+                    va=("top", "center", "bottom")[up + 1],
+                    fontsize=size,
+                    parse_math=False,
+                )
+                break
+        else:
+            left_out += 1
+    return left_out
+
+
+def _overlap(box: Array, others: Array) -> Any:
+    return (
+        (box[0] < others[:, 2])
+        & (others[:, 0] < box[2])
+        & (box[1] < others[:, 3])
+        & (others[:, 1] < box[3])
+    )

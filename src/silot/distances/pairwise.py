@@ -1,0 +1,248 @@
+"""What every distance method is: a frozen class of options that registers itself by its name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, get_args
+
+import numpy.typing as npt
+
+from ..data.measure import Embedding
+from ..errors import InputError
+from ..federation.answer import Answer
+from ..federation.disclosure import Disclosure
+from ..federation.message import Scalar
+from ..federation.protocol import Protocol, Steps, ask, required
+from ..federation.question import Answerer, Question
+from ..options import (
+    Options,
+    anything,
+    count,
+    declared,
+    none_or,
+    number,
+    option,
+    order,
+    seed,
+    truth,
+    word,
+)
+from .result import Distance
+from .sides import Description, Reference, describe, moments_bound, reference_options, sides_of
+
+METHODS: dict[str, type[Pairwise]] = {}
+"""The distance methods by name, those that disclose most first."""
+
+INVERTIBLE = "none: every record can be computed back from the messages"
+
+
+@dataclass(frozen=True)
+class Sides:
+    """The two sides of a distance: two holders, or one and the coordinator's own measure."""
+
+    names: tuple[str, str]
+    own: Answerer | None
+    embedding: Embedding
+
+    def ask(self, question: Question) -> Steps[tuple[Answer, Answer]]:
+        """Ask both the same."""
+        answers = yield from ask(dict.fromkeys(self.names, question), self.own)
+        first, second = (required(answers, name) for name in self.names)
+        return first, second
+
+    def describe(self) -> Steps[Description]:
+        """Ask both for sizes and dimension, which must fit together."""
+        return (yield from describe(self.names, self.embedding, self.own))
+
+    def moments_bound(self) -> Steps[float]:
+        """Gelbrich's lower bound; 0 where one refuses."""
+        return (yield from moments_bound(self.names, self.embedding, self.own))
+
+
+class Pairwise(Options):
+    """A distance between two holders, or a holder and the coordinator's own measure.
+
+    A class with a ``name`` is a method: ``silot.distance(x, y, method=name)``, the command line,
+    the matrix, worth and ``silot methods`` have it.
+    """
+
+    disclosure: ClassVar[Disclosure] = Disclosure.RECORD
+    sends: ClassVar[str] = ""
+    needs: ClassVar[str] = ""
+    guarantees: ClassVar[str] = ""
+    privacy: ClassVar[str] = INVERTIBLE
+    asks: ClassVar[bool] = True
+    """Whether holders answer its questions: what has an engine of its own asks none."""
+
+    p: int = option(
+        "Order of the distance.",
+        order(),
+        default=2,
+    )
+    seed: int = option(
+        "Seed of everything random.",
+        seed(),
+        default=0,
+    )
+    embedding: Embedding = option(
+        "Label coordinates added to the records.",
+        word(*get_args(Embedding)),
+        default="none",
+        flag=False,
+    )
+
+    def __init_subclass__(cls, **arguments: Any) -> None:
+        super().__init_subclass__(**arguments)
+        # A class that inherits its name replaces nobody.
+        if "name" in vars(cls):
+            METHODS[cls.name] = cls
+            ordered = sorted(METHODS.values(), key=lambda kind: -kind.disclosure)
+            METHODS.clear()
+            METHODS.update({kind.name: kind for kind in ordered})
+
+    def steps(self, sides: Sides) -> Steps[Distance]:
+        """Questions, and the distance that follows from the answers."""
+        raise NotImplementedError
+
+    @property
+    def most_rounds(self) -> int:
+        """Most exchanges it makes."""
+        return 1
+
+    def parameters(self) -> dict[str, Scalar]:
+        """Options as transcripts tell them: those that are one number or text."""
+        plain = {item.name for item in declared(type(self)) if item.check.kind is not None}
+        return {name: value for name, value in self.values().items() if name in plain}
+
+    def between(
+        self, a: str, b: str | None = None, own: Answerer | None = None
+    ) -> Protocol[Distance]:
+        """The protocol between two holders, or a holder and the coordinator's ``own`` measure."""
+        sides = Sides(sides_of(a, b, own), own, self.embedding)
+        return Protocol(
+            self.name,
+            tuple(side for side in (a, b) if side is not None),
+            self.disclosure,
+            lambda: self.steps(sides),
+            self.parameters(),
+            expected_rounds=self.most_rounds,
+        )
+
+    @classmethod
+    def build(
+        cls, a: str, b: str | None = None, *, own: Answerer | None = None, **options: Any
+    ) -> Protocol[Distance]:
+        """The protocol of options by name: ``cls(**options).between(a, b, own)``."""
+        return cls(**options).between(a, b, own)
+
+    @classmethod
+    def check(cls, options: Mapping[str, object]) -> None:
+        unknown = sorted(set(options) - set(cls.options))
+        if unknown:
+            # Callers say "labels" and "covariance" for the embedding.
+            takes = ", ".join(name for name in cls.options if name != "embedding")
+            others = [name for name, each in METHODS.items() if unknown[0] in each.options]
+            raise InputError(
+                f"method {cls.name!r} has no option {unknown[0]!r}; it takes {takes}."
+                + (f" Methods that have it: {', '.join(others)}." if others else ""),
+                code="option-unknown",
+            )
+
+
+class WithReference(Pairwise):
+    """A distance by way of a public reference."""
+
+    support: int | None = option(
+        "Atoms S of the reference. As many as the smaller side has records when None.",
+        none_or(count()),
+        default=None,
+    )
+    reference: npt.ArrayLike | None = option(
+        "Atoms (S, d) to start from, instead of a draw of ``support`` atoms.",
+        anything("array (S, d), or None"),
+        default=None,
+    )
+    reference_mean: float = option(
+        "Mean of the drawn reference. In units of the features.",
+        number(),
+        default=0.0,
+        code="option-reference",
+    )
+    reference_scale: float = option(
+        "Spread of the drawn reference. Its standard deviation, in units of the features.",
+        number(),
+        default=1.0,
+        code="option-reference",
+    )
+    moments: bool = option(
+        "Ask both sides for mean and covariance too, for the Gelbrich lower bound (p = 2). A side "
+        "that refuses only weakens the bound.",
+        truth(),
+        default=True,
+        flag=False,
+    )
+
+    def fit(self) -> None:
+        _ = self.public
+
+    @cached_property
+    def public(self) -> Reference:
+        """The reference as it is known before anybody was asked."""
+        return reference_options(
+            self.reference, self.support, self.reference_mean, self.reference_scale, self.seed
+        )
+
+    @property
+    def asks_moments(self) -> bool:
+        """Whether moments are asked for: they bound W2 alone."""
+        return self.moments and self.p == 2
+
+    def parameters(self) -> dict[str, Scalar]:
+        # A given reference says its own size.
+        return {**super().parameters(), "support": self.public.support}
+
+
+def compared_by(method: str) -> type[Pairwise]:
+    """The class of a distance method that compares holders with the coordinator's measure."""
+    # FedBary with a fixed Q is FedWaD between every holder and the coordinator.
+    name = "fedwad" if method == "fedbary" else method
+    if not isinstance(name, str) or name not in METHODS or not METHODS[name].asks:
+        raise InputError(
+            f"method is {_in_words(method)}; give one of {', '.join(comparing())}.",
+            code="option-method",
+        )
+    return METHODS[name]
+
+
+def comparing() -> list[str]:
+    """How holders can be compared with data of the coordinator: names of methods of worth."""
+    return ["target", "fedbary", *(name for name, kind in METHODS.items() if kind.asks)]
+
+
+def method_named(name: object) -> type[Pairwise]:
+    """Return a method by name, or raise an ``InputError`` that lists them."""
+    if not isinstance(name, str) or name not in METHODS:
+        raise InputError(
+            f"method is {_in_words(name)}; give one of {', '.join(METHODS)}.", code="option-method"
+        )
+    return METHODS[name]
+
+
+def check_asked(kind: type[Pairwise], options: Mapping[str, object]) -> None:
+    """Raise where an option by name is none of the method's: labels decide on the embedding."""
+    if "embedding" in options:
+        raise InputError(
+            f"method {kind.name!r} has no option 'embedding': labels= and covariance= say what "
+            "of labels is compared.",
+            code="option-unknown",
+        )
+    kind.check(options)
+
+
+def _in_words(method: object) -> str:
+    """What was given for a method's name; an object may hold data, which no error repeats."""
+    if isinstance(method, Pairwise):
+        return f"an object, {type(method).__name__}, and a name with options is needed"
+    return repr(method)

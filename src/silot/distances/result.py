@@ -1,0 +1,278 @@
+"""Distances with bounds, a status, a bill and a statement of what was disclosed."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from ..federation.result import Bill, Billed, Shown, axes_of, finite, finite_rows
+from .cost_parts import Parts
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+@dataclass(frozen=True, kw_only=True)
+class Distance(Billed):
+    """A Wasserstein distance between two measures, with bounds.
+
+    Attributes
+    ----------
+    value
+        Best estimate of ``W_p``, between ``lower`` and ``upper``.
+    lower, upper
+        Certified bounds of the exact distance: they hold whenever every party followed the
+        protocol. ``upper`` is infinite when the run gives none.
+    method
+        Name of the protocol.
+    status
+        In words: whether the method finished, what kind of number ``value`` is, and what to
+        change for a better one.
+    converged
+        Whether the method reached what it can reach.
+    holders
+        The two sides.
+    p
+        Order of the distance.
+    rounds, bytes_sent, bytes_received, seconds
+        The bill: exchanges, bytes each way seen from the coordinator, and duration.
+    disclosure
+        Finest thing a holder disclosed: ``scalar``, ``sketch``, ``aggregate`` or ``record``.
+    seed
+        Seed of the run; with it and the same data the result is the same.
+    history
+        One entry a round, for methods that iterate.
+    interval
+        Where ``W_p`` likely lies by a statistical argument (95 %), for methods that add noise:
+        bias, noise and sampling together, as estimated on public records; not certified.
+        ``None`` for others, and where nothing public tells how far estimates are off.
+    parts
+        What the squared distance is made of, by column and by class, where that was asked for
+        (``why=True``) and told; ``None`` elsewhere.
+    chance
+        What two samples of one law, of these sizes, stay below in 95 % of cases: a value up to
+        it is no more than chance. ``None`` where nobody had the records of both sides, or
+        there are fewer than ten on one.
+    transcript
+        The messages of the run.
+    """
+
+    value: float
+    lower: float
+    upper: float
+    method: str
+    status: str
+    converged: bool
+    holders: tuple[str, str]
+    p: int
+    seed: int | None = None
+    history: tuple[Mapping[str, float], ...] = ()
+    interval: tuple[float, float] | None = None
+    parts: Parts | None = None
+    chance: float | None = None
+
+    @property
+    def by_chance(self) -> bool:
+        """Whether two samples of one law would be this far apart; ``False`` if not known."""
+        return self.chance is not None and self.value <= self.chance
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """``(lower, upper)``."""
+        return self.lower, self.upper
+
+    def named(self, columns: Sequence[str] | None) -> Self:
+        """The same, with the columns of its parts called by their names."""
+        return self if self.parts is None else replace(self, parts=self.parts.named(columns))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Fields by name, ready for JSON: an infinite bound is ``None``; no transcript."""
+        return {
+            "value": finite(self.value),
+            "lower": finite(self.lower),
+            "upper": finite(self.upper),
+            "method": self.method,
+            "status": self.status,
+            "converged": self.converged,
+            "holders": list(self.holders),
+            "p": self.p,
+            **self._bill_dict(),
+            "seed": self.seed,
+            "history": [
+                {key: finite(value) for key, value in entry.items()} for entry in self.history
+            ],
+            "interval": None if self.interval is None else list(self.interval),
+            "parts": None if self.parts is None else self.parts.to_dict(),
+            "chance": self.chance,
+        }
+
+    def __repr__(self) -> str:
+        return (
+            f"Distance({self.value:.6g} in [{self.lower:.6g}, {self.upper:.6g}], "
+            f"{self.method}, {self.status.split(':')[0]})"
+        )
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the bounds round by round (one point for methods of one round)."""
+        axes = axes_of(ax)
+        steps = [entry for entry in self.history if "upper" in entry]
+        if steps:
+            rounds = [entry["round"] for entry in steps]
+            axes.plot(rounds, [entry["upper"] for entry in steps], label="upper bound")
+            axes.plot(rounds, [entry["lower"] for entry in steps], label="lower bound")
+            axes.set_xlabel("round")
+        top = self.upper if math.isfinite(self.upper) else self.value
+        last = steps[-1]["round"] if steps else 0
+        axes.errorbar(
+            [last],
+            [self.value],
+            [[self.value - self.lower], [top - self.value]],
+            fmt="o",
+            capsize=4,
+            color="black",
+            label="value",
+        )
+        axes.set_ylabel(f"$W_{self.p}$")
+        axes.set_title(f"{self.method}: {' and '.join(self.holders)}")
+        axes.legend()
+        return axes
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class DistanceMatrix(Shown):
+    """Distances between all pairs of holders.
+
+    Attributes
+    ----------
+    names
+        Holders, in the order of rows and columns.
+    values, lower, upper
+        Symmetric matrices (N, N) with a zero diagonal.
+    pairs
+        The ``Distance`` of every pair of names, in the order of ``names``.
+    shared_bill
+        The bill where one run made all pairs; ``None`` where each pair has its own.
+    """
+
+    names: tuple[str, ...]
+    pairs: Mapping[tuple[str, str], Distance]
+    method: str
+    p: int
+    shared_bill: Bill | None = None
+
+    @property
+    def values(self) -> npt.NDArray[np.float64]:
+        """Estimates."""
+        return self._matrix("value")
+
+    @property
+    def lower(self) -> npt.NDArray[np.float64]:
+        """Certified lower bounds."""
+        return self._matrix("lower")
+
+    @property
+    def upper(self) -> npt.NDArray[np.float64]:
+        """Certified upper bounds, infinite where there is none."""
+        return self._matrix("upper")
+
+    @property
+    def bill(self) -> Bill:
+        """Sum of the bills of all pairs, or the one bill they share."""
+        if self.shared_bill is not None:
+            return self.shared_bill
+        found = list(self.pairs.values())
+        return Bill(
+            sum(pair.rounds for pair in found),
+            sum(pair.bytes_sent for pair in found),
+            sum(pair.bytes_received for pair in found),
+            sum(pair.seconds for pair in found),
+        )
+
+    @property
+    def disclosure(self) -> str:
+        """Finest thing disclosed in any pair."""
+        order = ("scalar", "sketch", "aggregate", "record")
+        return max((pair.disclosure for pair in self.pairs.values()), key=order.index)
+
+    @property
+    def converged(self) -> bool:
+        """Whether every pair converged."""
+        return all(pair.converged for pair in self.pairs.values())
+
+    @property
+    def status(self) -> str:
+        """How many pairs converged, and what the first other one says."""
+        rest = [pair for pair in self.pairs.values() if not pair.converged]
+        if not rest:
+            return f"converged: all {len(self.pairs)} pairs"
+        return (
+            f"{len(rest)} of {len(self.pairs)} pairs did not converge; "
+            f"{' and '.join(rest[0].holders)}: {rest[0].status}"
+        )
+
+    def __getitem__(self, pair: tuple[str, str]) -> Distance:
+        """The distance of two holders, in either order."""
+        a, b = pair
+        return self.pairs[(a, b)] if (a, b) in self.pairs else self.pairs[(b, a)]
+
+    def _matrix(self, attribute: str) -> npt.NDArray[np.float64]:
+        place = {name: k for k, name in enumerate(self.names)}
+        matrix = np.zeros((len(self.names), len(self.names)))
+        for (a, b), pair in self.pairs.items():
+            i, j = place[a], place[b]
+            matrix[i, j] = matrix[j, i] = getattr(pair, attribute)
+        return matrix
+
+    def to_dict(self) -> dict[str, Any]:
+        """Fields by name, ready for JSON."""
+        bill = self.bill
+        return {
+            "names": list(self.names),
+            "method": self.method,
+            "p": self.p,
+            "values": finite_rows(self.values),
+            "lower": finite_rows(self.lower),
+            "upper": finite_rows(self.upper),
+            "status": self.status,
+            "converged": self.converged,
+            "rounds": bill.rounds,
+            "bytes_sent": bill.bytes_sent,
+            "bytes_received": bill.bytes_received,
+            "seconds": bill.seconds,
+            "disclosure": self.disclosure,
+            "pairs": [pair.to_dict() for pair in self.pairs.values()],
+        }
+
+    def to_json(self) -> str:
+        """``to_dict`` as JSON text."""
+        return json.dumps(self.to_dict(), allow_nan=False)
+
+    def __repr__(self) -> str:
+        return (
+            f"DistanceMatrix({len(self.names)} holders, {self.method}, {self.status.split(':')[0]})"
+        )
+
+    def plot(self, ax: Axes | None = None, *, vmax: float | None = None) -> Axes:
+        """Draw the values as a heat map, of colours up to ``vmax`` (default: the largest)."""
+        axes = axes_of(ax)
+        values = self.values
+        image = axes.imshow(values, cmap="viridis", vmin=0.0, vmax=vmax)
+        ticks = range(len(self.names))
+        axes.set_xticks(ticks, self.names, rotation=45, ha="right", parse_math=False)
+        axes.set_yticks(ticks, self.names, parse_math=False)
+        if len(self.names) <= 12:
+            middle = 0.5 * (values.max() if vmax is None else vmax)
+            for i in ticks:
+                for j in ticks:
+                    shade = "white" if values[i, j] < middle else "black"
+                    axes.text(j, i, f"{values[i, j]:.3g}", ha="center", va="center", color=shade)
+        axes.set_title(f"$W_{self.p}$ by {self.method}")
+        if axes.figure is not None:
+            axes.figure.colorbar(image, ax=axes, shrink=0.8)
+        return axes

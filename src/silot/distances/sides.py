@@ -1,0 +1,335 @@
+"""What the distance protocols share: references, bounds, and the two sides they talk to."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from ..data.measure import Covariance, Embedding
+from ..errors import InputError, MismatchError, WireError
+from ..federation.answer import Answer, Array, Failure
+from ..federation.protocol import COORDINATOR, Answers, Steps, ask, failure_error, required
+from ..federation.question import Answerer, Question
+from ..transport._check import as_points, as_weights, real, whole
+from ..transport.moments import Moments, gelbrich_of_moments
+from .questions.distances import Describe
+from .questions.distances import Moments as AskMoments
+from .reference import draw_reference
+
+# Numbers that went over the wire were rounded once more than the proofs assume.
+_ROUNDING = 1e-12
+_EPSILON = float(np.finfo(np.float64).eps)
+_LARGEST_COUNT = 1 << 31
+
+CLOSE = 0.02
+"""Part of the upper bound that bounds of a converged result may be apart."""
+
+
+@dataclass(frozen=True)
+class Description:
+    """What every side told about itself before the protocol began."""
+
+    records: Mapping[str, int]
+    uniform: Mapping[str, bool]
+    dimension: int
+
+    @property
+    def even(self) -> bool:
+        """Whether all sides have equally many records, all of one weight."""
+        return len(set(self.records.values())) == 1 and all(self.uniform.values())
+
+
+def describe(
+    sides: Sequence[str], embedding: Embedding, own: Answerer | None
+) -> Steps[Description]:
+    """Ask every side for its size and dimension, and check that they fit together."""
+    answers = yield from ask({side: Describe(embedding=embedding) for side in sides}, own)
+    return read_descriptions(answers, sides)
+
+
+def read_descriptions(answers: Answers, sides: Sequence[str]) -> Description:
+    """Read what sides told about themselves."""
+    records: dict[str, int] = {}
+    uniform: dict[str, bool] = {}
+    dimensions: dict[str, int] = {}
+    for side in sides:
+        answer = required(answers, side)
+        records[side] = _count(answer, "records")
+        dimensions[side] = _count(answer, "dimension")
+        uniform[side] = answer.flag("uniform")
+    return Description(records, uniform, agreed_dimension(dimensions))
+
+
+def _count(answer: Answer, name: str) -> int:
+    value = answer.number(name)
+    if value != int(value) or not 1 <= value <= _LARGEST_COUNT:
+        raise WireError(
+            f"the answer has {name!r} that is not a count. The holder runs other code, or a "
+            "broken one.",
+            code="answer-malformed",
+        )
+    return int(value)
+
+
+def agreed_dimension(dimensions: Mapping[str, int]) -> int:
+    """Return the dimension all sides share, or raise naming two that differ."""
+    first, dimension = next(iter(dimensions.items()))
+    for side, other in dimensions.items():
+        if other != dimension:
+            raise MismatchError(
+                f"{first!r} has {dimension} features and {side!r} has {other}. Give both the same "
+                "features in the same order.",
+                code="dimension-mismatch",
+            )
+    return dimension
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A public measure every party knows, given or drawn from a public seed.
+
+    ``points`` and ``weights`` when it is given; otherwise ``support`` atoms (``None``: as many
+    as the smaller side has records) from a normal law of the given mean and scale.
+    """
+
+    seed: int
+    support: int | None
+    mean: float
+    scale: float
+    points: Array | None = None
+    weights: Array | None = None
+
+    def build(self, description: Description) -> tuple[Array, Array]:
+        """Atoms (S, d) and weights (S,)."""
+        if self.points is not None and self.weights is not None:
+            if self.points.shape[1] != description.dimension:
+                raise MismatchError(
+                    f"the reference has {self.points.shape[1]} features and the records have "
+                    f"{description.dimension}.",
+                    code="dimension-mismatch",
+                )
+            return self.points, self.weights
+        size = self.support or min(description.records.values())
+        drawn = draw_reference(self.seed, size, description.dimension)
+        return self.mean + self.scale * drawn, np.full(size, 1.0 / size)
+
+
+def reference_options(
+    reference: npt.ArrayLike | None, support: int | None, mean: float, scale: float, seed: int
+) -> Reference:
+    """Check the options every protocol with a reference takes."""
+    seed = check_seed(seed)
+    size = None if support is None else whole(support, "support", "option-support")
+    mean = real(mean, "reference_mean", "option-reference")
+    scale = real(scale, "reference_scale", "option-reference")
+    if scale < 0 or max(abs(mean), scale) > 1e100:
+        raise InputError(
+            f"reference_mean is {mean!r} and reference_scale {scale!r}; a scale of zero or more, "
+            "and numbers whose squares do not overflow, are needed.",
+            code="option-reference",
+        )
+    if reference is None:
+        return Reference(seed, size, float(mean), float(scale))
+    # A copy: what was checked must not change with the caller's array.
+    points = as_points(reference, "reference").copy()
+    if size is not None and size != len(points):
+        raise InputError(
+            f"the reference has {len(points)} atoms and support is {size}. Give one of them.",
+            code="option-support",
+        )
+    return Reference(seed, len(points), mean, scale, points, as_weights(None, len(points)))
+
+
+def check_seed(seed: int) -> int:
+    """Return a seed numpy takes."""
+    return whole(seed, "seed", "option-seed", least=0, most=2**63 - 1)
+
+
+def check_covariance(covariance: str) -> None:
+    """Raise when there is no such covariance block."""
+    if covariance not in get_args(Covariance):
+        raise InputError(
+            f"covariance is {covariance!r}; give one of {', '.join(get_args(Covariance))}.",
+            code="option-covariance",
+        )
+
+
+def present(
+    answers: Answers, names: Sequence[str], missing: dict[str, Failure], quorum: int
+) -> tuple[str, ...]:
+    """Add to ``missing`` who gave no answer; return the others, or raise below the quorum."""
+    for name in names:
+        answer = answers.get(name, Failure("holder-silent"))
+        if isinstance(answer, Failure):
+            missing[name] = answer
+    left = tuple(name for name in names if name not in missing)
+    if len(left) < quorum:
+        raise failure_error(*next(iter(missing.items())))
+    return left
+
+
+def sides_of(a: str, b: str | None, own: Answerer | None) -> tuple[str, str]:
+    """Names of the two sides: two holders, or a holder and the coordinator's own measure."""
+    if (b is None) == (own is None):
+        raise InputError(
+            "give two holders, or one holder and own=..., not both or neither.",
+            code="holder-names",
+        )
+    return a, COORDINATOR if b is None else b
+
+
+def moments_bound(
+    sides: Sequence[str],
+    embedding: Embedding,
+    own: Answerer | None,
+    masses: Mapping[str, float] | None = None,
+) -> Steps[float]:
+    """Gelbrich lower bound of the last side and the others' union; 0 when one refuses."""
+    asked: dict[str, Question] = {side: AskMoments(embedding=embedding) for side in sides}
+    answers = yield from ask(asked, own)
+    told: list[Moments] = []
+    for side in sides:
+        answer = answers.get(side, Failure("holder-silent"))
+        if isinstance(answer, Failure) and (answer.kind == "refused" or masses is not None):
+            return 0.0
+        answer = required(answers, side)
+        mean = answer.array("mean", ndim=1)
+        covariance = answer.array("covariance", ndim=2, columns=len(mean))
+        told.append(Moments(mean, covariance))
+    # Means are known to the rounding of the coordinates behind them.
+    largest = max(float(np.abs(side.mean).max() + _spread(side)) for side in told)
+    rounding = 1e-14 * len(told[0].mean) ** 0.5 * largest
+    union = _mixture(told[:-1], [1.0 if masses is None else masses[side] for side in sides[:-1]])
+    return max(gelbrich_of_moments(union, told[-1]) - rounding, 0.0)
+
+
+def _mixture(parts: Sequence[Moments], masses: Sequence[float]) -> Moments:
+    """Moments of a union, from those of its parts."""
+    if len(parts) == 1:
+        return parts[0]
+    weights = np.asarray(masses) / sum(masses)
+    mean = np.asarray(sum(w * part.mean for w, part in zip(weights, parts, strict=True)))
+    covariance = np.zeros((len(mean), len(mean)))
+    for w, part in zip(weights, parts, strict=True):
+        covariance += w * (part.covariance + np.outer(part.mean - mean, part.mean - mean))
+    return Moments(mean, covariance)
+
+
+def _spread(side: Moments) -> float:
+    return float(np.sqrt(max(np.trace(side.covariance), 0.0)))
+
+
+@dataclass(frozen=True)
+class Received:
+    """An interpolant as it came from one side."""
+
+    atoms: Array
+    weights: Array
+    geodesic: bool
+    optimal: bool
+    distance: float | None
+    distance_lower: float | None
+    displacement: float | None
+    gap: float
+
+    @classmethod
+    def of(cls, answer: Answer, dimension: int) -> Received:
+        """Read an interpolant, checking what can be checked."""
+        atoms = answer.array("atoms", ndim=2, columns=dimension)
+        weights = received_weights(answer, len(atoms))
+        return cls(
+            atoms,
+            weights,
+            answer.flag("geodesic"),
+            answer.flag("optimal"),
+            answer.optional_number("distance"),
+            answer.optional_number("distance_lower"),
+            answer.optional_number("displacement"),
+            answer.number("gap"),
+        )
+
+    @property
+    def rounding(self) -> float:
+        """How far rounding can have moved the interpolant, in the units of a distance."""
+        return cloud_rounding(self.atoms)
+
+    def mean_of_records(self, t: float, reference_mean: Array) -> Array:
+        """Mean of the records behind it: interpolation is linear in the mean."""
+        return (self.weights @ self.atoms - t * reference_mean) / (1.0 - t)
+
+
+def mean_difference(first: Received, second: Received, t: float, reference_mean: Array) -> float:
+    """``|mean - mean|`` of the records behind two interpolants, rounding subtracted."""
+    difference = first.mean_of_records(t, reference_mean) - second.mean_of_records(
+        t, reference_mean
+    )
+    size = max(float(np.abs(first.atoms).max()), float(np.abs(second.atoms).max()))
+    size = max(size, float(np.abs(reference_mean).max()))
+    rounding = 1e-14 * len(difference) ** 0.5 * size / (1.0 - t)
+    return max(float(np.linalg.norm(difference)) * (1.0 - _ROUNDING) - rounding, 0.0)
+
+
+def cloud_rounding(atoms: Array) -> float:
+    """How far a few roundings of its coordinates can move a cloud."""
+    return 4.0 * _EPSILON * atoms.shape[1] ** 0.5 * float(np.abs(atoms).max())
+
+
+def received_weights(answer: Answer, size: int) -> Array:
+    """Weights of an answer, normalised; whatever is wrong with them is the holder's."""
+    try:
+        return as_weights(answer.array("weights", ndim=1), size)
+    except InputError:
+        raise WireError(
+            "the answer has weights that are not masses of its atoms. The holder runs other "
+            "code, or a broken one.",
+            code="answer-malformed",
+        ) from None
+
+
+def misfit() -> WireError:
+    """What an answer raises whose arrays are not those that were asked for."""
+    return WireError(
+        "the answer does not fit the question. The holder runs other code, or a broken one.",
+        code="answer-malformed",
+    )
+
+
+def distance_difference(first: Received, second: Received) -> float:
+    """Lower bound of W from what two sides told of their distances to one reference."""
+    ends = [(side.distance, side.distance_lower) for side in (first, second)]
+    (high_1, low_1), (high_2, low_2) = ends
+    if high_1 is None or high_2 is None or low_1 is None or low_2 is None:
+        return 0.0
+    return max(low_1 - high_2, low_2 - high_1) - 1e-12 * (high_1 + high_2)
+
+
+@dataclass
+class Bounds:
+    """The best certified bounds seen so far."""
+
+    lower: float = 0.0
+    upper: float = math.inf
+
+    def raise_lower(self, candidate: float) -> None:
+        """Take a certified lower bound into account."""
+        self.lower = max(self.lower, candidate * (1.0 - math.copysign(_ROUNDING, candidate)))
+
+    def cut_upper(self, candidate: float) -> None:
+        """Take a certified upper bound into account."""
+        self.upper = min(self.upper, candidate * (1.0 + _ROUNDING))
+
+    @property
+    def close(self) -> bool:
+        """Whether they leave next to nothing open: what ``converged`` means."""
+        return self.upper - self.lower <= CLOSE * self.upper < math.inf
+
+    def settle(self, estimate: float) -> tuple[float, float, float]:
+        """Return ``(value, lower, upper)``, the estimate moved between the bounds."""
+        # Both bounds are certified; where they cross they do so by rounding.
+        lower = min(self.lower, self.upper)
+        return min(max(estimate, lower), self.upper), lower, self.upper

@@ -1,0 +1,56 @@
+"""The union of several sellers, as a buyer sees it in their answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..federation.answer import Answer, Array
+from ..transport import plan_from_cost
+from .sides import Received, received_weights
+
+
+@dataclass(frozen=True)
+class Union:
+    """Distance of the buyer's interpolant to the sellers' union, and how far that was moved.
+
+    ``costs`` and ``weights`` are those of all sellers' atoms; ``None`` where a single seller told
+    the distance itself.
+    """
+
+    distance: float
+    lower: float
+    displacement: float | None
+    optimal: bool
+    costs: Array | None = None
+    weights: Array | None = None
+
+    @classmethod
+    def of(
+        cls, answers: Mapping[str, Answer], masses: Mapping[str, float], buyer: Received, p: int
+    ) -> Union:
+        """Read the answers of sellers that have these masses in the union."""
+        told = {name: answer.optional_number("displacement") for name, answer in answers.items()}
+        known = [masses[name] * value**p for name, value in told.items() if value is not None]
+        moved = sum(known) ** (1.0 / p) if len(known) == len(told) else None
+        optimal = all(answer.flag("optimal") for answer in answers.values())
+        first = next(iter(answers.values()))
+        if "target_distance" in first.scalars:
+            distance, lower = first.number("target_distance"), first.number("target_lower")
+            return cls(distance, lower, moved, optimal)
+        parts = {
+            name: answer.array("costs", ndim=2, columns=len(buyer.atoms))
+            for name, answer in answers.items()
+        }
+        costs = np.concatenate(list(parts.values()))
+        weights = np.concatenate(
+            [
+                masses[name] * received_weights(answer, len(parts[name]))
+                for name, answer in answers.items()
+            ]
+        )
+        plan = plan_from_cost(costs, weights, buyer.weights)
+        distance, lower = (max(c, 0.0) ** (1.0 / p) for c in (plan.cost, plan.lower_cost))
+        return cls(distance, lower, moved, optimal and plan.optimal, costs, weights)

@@ -1,0 +1,351 @@
+r"""Questions about a model's predictions: probabilities of labels, and nothing else.
+
+Inputs travel as records (``vectors``), as texts (``texts``), or as their places in a transfer set
+that both sides have (``indices`` and ``shared``, its digest). Exactly one of the three is given.
+
+A prediction tells what its input is taken for, and about the records the model was trained on:
+whether a given record was among them (membership), and enough of them make a copy of the model.
+That is level record. ``ReleasePredictions`` is level sketch: noise bounds what one training
+record can change.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import InputError, MismatchError, WireError
+from ..federation.answer import Answer
+from ..federation.disclosure import Account, Disclosure
+from ..federation.question import Array, Codes, Question, Subject, Text, register
+from ..federation.release import Release
+from ..transport._check import as_points
+
+Inputs = Array | list[str]
+"""Records (n, d), or n texts."""
+
+TOLERANCE = 1e-6
+"""How far a prediction may be off the simplex."""
+
+RESOLUTION = 1 << 20
+"""Steps that a probability of a release is counted in."""
+
+_NEGATIVE = 1e-5
+_MOST_BYTES = 1 << 28
+_MOST_DECIMALS = 12
+_MOST_LABELS = 4096
+
+
+def inputs_of(inputs: npt.ArrayLike | Sequence[str]) -> Inputs:
+    """Check inputs: finite records as float64 (n, d), or a list of texts.
+
+    Raises
+    ------
+    InputError
+        No inputs, a mixture of texts and other things, a text that is not Unicode, numbers that
+        are not finite or not a matrix.
+
+    Examples
+    --------
+    >>> inputs_of(("good", "bad")), inputs_of([[1, 2]]).shape
+    (['good', 'bad'], (1, 2))
+    """
+    if isinstance(inputs, str):
+        raise InputError("one text is given. Give a sequence of texts.", code="inputs-texts")
+    if isinstance(inputs, np.ndarray) and inputs.dtype.kind != "U":
+        return as_points(cast("npt.NDArray[Any]", inputs), "inputs")
+    items: list[Any] = list(cast("Sequence[Any]", inputs))
+    texts = [str(each) for each in items if isinstance(each, str)]
+    if not texts:
+        return as_points(items, "inputs")
+    if len(texts) < len(items):
+        raise InputError(
+            f"{len(items) - len(texts)} of {len(items)} inputs are not texts.", code="inputs-texts"
+        )
+    try:
+        "".join(texts).encode()
+    except UnicodeEncodeError:
+        raise InputError(
+            "a text holds half a surrogate pair, which no encoding has.", code="inputs-texts"
+        ) from None
+    return texts
+
+
+def digest_of(inputs: Inputs) -> str:
+    """SHA-256 of inputs, for two sides to see that they mean the same."""
+    if isinstance(inputs, list):
+        return hashlib.sha256(b"texts" + encode_texts(inputs).tobytes()).hexdigest()
+    shape = ",".join(map(str, inputs.shape)).encode()
+    return hashlib.sha256(b"points" + shape + b":" + _plain(inputs)).hexdigest()
+
+
+def _plain(array: Array) -> bytes:
+    return np.ascontiguousarray(array, dtype="<f8").tobytes()
+
+
+def encode_texts(texts: Sequence[str]) -> Text:
+    """Texts as the UTF-8 bytes of a JSON list."""
+    return np.frombuffer(json.dumps(list(texts), ensure_ascii=False).encode(), dtype=np.uint8)
+
+
+def decode_texts(field: Text) -> list[str]:
+    """Read what ``encode_texts`` wrote, or raise a ``WireError``."""
+    try:
+        texts = cast("object", json.loads(field.tobytes().decode()))
+    except (ValueError, RecursionError):
+        texts = None
+    if not isinstance(texts, list) or not all(
+        isinstance(each, str) for each in cast("list[object]", texts)
+    ):
+        raise WireError("the texts are no JSON list of texts.", code="question-fields")
+    return cast("list[str]", texts)
+
+
+def shape_fault(values: object, shape: tuple[int, ...]) -> str | None:
+    """Whether predictions are a float64 array of that shape; a code if not."""
+    if not isinstance(values, np.ndarray):
+        return "answer-malformed"
+    array = cast("npt.NDArray[Any]", values)
+    if array.dtype != np.float64 or array.ndim != len(shape):
+        return "answer-malformed"
+    if array.shape[-1] != shape[-1]:
+        return "prediction-labels"
+    return None if array.shape == shape else "prediction-rows"
+
+
+def fault_of(values: object, shape: tuple[int, ...], tolerance: float = TOLERANCE) -> str | None:
+    """What is wrong with predictions, as a code; ``None`` for points of the simplex."""
+    fault = shape_fault(values, shape)
+    if fault is not None:
+        return fault
+    array = cast("Array", values)
+    if not np.isfinite(array).all():
+        return "prediction-nan"
+    return None if proper(array, tolerance).all() else "prediction-simplex"
+
+
+def proper(array: Array, tolerance: float = TOLERANCE) -> npt.NDArray[np.bool_]:
+    """Which rows are points of the simplex."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        close = np.abs(array.sum(axis=-1) - 1.0) <= tolerance
+    # Sums gather the rounding of many labels; a softmax of few bits is no more negative for it.
+    return close & (array >= -min(tolerance, _NEGATIVE)).all(axis=-1)
+
+
+def tempered(probabilities: Array, temperature: float) -> Array:
+    r"""Probabilities :math:`h_l^{1 / T} / \sum_m h_m^{1 / T}`: flatter for T above 1.
+
+    Examples
+    --------
+    >>> tempered(np.array([[0.8, 0.2]]), 0.5).round(3).tolist()
+    [[0.941, 0.059]]
+    """
+    if temperature == 1.0:
+        return probabilities
+    raised = (probabilities / probabilities.max(axis=-1, keepdims=True)) ** (1.0 / temperature)
+    return raised / raised.sum(axis=-1, keepdims=True)
+
+
+def rounded(probabilities: Array, decimals: int) -> Array:
+    """Probabilities in steps of 10**-decimals that still sum to 1, by largest remainders.
+
+    Examples
+    --------
+    >>> rounded(np.array([[1 / 3, 1 / 3, 1 / 3]]), 1).tolist()
+    [[0.4, 0.3, 0.3]]
+    """
+    steps = 10**decimals
+    scaled = probabilities / probabilities.sum(axis=-1, keepdims=True) * steps
+    counts = np.floor(scaled)
+    left = steps - counts.sum(axis=-1, keepdims=True)
+    order = np.argsort(counts - scaled, axis=-1, kind="stable")
+    rank = np.argsort(order, axis=-1, kind="stable")
+    return (counts + (rank < left)) / steps
+
+
+@dataclass(frozen=True, kw_only=True)
+class DescribeTeacher(Question):
+    """What a teacher is: ``labels`` it predicts, ``parts`` it was trained in, its transfer set.
+
+    ``size``, the number of its training records, is told where its policy allows numbers of
+    level scalar, and left out otherwise; with ``private`` it is never told, for it is exact and
+    no noise of the answers that follow would hide it. Names of labels are left out where it has
+    none.
+    """
+
+    kind: ClassVar[str] = "describe-teacher"
+    on: ClassVar[Subject] = "model"
+    level: ClassVar[Disclosure] = Disclosure.SCALAR
+    account: ClassVar[Account] = Account.PUBLIC
+
+    private: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class _OfInputs:
+    """Inputs to predict, and how many labels there are."""
+
+    labels: int
+    vectors: Array = field(default_factory=lambda: np.zeros((0, 0)))
+    texts: Text = field(default_factory=lambda: np.zeros(0, dtype=np.uint8))
+    indices: Codes = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    shared: str = ""
+
+    def inputs(self, own: Inputs | None, digest: str, most: int) -> Inputs:
+        """The inputs, at most so many; ``own`` is the shared transfer set."""
+        arrays = [array for array in (self.vectors, self.texts, self.indices) if array.size]
+        if len(arrays) != 1 or not 2 <= self.labels <= _MOST_LABELS:
+            raise WireError(
+                "a question about predictions has records, texts or indices, and labels.",
+                code="question-fields",
+            )
+        if sum(array.nbytes for array in arrays) > _MOST_BYTES:
+            raise _too_many(most)
+        if self.indices.size:
+            inputs = self._shared(own, digest, most)
+        else:
+            inputs = decode_texts(self.texts) if self.texts.size else self.vectors
+        if len(inputs) > most:
+            raise _too_many(most)
+        if isinstance(inputs, np.ndarray) and (inputs.ndim != 2 or not np.isfinite(inputs).all()):
+            raise WireError("the records are no finite matrix.", code="question-fields")
+        if not len(inputs):
+            raise WireError("there are no inputs.", code="question-fields")
+        return inputs
+
+    def _shared(self, own: Inputs | None, digest: str, most: int) -> Inputs:
+        if own is None:
+            raise InputError("there is no shared transfer set.", code="inputs-absent")
+        if self.shared != digest:
+            raise MismatchError("the transfer set is another one.", code="inputs-mismatch")
+        if self.indices.ndim != 1:
+            raise WireError("indices are no vector.", code="question-fields")
+        if len(self.indices) > most:
+            raise _too_many(most)
+        if (self.indices < 0).any() or (self.indices >= len(own)).any():
+            raise WireError("an index is outside the transfer set.", code="question-fields")
+        if isinstance(own, np.ndarray):
+            return own[self.indices]
+        return [own[i] for i in self.indices.tolist()]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shown(_OfInputs, Question):
+    """Predictions as they are shown: scaled by a temperature and rounded, at the teacher."""
+
+    on: ClassVar[Subject] = "model"
+    level: ClassVar[Disclosure] = Disclosure.RECORD
+
+    temperature: float = 1.0
+    decimals: int = -1
+
+    def show(self, probabilities: Array, *, mean: bool) -> Array:
+        """Scale, then average where that is asked, then round."""
+        fine = math.isfinite(self.temperature) and self.temperature > 0
+        if not fine or not -1 <= self.decimals <= _MOST_DECIMALS:
+            raise WireError("temperature or decimals are out of range.", code="question-fields")
+        shown = tempered(probabilities, self.temperature)
+        if mean:
+            shown = shown.mean(axis=0)
+        return shown if self.decimals < 0 else rounded(shown, self.decimals)
+
+    def answer_of(self, probabilities: Array) -> Answer:
+        """The answer, from the model's predictions."""
+        raise InputError(f"{type(self).__name__} is not a question.", code="question-unknown")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Predict(Shown):
+    """Probabilities of labels for each input: ``probabilities`` (n, L).
+
+    ``temperature`` flattens (above 1) or sharpens them, ``decimals`` rounds them unless it is -1.
+    """
+
+    kind: ClassVar[str] = "predict"
+
+    def answer_of(self, probabilities: Array) -> Answer:
+        return Answer({"probabilities": self.show(probabilities, mean=False)})
+
+
+@dataclass(frozen=True, kw_only=True)
+class PredictNoise(Shown):
+    """The mean prediction over inputs of noise, ``mean`` (L,): what a model says of nothing.
+
+    The probability bias B of paper 004, section 5.2.
+    """
+
+    kind: ClassVar[str] = "predict-noise"
+
+    def answer_of(self, probabilities: Array) -> Answer:
+        return Answer({"mean": self.show(probabilities, mean=True)})
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReleasePredictions(_OfInputs, Release):
+    r"""Predictions with noise: ``noisy`` (n, L), in steps of 1 / ``RESOLUTION``.
+
+    A teacher is the mean of ``parts`` models, each trained on its own part of the records, where
+    a record's part depends on no other record. Changing, adding or removing one record changes
+    one of them, in any way, so one prediction moves by at most :math:`\sqrt 2 / m` in the
+    Euclidean norm, and n predictions, rounded to R steps, by
+
+    .. math:: \Delta = \sqrt{n} \left( R \frac{\sqrt 2}{m} + \sqrt{L} \right).
+
+    With ``mean`` it is the mean prediction over the inputs alone, and n is 1. There is neither
+    temperature nor rounding: both cost nothing once there is noise, and the asker does them.
+    """
+
+    kind: ClassVar[str] = "release-predictions"
+    on: ClassVar[Subject] = "model"
+    mechanism: ClassVar[str] = "discrete Gaussian, predictions"
+
+    parts: int = 1
+    mean: bool = False
+
+    @property
+    def rows(self) -> int:
+        """How many predictions the answer holds."""
+        if self.mean:
+            return 1
+        if self.texts.size:
+            return len(decode_texts(self.texts))
+        # As ``inputs`` sees which of them are given.
+        return self.indices.size or len(self.vectors)
+
+    @property
+    def sensitivity(self) -> float:
+        """Most that one training record moves the answer."""
+        if self.parts < 1 or self.rows < 1 or not 2 <= self.labels <= _MOST_LABELS:
+            raise WireError("a field of the question is out of range.", code="question-fields")
+        one = RESOLUTION * math.sqrt(2.0) / self.parts + math.sqrt(self.labels)
+        return math.sqrt(self.rows) * one
+
+    @property
+    def noise(self) -> float:
+        """Standard deviation of the noise of every probability."""
+        return self.sensitivity / self.privacy_mu / RESOLUTION
+
+    def vector(self, probabilities: Array) -> Codes:
+        """The vector before noise, from the model's predictions."""
+        rows = probabilities.mean(axis=0, keepdims=True) if self.mean else probabilities
+        return np.rint(rows * RESOLUTION).astype(np.int64).ravel()
+
+    def answer_of(self, noisy: Codes) -> Answer:
+        return Answer({"noisy": noisy.reshape(self.rows, self.labels)})
+
+
+def _too_many(most: int) -> InputError:
+    return InputError(
+        f"more inputs than one question may bring, {most}. Ask in smaller batches.",
+        code="batch-large",
+    )
+
+
+register(DescribeTeacher, Predict, PredictNoise, ReleasePredictions)

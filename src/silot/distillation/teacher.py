@@ -1,0 +1,257 @@
+"""The party that owns a model: it answers with predictions, and nothing else."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import InputError, MismatchError
+from ..federation.answer import Answer, Array
+from ..federation.message import Scalar
+from ..federation.party import Party
+from ..federation.policy import Policy
+from ..federation.question import Codes, Question
+from ..federation.release import Release
+from ..privacy.ledger import Ledger
+from ..transport._check import whole
+from .questions import (
+    TOLERANCE,
+    DescribeTeacher,
+    Inputs,
+    ReleasePredictions,
+    Shown,
+    digest_of,
+    fault_of,
+    inputs_of,
+    proper,
+    rounded,
+    shape_fault,
+)
+
+Predictor = Callable[[Any], npt.ArrayLike]
+
+# What half and single precision leave of a sum of 1, by bytes of a number.
+_COARSE = {2: 1e-2, 4: 1e-4}
+_FAULTS = {
+    "answer-malformed": "is no matrix of numbers",
+    "prediction-rows": "has not one row per input",
+    "prediction-labels": "has another number of labels than was asked for",
+    "prediction-nan": "has entries that are not finite",
+    "prediction-simplex": "is no matrix of probabilities: give softmax(logits)",
+}
+
+
+class Teacher(Party):
+    """A model that answers questions about its predictions under a policy.
+
+    Parameters
+    ----------
+    predict
+        The model: takes records, float64 (n, d), or a list of n texts, and returns probabilities
+        (n, L). It is called by one question at a time. Or several models, each trained on its
+        own part of the records: predictions are their mean, and ``parts`` is how many they are.
+    size
+        Number of records it was trained on, for weights by size; ``None`` tells nobody.
+    labels
+        Names of the L labels, in the order of its predictions. An asker who means others, or
+        another order, is told so; without names nobody can know.
+    policy
+        Its rules. Predictions are of level record: whoever asks may find out whether a given
+        record was among the training records, or train a copy of the model. A teacher without
+        rules was made to predict, and does. ``Policy(level="sketch", privacy_epsilon=...)``
+        allows noisy predictions alone.
+    ledger
+        The account that noisy predictions are charged to, and where it is kept who was told or
+        refused what. It belongs to the training records: give all teachers trained on the same
+        records the same.
+    parts
+        ``predict`` is the mean of so many models, each trained on its own part of the records,
+        where a record's part depends on no other record. Noise is so many times smaller. A
+        function that takes this mean itself must never fail and return probabilities whatever
+        one of the models does; give the models one by one, and the teacher sees to that.
+    inputs
+        The transfer set, where it is shared and questions carry places in it.
+    most_inputs
+        Most inputs one question may bring.
+    askers
+        Who is answered, by the names the runtime gives; ``None`` for everybody.
+
+    Attributes
+    ----------
+    replaced
+        Predictions that were no probabilities where noisy ones were asked for, all those of a
+        question where the model raised. They counted as uniform, for a failure would tell about
+        the records without noise. Above 0 the model is broken, or was asked about what it does
+        not take. Elsewhere such a prediction is a failure.
+
+    Raises
+    ------
+    InputError
+        Something that cannot be called, options out of range, inputs that are none.
+
+    Examples
+    --------
+    >>> from silot.distillation.questions import Predict
+    >>> def fair(inputs):
+    ...     return np.full((len(inputs), 2), 0.5)
+    >>> question = Predict(labels=2, vectors=np.zeros((3, 4)))
+    >>> Teacher(fair).answer(question).arrays["probabilities"].shape
+    (3, 2)
+    """
+
+    def __init__(
+        self,
+        predict: Predictor | Sequence[Predictor],
+        *,
+        size: int | None = None,
+        labels: Sequence[str] | None = None,
+        policy: Policy | None = None,
+        ledger: Ledger | None = None,
+        parts: int = 1,
+        inputs: npt.ArrayLike | Sequence[str] | None = None,
+        most_inputs: int = 4096,
+        askers: Collection[str] | None = None,
+    ) -> None:
+        several = isinstance(predict, Sequence)
+        models = tuple(cast("Sequence[Predictor]", predict)) if several else (predict,)
+        if not models or not all(callable(model) for model in models):
+            raise InputError("predict cannot be called. Give a function.", code="teacher-model")
+        if isinstance(labels, str) or isinstance(askers, str):
+            raise InputError("labels and askers are sequences of texts.", code="label-names")
+        self._models = cast("tuple[Predictor, ...]", models)
+        self._size = None if size is None else whole(size, "size", "option-size", most=1 << 62)
+        self._labels = None if labels is None else tuple(str(name) for name in labels)
+        super().__init__(
+            policy if policy is not None else Policy(level="record"),
+            ledger,
+            replies=128,
+            size=1 << 26,
+        )
+        self._parts = whole(parts, "parts", "option-parts")
+        if several:
+            if parts not in (1, len(models)):
+                raise InputError(
+                    f"{len(models)} models are given and parts is {parts}. Leave parts out.",
+                    code="option-parts",
+                )
+            self._parts = len(models)
+        self._inputs: Inputs | None = None if inputs is None else inputs_of(inputs)
+        self._digest = "" if self._inputs is None else digest_of(self._inputs)
+        self._most = whole(most_inputs, "most_inputs", "option-inputs")
+        self._askers = None if askers is None else frozenset(askers)
+        self.replaced = 0
+        self._model = threading.Lock()
+
+    def rules(self) -> tuple[tuple[Predictor, ...], list[Any]]:
+        """The models, and all that decides how it answers: for records of what was asked."""
+        labels = None if self._labels is None else list(self._labels)
+        own = [self.policy.model_dump_json(), self._size, self._parts, labels, self._most]
+        return self._models, own
+
+    def _refusal(self, question: Question, asker: str) -> str:
+        if self._askers is not None and asker not in self._askers:
+            return "policy-asker"
+        return "teacher-question" if question.on != "model" else super()._refusal(question, asker)
+
+    @property
+    def _dimension(self) -> int:
+        return 0
+
+    def _compute(self, question: Question) -> Answer:
+        if isinstance(question, DescribeTeacher):
+            return self._describe(question)
+        asked = cast("Shown", question)
+        inputs = asked.inputs(self._inputs, self._digest, self._most)
+        return asked.answer_of(self._probabilities(inputs, asked.labels))
+
+    def _describe(self, question: DescribeTeacher) -> Answer:
+        scalars: dict[str, Scalar] = {"parts": self._parts}
+        if self._labels is not None:
+            scalars["labels"] = json.dumps(self._labels)
+        if self._inputs is not None:
+            scalars |= {"inputs": len(self._inputs), "shared": self._digest}
+        # A number of records is exact.
+        if self._size is not None and self.policy.tells_numbers and not question.private:
+            scalars["size"] = self._size
+        return Answer(scalars=scalars)
+
+    def _probabilities(self, inputs: Inputs, labels: int) -> Array:
+        mean = self._mean([self._strict(model, inputs, labels) for model in self._models])
+        # First of all: means over chosen inputs, and temperatures, bring digits back otherwise.
+        decimals = self.policy.prediction_decimals
+        return mean if decimals is None else rounded(mean, decimals)
+
+    def _strict(self, model: Predictor, inputs: Inputs, labels: int) -> Array:
+        """Predictions of one model, or an error that says what is wrong with it."""
+        predictions, tolerance = self._matrix(model, inputs)
+        fault = fault_of(predictions, (len(inputs), labels), tolerance)
+        if fault is not None:
+            raise _broken(fault)
+        return _normalised(predictions)
+
+    def _even(self, model: Predictor, inputs: Inputs, labels: int) -> Array:
+        """Predictions of one model, uniform wherever these are none. Never raises.
+
+        To fail would tell, without noise, what the records made of the model. Every model by
+        itself, for one that is broken may move the mean by its share and no more.
+        """
+        shape = (len(inputs), labels)
+        even = np.full(shape, 1.0 / labels)
+        fine = np.zeros(len(inputs), dtype=np.bool_)
+        try:
+            predictions, tolerance = self._matrix(model, inputs)
+            if shape_fault(predictions, shape) is None:
+                fine = proper(predictions, tolerance)
+                even[fine] = _normalised(predictions[fine])
+        except (Exception, SystemExit):  # noqa: BLE001 - see above
+            fine = np.zeros(len(inputs), dtype=np.bool_)
+        self.replaced += int((~fine).sum())
+        return even
+
+    def _matrix(self, model: Predictor, inputs: Inputs) -> tuple[npt.NDArray[Any], float]:
+        """What a model returns, numbers as float64, and how far its sums may be off."""
+        with self._model:
+            predictions = np.asarray(model(inputs))
+        kind, tolerance = predictions.dtype.kind, TOLERANCE
+        if kind == "f":
+            tolerance = _COARSE.get(predictions.dtype.itemsize, TOLERANCE)
+        # Whole numbers are probabilities too: those of a model that is always sure.
+        return (predictions.astype(np.float64) if kind in "fbiu" else predictions), tolerance
+
+    @staticmethod
+    def _mean(predictions: list[Array]) -> Array:
+        return predictions[0] if len(predictions) == 1 else np.mean(predictions, axis=0)
+
+    def _check(self, release: Release) -> None:
+        super()._check(release)
+        release = cast("ReleasePredictions", release)
+        if release.parts > self._parts:
+            raise MismatchError("there are fewer parts than that.", code="parts-mismatch")
+        # Names are public. The model is not asked: whether it fails is made of the records.
+        if self._labels is not None and len(self._labels) != release.labels:
+            raise _broken("prediction-labels")
+        release.inputs(self._inputs, self._digest, self._most)
+
+    def _exact(self, release: Release) -> Codes:
+        release = cast("ReleasePredictions", release)
+        inputs = release.inputs(self._inputs, self._digest, self._most)
+        return release.vector(
+            self._mean([self._even(model, inputs, release.labels) for model in self._models])
+        )
+
+
+def _normalised(predictions: Array) -> Array:
+    clipped: Array = np.maximum(predictions, 0.0)
+    return clipped / clipped.sum(axis=1, keepdims=True)
+
+
+def _broken(fault: str) -> InputError:
+    return InputError(f"what the model returned {_FAULTS[fault]}.", code=fault)
+
+
+__all__ = ["Teacher"]

@@ -1,0 +1,135 @@
+"""What every result of a run carries: the bill, the disclosure and the transcript."""
+
+from __future__ import annotations
+
+import json
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field, replace
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from ..render import Block
+    from .transcript import Transcript
+
+Array = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a runtime knows of a run that a protocol does not."""
+
+    rounds: int
+    bytes_sent: int
+    bytes_received: int
+    seconds: float
+    disclosure: str
+    transcript: Transcript
+    privacy_mu: float = 0.0
+
+
+@dataclass(frozen=True)
+class Bill:
+    """What a run cost, seen from the coordinator.
+
+    ``privacy_mu`` is the most that a holder newly charged to its ledger, by the holders' own
+    word; answers given before are not charged again.
+    """
+
+    rounds: int
+    bytes_sent: int
+    bytes_received: int
+    seconds: float
+    privacy_mu: float = 0.0
+
+
+class Shown:
+    """Base of results that people look at."""
+
+    def sections(self) -> list[Block]:
+        """What a terminal and a notebook show, as blocks: facts, tables and paragraphs."""
+        # What shows results stands above them, and is imported for those that are shown.
+        return import_module("silot.report").sections(self)
+
+    def _repr_html_(self) -> str:
+        # Slow to import.
+        from ..render.html import fragment
+
+        return fragment(self.sections())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Billed(Shown, ABC):
+    """Base of results that one run made."""
+
+    rounds: int = 0
+    bytes_sent: int = 0
+    bytes_received: int = 0
+    seconds: float = 0.0
+    privacy_mu: float = 0.0
+    disclosure: str = ""
+    transcript: Transcript | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def bill(self) -> Bill:
+        """What the run cost."""
+        return Bill(
+            self.rounds, self.bytes_sent, self.bytes_received, self.seconds, self.privacy_mu
+        )
+
+    def with_run(self, run: Run) -> Self:
+        """Return the result with the bill of the run that made it."""
+        return replace(
+            self,
+            rounds=run.rounds,
+            bytes_sent=run.bytes_sent,
+            bytes_received=run.bytes_received,
+            seconds=run.seconds,
+            privacy_mu=run.privacy_mu,
+            disclosure=run.disclosure,
+            transcript=run.transcript,
+        )
+
+    @abstractmethod
+    def to_dict(self) -> dict[str, Any]:
+        """Fields by name, ready for JSON; no transcript."""
+
+    def to_json(self) -> str:
+        """``to_dict`` as JSON text."""
+        return json.dumps(self.to_dict(), allow_nan=False)
+
+    def _bill_dict(self) -> dict[str, Any]:
+        return {
+            "rounds": self.rounds,
+            "bytes_sent": self.bytes_sent,
+            "bytes_received": self.bytes_received,
+            "seconds": self.seconds,
+            "privacy_mu": self.privacy_mu,
+            "disclosure": self.disclosure,
+        }
+
+
+def finite(value: float) -> float | None:
+    """The number, ``None`` for one JSON has no name for."""
+    return value if math.isfinite(value) else None
+
+
+def finite_rows(matrix: Array) -> list[list[float | None]]:
+    """A matrix as lists of ``finite`` numbers."""
+    return [[finite(float(value)) for value in row] for row in matrix]
+
+
+def axes_of(ax: Axes | None) -> Axes:
+    """The axes given, or new ones."""
+    if ax is not None:
+        return ax
+    # Drawing is rare and matplotlib slow to import.
+    from matplotlib import pyplot
+
+    return pyplot.subplots(figsize=(6, 5), layout="constrained")[1]

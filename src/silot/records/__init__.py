@@ -1,0 +1,47 @@
+"""Which records are broken: models of sound records that travel, and what they say of others.
+
+``Screen.fit`` reads validation records; a ``Screen`` called with a holder's records says of each
+how likely its label or its features are wrong, what its label should be, which columns do not fit,
+and of which record it is a copy.
+"""
+
+from typing import TYPE_CHECKING
+
+from .._lazy import lazily
+
+if TYPE_CHECKING:
+    from .contents import Contents, OddColumn, Suspect, records_csv
+    from .counts import BrokenCounts, Suspects
+    from .flags import Share, flag, needed, share_above, share_broken
+    from .gradients import gradients
+    from .result import Estimate, RecordScores, Screening
+    from .screen import FEWEST, KINDS, NAMED, Screen, Screened
+    from .suspects import suspects
+    from .validation import records
+
+__all__ = [
+    "FEWEST",
+    "KINDS",
+    "NAMED",
+    "BrokenCounts",
+    "Contents",
+    "Estimate",
+    "OddColumn",
+    "RecordScores",
+    "Screen",
+    "Screened",
+    "Screening",
+    "Share",
+    "Suspect",
+    "Suspects",
+    "flag",
+    "gradients",
+    "needed",
+    "records",
+    "records_csv",
+    "share_above",
+    "share_broken",
+    "suspects",
+]
+
+lazily(__name__)

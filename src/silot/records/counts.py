@@ -1,0 +1,143 @@
+"""How many records are broken, told with noise, and the models holders find them with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from ..federation.result import Billed
+from .result import Estimate, RecordScores
+
+
+@dataclass(frozen=True)
+class Suspects:
+    """What a holder told of its records, with noise.
+
+    Attributes
+    ----------
+    records
+        Estimated number of records.
+    broken
+        About how many records are broken, with a 95 % interval: ``"label"``, ``"features"`` and
+        ``"all"``.
+    flagged
+        About how many the holder would flag at the level asked, for the same.
+    strange
+        Estimated number of records of classes that are not public; ``None`` without labels.
+    """
+
+    records: float
+    broken: Mapping[str, Estimate]
+    flagged: Mapping[str, Estimate]
+    strange: float | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Fields by name, ready for JSON."""
+        return {
+            "records": self.records,
+            "broken": {name: each.to_dict() for name, each in self.broken.items()},
+            "flagged": {name: each.to_dict() for name, each in self.flagged.items()},
+            "strange": self.strange,
+        }
+
+
+class Screener(Protocol):
+    """Models that screen a holder's records where they are."""
+
+    def screen(self, data: Any, name: str, fdr: float) -> RecordScores:
+        """Scores, flags, suggestions and copies."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class BrokenCounts(Billed):
+    """How many records of each holder are broken, and models to find them with.
+
+    Attributes
+    ----------
+    holders
+        What each told, by name: with noise, charged to its ledger.
+    fdr
+        The level that ``flagged`` is about, and that ``screen`` flags by default.
+    size
+        How many public records of equal weight the models count for.
+    privacy_epsilon, privacy_delta
+        The guarantee of each holder's release, and of that of the validation data.
+    spent_mu
+        The same as one number: releases add in its square.
+    screener
+        The models, of public records weighted anew.
+    """
+
+    holders: Mapping[str, Suspects]
+    fdr: float
+    size: float
+    privacy_epsilon: float
+    privacy_delta: float
+    spent_mu: float
+    status: str
+    converged: bool = True
+    seed: int
+    screener: Screener = field(repr=False)
+
+    def screen(self, data: Any, *, name: str = "holder", fdr: float | None = None) -> RecordScores:
+        """Screen a holder's records: for the holder itself, who keeps the result.
+
+        Nothing is asked and nothing leaves: the models are of public records. Their weights come
+        from a differentially private release, so the result is as private towards the validation
+        records as that is; it says something of each of the holder's own records.
+
+        Parameters
+        ----------
+        data
+            The records, as for ``silot.value_records``; features in the order of the public ones.
+        name
+            What to call the holder.
+        fdr
+            Share of the flagged records that may be sound; that of the run by default.
+
+        Returns
+        -------
+        RecordScores
+            ``nearest`` are places among the public records.
+
+        Raises
+        ------
+        InputError, MismatchError
+            Data that do not fit the public records; ``validation-few`` where these are too few
+            for the level.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from silot import count_broken
+        >>> rng = np.random.default_rng(0)
+        >>> public, valid, x = (rng.normal(size=(300, 3)) for _ in range(3))
+        >>> x[7] = [9.0, -9.0, 9.0]
+        >>> found = count_broken({"seller": x}, valid, public=public)
+        >>> int(found.screen(x).worst[0])
+        7
+        """
+        return self.screener.screen(data, name, self.fdr if fdr is None else fdr)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "holders": {name: each.to_dict() for name, each in self.holders.items()},
+            "fdr": self.fdr,
+            "size": self.size,
+            "privacy_epsilon": self.privacy_epsilon,
+            "privacy_delta": self.privacy_delta,
+            "spent_mu": self.spent_mu,
+            "status": self.status,
+            "converged": self.converged,
+            **self._bill_dict(),
+            "seed": self.seed,
+        }
+
+    def __repr__(self) -> str:
+        told = ", ".join(
+            f"{name}: about {each.broken['all'].value:.0f} of {each.records:.0f} broken"
+            for name, each in self.holders.items()
+        )
+        return f"BrokenCounts({told})"

@@ -1,0 +1,177 @@
+"""Figures of scored records: inspection curves, sorted scores, thumbnails."""
+
+from __future__ import annotations
+
+import io
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.image import imsave
+from matplotlib.ticker import PercentFormatter
+
+from ..federation.result import Array
+from ..render import Picture
+from ..render.figure import BLUE, GREY, ORANGE, data_uri, label, picture
+from ..render.words import count, decimals
+from .checks import Flags
+from .quality import quality
+from .result import RecordScores
+
+_SIZE = (6.6, 3.5)
+_MOST_POINTS = 400
+_LARGEST_THUMBNAIL = 80
+_SAMPLE = 200
+
+
+def inspection(scores: Array, truth: Flags) -> tuple[Array, Array]:
+    """Share of broken records found against the share inspected, the worst first.
+
+    Records of equal score are taken in no order, so the curve is a straight line across them.
+    """
+    order = np.argsort(-scores, kind="stable")
+    found = np.cumsum(truth[order])
+    last = np.append(np.diff(scores[order]) != 0, True)
+    inspected = np.flatnonzero(last) + 1
+    shares = np.append(0.0, inspected / len(scores))
+    return shares, np.append(0.0, found[last] / max(found[-1], 1))
+
+
+def inspection_figure(name: str, scores: RecordScores, truth: Flags) -> Picture:
+    """How soon broken records are found."""
+    broken, auc = float(truth.mean()), decimals(quality(scores, truth).auc, 3)
+
+    def draw(figure: Figure) -> None:
+        axes = figure.add_subplot()
+        axes.plot([0, broken, 1], [0, 1, 1], ":", color=GREY, label="the best there is")
+        axes.plot([0, 1], [0, 1], "-", color="#bbbbbb", linewidth=1, label="no order at all")
+        x, y = _thinned(*inspection(scores.scores, truth))
+        axes.plot(x, y, color=BLUE, linewidth=1.8, label=f"scores, AUC {auc}")
+        if scores.flagged.any():
+            _mark(axes, float(scores.flagged.mean()))
+        axes.set_xlabel("share of records inspected, the most suspect first")
+        axes.set_ylabel("share of broken records found")
+        axes.set_xlim(0, 1.01)
+        axes.set_ylim(0, 1.03)
+        axes.xaxis.set_major_formatter(PercentFormatter(1))
+        axes.yaxis.set_major_formatter(PercentFormatter(1))
+        _legend(axes, "lower right")
+
+    return picture(
+        draw,
+        _SIZE,
+        f"Inspection curve of {label(name)}: AUC {auc}.",
+        "How many of the records known to be broken are found when records are inspected in the "
+        "order of their scores. AUC is the chance that a broken record scores above a sound one. "
+        "Records left of the dashed line are about as many as are flagged.",
+        narrow=_SIZE[1],
+    )
+
+
+def score_figure(name: str, scores: RecordScores) -> Picture:
+    """Scores in falling order, flagged ones marked."""
+    records = len(scores.scores)
+
+    def draw(figure: Figure) -> None:
+        axes = figure.add_subplot()
+        order = scores.worst
+        shares = np.arange(1, records + 1) / max(records, 1)
+        x, y = _thinned(shares, scores.scores[order])
+        axes.plot(x, y, color=BLUE, linewidth=1.8, label="all records")
+        flagged = np.flatnonzero(scores.flagged[order])
+        if len(flagged):
+            chosen = flagged[:: -(-len(flagged) // _MOST_POINTS)]
+            axes.plot(
+                shares[chosen], scores.scores[order][chosen], "o", color=ORANGE, markersize=3,
+                label="flagged",
+            )  # fmt: skip
+        if _largest(scores.scores) > 30:
+            axes.set_yscale("symlog", linthresh=3.0)
+        axes.axhline(0.0, color="#bbbbbb", linewidth=0.8, zorder=0)
+        axes.set_xlabel("share of records, the most suspect first")
+        axes.set_ylabel("log odds of being broken" if scores.screening else "calibrated gradient")
+        axes.set_xlim(0, 1.01)
+        axes.xaxis.set_major_formatter(PercentFormatter(1))
+        _legend(axes, "upper right")
+
+    return picture(
+        draw,
+        _SIZE,
+        f"Scores of the {count(records, 'record')} of {label(name)} in falling order; "
+        f"{scores.flagged.sum()} are flagged.",
+        "Scores in falling order. At 0 a record is as likely broken as not."
+        if scores.screening
+        else "Calibrated gradients in falling order; positive ones are flagged.",
+        narrow=_SIZE[1],
+    )
+
+
+def thumbnails(images: npt.NDArray[Any], positions: npt.NDArray[np.intp]) -> list[str]:
+    """Addresses of small images of the records at given positions, on one scale of brightness."""
+    sample = images[:: -(-len(images) // _SAMPLE)]
+    dark, bright = _range(np.concatenate([sample, images[positions]]))
+    found = []
+    for image in images[positions]:
+        pixels = np.nan_to_num(image.astype(np.float64), nan=dark, posinf=bright, neginf=dark)
+        pixels = np.clip((_smaller(pixels) - dark) / (bright - dark), 0.0, 1.0)
+        pixels = pixels if pixels.ndim == 3 else np.repeat(pixels[:, :, None], 3, axis=2)
+        buffer = io.BytesIO()
+        imsave(buffer, np.rint(255 * pixels).astype(np.uint8), format="png", metadata=_UNSIGNED)
+        found.append(data_uri("image/png", buffer.getvalue()))
+    return found
+
+
+_UNSIGNED: dict[str, Any] = {"Software": None}
+
+
+def _range(images: npt.NDArray[Any]) -> tuple[float, float]:
+    """Brightness of black and of white; a few wild pixels do not darken all the others."""
+    if images.dtype == np.uint8:
+        return 0.0, 255.0
+    values = images[np.isfinite(images)].astype(np.float64)
+    if not values.size:
+        return 0.0, 1.0
+    dark, bright = (float(edge) for edge in np.quantile(values, (0.002, 0.998)))
+    if not bright > dark:
+        dark, bright = float(values.min()), float(values.max())
+    return (dark, bright) if bright > dark else (dark, dark + 1.0)
+
+
+def _smaller(image: Array) -> Array:
+    """Average blocks of pixels until the image is a thumbnail."""
+    step = -(-max(image.shape[:2]) // _LARGEST_THUMBNAIL)
+    if step == 1:
+        return image
+    high, wide = (max(side // step, 1) for side in image.shape[:2])
+    image = image[: high * step, : wide * step]
+    edges = [np.arange(parts) * step for parts in (high, wide)]
+    total = np.add.reduceat(np.add.reduceat(image, edges[0], axis=0), edges[1], axis=1)
+    ones = np.add.reduceat(
+        np.add.reduceat(np.ones(image.shape[:2]), edges[0], axis=0), edges[1], axis=1
+    )
+    return total / (ones if total.ndim == 2 else ones[:, :, None])
+
+
+def _thinned(x: Array, y: Array) -> tuple[Array, Array]:
+    """Few enough points for a small file, densest at the start, where curves bend."""
+    if len(x) <= _MOST_POINTS:
+        return x, y
+    places = np.unique(np.rint((len(x) - 1) * np.linspace(0, 1, _MOST_POINTS) ** 2).astype(int))
+    return x[places], y[places]
+
+
+def _largest(scores: Array) -> float:
+    known = np.abs(scores[np.isfinite(scores)])
+    return float(known.max()) if known.size else 0.0
+
+
+def _legend(axes: Axes, place: Literal["upper right", "lower right"]) -> None:
+    """The holder side, drawn last so that it lies on top, comes first."""
+    handles, names = axes.get_legend_handles_labels()
+    axes.legend(handles[::-1], names[::-1], loc=place, frameon=True, framealpha=1.0, edgecolor="w")
+
+
+def _mark(axes: Axes, share: float) -> None:
+    axes.axvline(share, color="#444444", linestyle="--", linewidth=0.9, label="flagged up to here")

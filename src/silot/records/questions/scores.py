@@ -1,0 +1,187 @@
+"""Questions about how suspect records are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from ...distances.questions.labelled import codes_of, share_names
+from ...errors import MismatchError, WireError
+from ...federation.answer import Answer
+from ...federation.disclosure import Disclosure
+from ...federation.question import Array, Bytes, Codes, Names, Question, register
+from ...transport import calibrated_gradient, debiased_potential
+from ..copies import Nearness
+from ..features import Broken
+from ..forests import Forest
+from ..labels import Experts
+from ..screen import Screen, Screened
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScreenModels(Question):
+    """A question that brings models of sound records along, and the records they compare with.
+
+    ``silot.screening`` says what they are.
+    """
+
+    points: Array
+    point_weights: Array
+    classes: str
+    codes: Codes
+    shares: Array
+    feature: Codes
+    right: Codes
+    threshold: Array
+    leaves: Bytes
+    roots: Codes
+    centres: Array
+    pull: Array
+    base: Array
+    width: float
+    slopes: Array
+    heights: Array
+    pool: Array
+    broken: Array
+    broken_height: float
+    sound: Array
+    nearness: Array
+    dimension: float
+    least: float
+
+    @classmethod
+    def of(cls, screen: Screen, classes: str, **options: Any) -> Self:
+        """Pack models, and the other fields of a question, into one."""
+        experts = screen.experts
+        none, table = np.zeros(0), np.zeros((0, 0))
+        codes = np.zeros(0, dtype=np.int64)
+        leaves = np.zeros((0, 0), dtype=np.uint8)
+        forest = Forest(codes, codes, none, leaves, codes) if experts is None else experts.forest
+        if experts is None:
+            experts = Experts(forest, table, table, none, 1.0, table, none, codes, none)
+        return cls(
+            points=screen.points,
+            point_weights=screen.weights,
+            classes=classes if len(experts.base) else "",
+            codes=experts.codes,
+            shares=screen.shares,
+            feature=forest.feature,
+            right=forest.right,
+            threshold=forest.threshold,
+            leaves=forest.shares,
+            roots=forest.roots,
+            centres=experts.centres,
+            pull=experts.pull,
+            base=experts.base,
+            width=experts.width,
+            slopes=experts.slopes,
+            heights=experts.heights,
+            pool=experts.pool,
+            broken=np.stack([screen.broken.slopes, screen.broken.ceilings]),
+            broken_height=screen.broken.height,
+            sound=screen.sound,
+            nearness=screen.nearness.logs,
+            dimension=screen.nearness.dimension,
+            least=screen.nearness.least,
+            **options,
+        )
+
+    @property
+    def compared(self) -> int:
+        """How many records it brings."""
+        return len(self.points)
+
+    def screen(self) -> Screen:
+        """Unpack the models; what is no model is a ``WireError``."""
+        experts = None
+        if self.classes:
+            forest = Forest(self.feature, self.right, self.threshold, self.leaves, self.roots)
+            experts = Experts(
+                forest, self.centres, self.pull, self.base, self.width, self.slopes, self.heights,
+                self.codes, self.pool,
+            )  # fmt: skip
+        found = Screen(
+            self.points,
+            self.point_weights,
+            experts,
+            self.shares,
+            Broken(*_rows(self.broken), self.broken_height),
+            self.sound,
+            Nearness(self.nearness, self.dimension, self.least),
+        )
+        found.check()
+        return found
+
+
+def _rows(table: Array) -> tuple[Array, Array]:
+    if table.ndim != 2 or len(table) != 2:
+        raise WireError("the weights of the parts are none.", code="question-fields")
+    return table[0], table[1]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScreenRecords(ScreenModels):
+    """How suspect every record is, by models of the coordinator's validation records.
+
+    It brings these records and the models along.
+    """
+
+    kind: ClassVar[str] = "screen-records"
+    level: ClassVar[Disclosure] = Disclosure.RECORD
+
+    fdr: float
+
+    def screened(self, points: Array, weights: Array, labels: Names | None) -> Screened:
+        """What is found of records."""
+        screen = self.screen()
+        if not 0.0 <= self.fdr < 1.0:
+            raise WireError("fdr is no share.", code="question-fields")
+        if screen.points.shape[1] != points.shape[1]:
+            raise MismatchError(
+                "the validation records have another number of features than the records.",
+                code="dimension-mismatch",
+            )
+        codes = None
+        if self.classes:
+            codes, known, _ = codes_of(labels, self.classes, len(points))
+            if known != screen.classes:
+                raise WireError("the classes do not fit the models.", code="question-fields")
+            share_names(codes, weights, known)
+        return screen(points, weights, codes, fdr=self.fdr)
+
+    def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
+        found = self.screened(points, weights, labels)
+        return Answer({**vars(found), "weights": weights})
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoreRecords(Question):
+    """Debiased potentials of every record against a target: one number a record."""
+
+    kind: ClassVar[str] = "score-records"
+    level: ClassVar[Disclosure] = Disclosure.RECORD
+
+    target: Array
+    target_weights: Array
+    epsilon: float
+
+    def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
+        if self.target.ndim != 2 or self.target.shape[1] != points.shape[1]:
+            raise MismatchError(
+                "the target has another number of features than the records.",
+                code="dimension-mismatch",
+            )
+        if not np.isfinite(self.epsilon) or self.epsilon <= 0:
+            raise WireError("epsilon is no positive number.", code="question-fields")
+        found = debiased_potential(
+            points, self.target, weights, self.target_weights, epsilon=self.epsilon
+        )
+        return Answer(
+            {"gradients": calibrated_gradient(found.values, weights), "weights": weights},
+            {"converged": found.converged},
+        )
+
+
+register(ScreenRecords, ScoreRecords)

@@ -1,0 +1,313 @@
+"""How many records of each holder are broken, told with noise; their scores stay with them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from ..data.measure import Measure
+from ..distances.questions.labelled import encode_classes
+from ..distances.sides import check_seed
+from ..errors import InputError
+from ..federation.disclosure import Disclosure
+from ..federation.protocol import COORDINATOR, Protocol, Steps, required
+from ..federation.question import Answerer
+from ..privacy.accounting import mu_of
+from ..privacy.cells import Cells, nearest, public_points
+from ..privacy.sketch import Array, Codes, Reading, decode
+from ..sketch.asking import cells_for, class_names, integers_of, public_classes
+from ..sketch.questions import SketchRecords
+from ..sketch.sketch import limit_of
+from ..transport._check import flag, real
+from .counted import Bins, Number
+from .counts import BrokenCounts, Suspects
+from .questions.scores import ScreenRecords
+from .questions.suspects import CountSuspects
+from .result import Estimate, RecordScores
+from .screen import Screen
+from .validation import RecordsPlan, check_enough
+
+# A public record counts for no more than so many times what it did: few of them would stand for
+# all otherwise.
+_MOST = 10.0
+# Shares of the validation data without public records like them: told, and too many.
+_TOLD, _UNLIKE = 0.1, 0.5
+
+
+def suspects(
+    holders: Sequence[str],
+    *,
+    public: Measure | Array,
+    own: Answerer | None = None,
+    labels: bool = False,
+    fdr: float = 0.1,
+    privacy_epsilon: float = 1.0,
+    privacy_delta: float = 1e-5,
+    mass_limit: float | None = None,
+    seed: int = 0,
+) -> Protocol[BrokenCounts]:
+    r"""Count the broken records of holders, with noise, by models of public records.
+
+    The coordinator's validation data are sketched as a holder's are (``sketches``): counts in
+    public cells and classes with discrete Gaussian noise. Public records are weighted anew by
+    what that tells,
+
+    .. math:: w_i \propto \hat P(l_i, c_i) / \#\{j: l_j = l_i, c_j = c_i\}
+
+    with :math:`l` their class and :math:`c` their cell, and models are fitted on them (as in
+    ``records``). These travel; nothing else of the validation data does. Each holder computes
+    the likelihood ratios of a wrong label and of broken features of each of its records, counts
+    the records in public bins of them, and tells the counts with noise
+    (``federation.suspects``). From bins of sound public records, and of these with other labels,
+    follows how many are broken (``screening.counted``).
+
+    Parameters
+    ----------
+    holders
+        Names.
+    public
+        Public records (m, d), of the law that records should have, and of nobody's: 50 or more,
+        1000 for good. With ``labels`` a ``Measure`` whose labels are right.
+    own
+        The coordinator's validation data, behind a ledger of their own: a ``Holder`` whose policy
+        has a budget. ``None``: public records are trusted as they are.
+    labels
+        Whether labels may be wrong too.
+    fdr
+        Share of the flagged records that may be sound, for how many would be flagged.
+    privacy_epsilon, privacy_delta
+        What one record may change: the budget of this run, for every holder, and for the
+        validation data.
+    mass_limit
+        For weighted records: the largest weight, public. A record of weight w counts as
+        ``min(w, mass_limit) / mass_limit`` of one.
+    seed
+        Of public cells and models.
+
+    Returns
+    -------
+    Protocol[BrokenCounts]
+        Discloses noisy counts.
+
+    Raises
+    ------
+    InputError
+        Options out of range; ``validation-few``: too few public records, or too few that count;
+        ``public-unlike``: most validation data are where no public record is.
+    ExtraError
+        ``silot[privacy]`` is not installed.
+
+    Notes
+    -----
+    Records of a law of their own seem broken: compare with ``own=None``, or with another holder.
+    A record with broken features often seems to be of another class too, and counts for both.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from silot import LocalFederation
+    >>> public, x = np.random.default_rng(0).normal(size=(2, 500, 3))
+    >>> x[:200] += 4.0
+    >>> fed = LocalFederation({"seller": x})
+    >>> found = fed.run(suspects(["seller"], public=public, privacy_epsilon=4.0))
+    >>> 150 < found.holders["seller"].broken["features"].value < 250
+    True
+    """
+    labelled = flag(labels, "labels", "option-labels")
+    level = real(fdr, "fdr", "option-fdr")
+    if not 0.0 <= level < 1.0:
+        raise InputError(
+            f"fdr is {fdr!r}; a share from 0 up to, not including, 1 is needed.", code="option-fdr"
+        )
+    names = class_names(public) if labelled else None
+    if labelled and names is None:
+        raise InputError(
+            "labels need public records with labels: give a labelled Measure as public.",
+            code="sketch-classes",
+        )
+    plan = _Plan(
+        holders=tuple(holders),
+        own=own,
+        sample=public_points(public),
+        weights=public.weights if isinstance(public, Measure) else None,
+        names=None if names is None else names.tolist(),
+        classes=public_classes(public, None) if labelled else (),
+        fdr=level,
+        epsilon=real(privacy_epsilon, "privacy_epsilon", "option-privacy"),
+        delta=real(privacy_delta, "privacy_delta", "option-privacy"),
+        mu=mu_of(privacy_epsilon, privacy_delta),
+        mass_limit=0.0 if mass_limit is None else limit_of(mass_limit),
+        seed=check_seed(seed),
+    )
+    return Protocol(
+        "suspects",
+        plan.holders,
+        Disclosure.SKETCH,
+        plan.start,
+        {
+            "labels": labelled,
+            "fdr": level,
+            "privacy_epsilon": plan.epsilon,
+            "privacy_delta": plan.delta,
+            "mass_limit": mass_limit,
+            "seed": plan.seed,
+        },
+    )
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """Checked options of one run."""
+
+    holders: tuple[str, ...]
+    own: Answerer | None
+    sample: Array = field(repr=False)
+    weights: Array | None = field(repr=False)
+    names: list[str] | None = field(repr=False)
+    classes: tuple[str, ...]
+    fdr: float
+    epsilon: float
+    delta: float
+    mu: float
+    mass_limit: float
+    seed: int
+
+    def start(self) -> Steps[BrokenCounts]:
+        codes = self._codes()
+        weights, status = self._weights(codes)
+        screen, kept = Screen.fit(self.sample, weights, codes, len(self.classes), self.seed)
+        check_enough(screen, max(self.fdr, 0.1), "public")
+        classes = encode_classes(list(self.classes)) if screen.classes else ""
+        by_features = Bins.of_features(screen)
+        by_label = Bins.of_labels(screen) if classes else None
+        question = CountSuspects.of(
+            screen,
+            classes,
+            feature_edges=by_features.edges,
+            label_edges=np.zeros(0) if by_label is None else by_label.edges,
+            mass_limit=self.mass_limit,
+            privacy_mu=self.mu,
+        )
+        answers = yield dict.fromkeys(self.holders, question)
+        noise = question.sensitivity / self.mu / question.resolution
+        told = {
+            name: self._read(
+                integers_of(answers, name, "counts", question.length) / question.resolution,
+                by_features,
+                by_label,
+                noise,
+            )
+            for name in self.holders
+        }
+        if self.classes and not classes:
+            status += "; public records have one class only, so labels were not judged"
+        return BrokenCounts(
+            holders=told,
+            fdr=self.fdr,
+            size=screen.size,
+            privacy_epsilon=self.epsilon,
+            privacy_delta=self.delta,
+            spent_mu=self.mu,
+            status=status,
+            seed=self.seed,
+            screener=Models(screen, kept, classes, self.seed),
+        )
+
+    def _codes(self) -> Codes | None:
+        if self.names is None:
+            return None
+        place = {name: code for code, name in enumerate(self.classes)}
+        return np.array([place[name] for name in self.names], dtype=np.int64)
+
+    def _weights(self, codes: Codes | None) -> tuple[Array, str]:
+        """What each public record counts for, and what was done, in words."""
+        equal = np.full(len(self.sample), 1.0 / len(self.sample))
+        even = equal if self.weights is None else self.weights
+        text = f"models of {len(self.sample)} public records"
+        if self.own is None:
+            return even, f"{text}, as they are"
+        count = cells_for(len(self.sample), len(self.sample), self.mu)
+        cells = Cells.of_sample(self.sample, count, self.seed)
+        question = SketchRecords(
+            centres=cells.centres,
+            radius=cells.radius,
+            radius2=cells.radius2,
+            classes=encode_classes(list(self.classes)) if self.classes else "",
+            mass_limit=self.mass_limit,
+            privacy_mu=self.mu,
+        )
+        groups = len(self.classes) + 1 if self.classes else 1
+        width = groups * cells.size + cells.dimension + 1
+        answer = required({COORDINATOR: self.own.answer(question)}, COORDINATOR)
+        vector = integers_of({COORDINATOR: answer}, COORDINATOR, "sketch", width)
+        reading = Reading.of(vector, cells, self.mu, count=groups)
+        places, _ = nearest(self.sample, cells.centres)
+        rows = np.zeros(len(self.sample), dtype=np.int64) if codes is None else codes
+        public = np.zeros((groups, cells.size))
+        np.add.at(public, (rows, places), even)
+        told = decode(reading, cells, public).weights
+        ratio = np.divide(told, public, out=np.zeros_like(told), where=public > 0)
+        weights = even * np.minimum(ratio, _MOST)[rows, places]
+        lost = float(told[public == 0].sum())
+        if lost > _UNLIKE or weights.sum() <= 0:
+            raise InputError(
+                f"about {100 * lost:.0f} % of the validation data are of classes, or in cells, "
+                "that no public record is in. Give public records of their law.",
+                code="public-unlike",
+            )
+        text += ", weighted by a private sketch of the validation data"
+        if lost > _TOLD:
+            text += (
+                f"; about {100 * lost:.0f} % of these are where no public record is: records like "
+                "them will seem broken"
+            )
+        return weights / weights.sum(), text
+
+    def _read(
+        self, counts: Array, by_features: Bins, by_label: Bins | None, noise: float
+    ) -> Suspects:
+        """What noisy counts tell."""
+        parts = {"features": (by_features, counts[: len(by_features.sound)])}
+        strange = None
+        if by_label is not None:
+            parts["label"] = (by_label, counts[len(by_features.sound) : -1])
+            strange = max(float(counts[-1]), 0.0)
+        broken = {name: bins.estimate(each, noise) for name, (bins, each) in parts.items()}
+        flagged = {
+            name: bins.flagged(each, noise, self.fdr, broken[name])
+            for name, (bins, each) in parts.items()
+        }
+        # Both kinds count all records, those of other classes too.
+        sums = [float(each.sum()) for _, each in parts.values()]
+        if len(sums) > 1:
+            sums[1] += float(counts[-1])
+        records = max(float(np.mean(sums)), 1.0)
+        return Suspects(records, _with_all(broken, records), _with_all(flagged, records), strange)
+
+
+def _with_all(found: dict[str, Number], records: float) -> dict[str, Estimate]:
+    """Numbers of each fault, and of all: as many as the larger, or both together."""
+    each = list(found.values())
+    value, low = (max(getattr(number, what) for number in each) for what in ("value", "low"))
+    total = Number(value, low, max(value, min(sum(number.high for number in each), records)))
+    return {name: Estimate(*number) for name, number in {**found, "all": total}.items()}
+
+
+@dataclass(frozen=True)
+class Models:
+    """Models of public records, for holders to screen their own records with."""
+
+    models: Screen = field(repr=False)
+    kept: Codes = field(repr=False)
+    classes: str
+    seed: int
+
+    def screen(self, data: Answerer, name: str, fdr: float) -> RecordScores:
+        """Ask the holder's own records, behind no policy: ``Own(measure)``."""
+        check_enough(self.models, fdr, "public")
+        question = ScreenRecords.of(self.models, self.classes, fdr=fdr)
+        answer = required({COORDINATOR: data.answer(question)}, COORDINATOR)
+        plan = RecordsPlan(name, data, bool(self.classes), fdr, self.seed, "public")
+        return replace(plan.result(self.models, self.kept, self.classes, answer), disclosure="none")

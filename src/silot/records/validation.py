@@ -1,0 +1,286 @@
+"""How suspect each record of a holder is, compared with the coordinator's validation data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import numpy.typing as npt
+
+from ..distances.questions.distances import Describe
+from ..distances.questions.labelled import ClassSizes, Codes, LabelledRecords, decode_classes
+from ..distances.sides import agreed_dimension, check_seed, misfit, received_weights
+from ..errors import InputError
+from ..federation.answer import Answer, Array
+from ..federation.disclosure import Disclosure
+from ..federation.protocol import COORDINATOR, Protocol, Steps, required
+from ..federation.question import Answerer, Question
+from ..render.words import count
+from ..transport._check import flag, real
+from .flags import needed
+from .questions.scores import ScreenRecords
+from .result import Estimate, RecordScores, Screening
+from .screen import KINDS, NAMED, Screen, Screened
+
+Flags = npt.NDArray[np.bool_]
+
+# Ratios and odds that a sound answer does not exceed by far.
+_LARGEST = 1e3
+# Models of the validation data of a party, by seed and labels: holders are asked one by one.
+_FITTED: WeakKeyDictionary[Answerer, dict[tuple[bool, int], tuple[Screen, Codes, str]]] = (
+    WeakKeyDictionary()
+)
+
+
+def records(
+    holder: str,
+    *,
+    own: Answerer,
+    labels: bool = False,
+    fdr: float = 0.1,
+    seed: int = 0,
+) -> Protocol[RecordScores]:
+    r"""Screen a holder's records with models of the coordinator's validation records.
+
+    The coordinator fits models on its own validation records and sends them, with these records,
+    to the holder, who computes for each of its own
+
+    - the likelihood ratio of a wrong label against a right one,
+      :math:`\sum_{k \ne l} T_{kl}\, p(k | x) / p(l | x)`, from forests, entropic transport
+      potentials by class, kernel ridge and logistic regression, pooled by log loss
+      (``silot.records.labels``);
+    - the likelihood ratio of broken features against sound ones, from its potential, how badly
+      each column fits the others, and its nearest neighbours (``silot.records.features``);
+    - of which earlier record it is a copy.
+
+    Ratios are flagged by the share of sound records to be expected among the flagged, checked
+    against the validation records, each of which is compared with the others only
+    (``silot.records.flag``).
+
+    Parameters
+    ----------
+    holder
+        Name.
+    own
+        ``Own(measure)`` with the validation data, which is trusted.
+    labels
+        Whether labels may be wrong too.
+    fdr
+        Share of the flagged records that may be sound, from 0 (nothing is flagged) up to, not
+        including, 1.
+    seed
+        Of trees, folds and the noise that broken features are learned from.
+
+    Returns
+    -------
+    Protocol[RecordScores]
+        Discloses something of every record; and shows the validation records and models fitted
+        on them to the holder.
+
+    Raises
+    ------
+    InputError
+        ``option-fdr``. ``validation-few``: too few validation records for the level, or for
+        anything. ``labels-absent``.
+
+    Notes
+    -----
+    Labels are judged with the class shares of the validation data. Where a holder's records
+    differ from these as a whole, all of them are suspect, and the status says so.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from silot import LocalFederation, Measure, Own
+    >>> x = np.random.default_rng(0).normal(size=(200, 5))
+    >>> x[0] += 9.0
+    >>> fed = LocalFederation({"seller": x[:100]})
+    >>> int(fed.run(records("seller", own=Own(Measure(x[100:])))).worst[0])
+    0
+    """
+    labelled = flag(labels, "labels", "option-labels")
+    level = real(fdr, "fdr", "option-fdr")
+    if not 0.0 <= level < 1.0:
+        raise InputError(
+            f"fdr is {fdr!r}; a share from 0 up to, not including, 1 is needed.", code="option-fdr"
+        )
+    plan = RecordsPlan(holder, own, labelled, level, check_seed(seed))
+    return Protocol(
+        "records",
+        (holder,),
+        Disclosure.RECORD,
+        plan.start,
+        {"labels": labelled, "fdr": level, "seed": plan.seed},
+        expected_rounds=2,
+    )
+
+
+@dataclass(frozen=True)
+class RecordsPlan:
+    """Checked options of one protocol."""
+
+    holder: str
+    own: Answerer
+    labels: bool
+    fdr: float
+    seed: int
+    trusted: str = "validation"
+
+    def start(self) -> Steps[RecordScores]:
+        screen, kept, classes = fitted(self.own, labels=self.labels, seed=self.seed)
+        check_enough(screen, self.fdr)
+        described = required((yield {self.holder: Describe()}), self.holder)
+        dimension = int(described.number("dimension"))
+        agreed_dimension({self.holder: dimension, COORDINATOR: screen.points.shape[1]})
+        question = ScreenRecords.of(screen, classes, fdr=self.fdr)
+        answer = required((yield {self.holder: question}), self.holder)
+        return self.result(screen, kept, classes, answer)
+
+    def result(self, screen: Screen, kept: Codes, classes: str, answer: Answer) -> RecordScores:
+        """Read an answer, which may come from anybody."""
+        told, weights = read_screened(answer, screen)
+        names = np.array(decode_classes(classes)) if screen.classes else None
+        kinds = np.array(KINDS)[told.kinds]
+        counted = int((weights > 0).sum())
+        broken = {
+            name: Estimate(*(counted * told.shares[row]).tolist())
+            for row, name in enumerate(("label", "features", "all"))
+            if names is not None or name != "label"
+        }
+        flagged = told.kinds > 0
+        return RecordScores(
+            name=self.holder,
+            scores=told.scores,
+            flagged=flagged,
+            method="screening",
+            fdr=self.fdr,
+            screening=Screening(
+                labels=None if names is None else told.labels,
+                features=told.features,
+                kinds=kinds,
+                suggested=None if names is None else names[told.suggested],
+                known=told.judged > 0,
+                copy_of=told.origin,
+                nearest=kept[told.nearest],
+                columns=told.columns,
+                residuals=told.residuals,
+                broken=broken,
+            ),
+            rule=self._rule(),
+            status=self._status(screen, told, flagged),
+            converged=True,
+            seed=self.seed,
+        )
+
+    def _rule(self) -> str:
+        if self.fdr == 0:
+            return "fdr is 0: nothing is flagged"
+        return (
+            f"about {100 * self.fdr:g} % of the flagged records are to be sound ones: by the "
+            "likelihood ratios of labels and of features, each checked against the "
+            f"{self.trusted} records"
+        )
+
+    def _status(self, screen: Screen, told: Screened, flagged: Flags) -> str:
+        text = f"screened with {len(screen.points)} {self.trusted} records"
+        if self.labels and screen.classes == 0:
+            text += "; these have one class only, so labels were not judged"
+        strange = int((told.judged == 0).sum()) if screen.classes else 0
+        if strange:
+            verb = "has a class" if strange == 1 else "have classes"
+            text += (
+                f"; {count(strange, 'record')} {verb} that the {self.trusted} data lack: their "
+                "labels were not judged, see the suggested ones"
+            )
+        same = int((told.apart == 0).sum())
+        # Equal ones among the validation records make it chance.
+        if same and len(np.unique(screen.points, axis=0)) == len(screen.points):
+            text += f"; {count(same, 'record')} equal {self.trusted} records"
+        if flagged.mean() > 0.5:
+            text += (
+                "; more than half of the records are flagged: the holder's data as a whole differ "
+                f"from the {self.trusted} data"
+            )
+        return text
+
+
+def fitted(own: Answerer, *, labels: bool, seed: int) -> tuple[Screen, Codes, str]:
+    """Models of the coordinator's validation records, which of them, and classes as they travel."""
+    models = _FITTED.setdefault(own, {})
+    if (labels, seed) not in models:
+
+        def mine(question: Question) -> Answer:
+            return required({COORDINATOR: own.answer(question)}, COORDINATOR)
+
+        classes = str(mine(ClassSizes()).scalars["classes"]) if labels else ""
+        answer = mine(LabelledRecords(classes=classes))
+        weights = answer.array("weights", ndim=1)
+        codes = answer.arrays["codes"] if labels else None
+        count = len(decode_classes(classes)) if labels else 0
+        points = answer.array("points", ndim=2)
+        screen, places = Screen.fit(points, weights / weights.sum(), codes, count, seed)
+        models[labels, seed] = screen, places, classes
+    return models[labels, seed]
+
+
+def check_enough(screen: Screen, fdr: float, trusted: str = "validation") -> None:
+    """Raise where validation records are too few for the level."""
+    least = needed(fdr)
+    if screen.size < least - 0.5:
+        raise InputError(
+            f"{screen.size:.0f} {trusted} records are too few to flag at a level of {fdr:g}: "
+            f"{least} are needed. Give more"
+            + (", a higher fdr" if least > needed(0.5) else "")
+            + ", or fdr=0 for scores without flags.",
+            code="validation-few",
+        )
+
+
+def read_screened(answer: Answer, screen: Screen) -> tuple[Screened, Array]:
+    """What an answer says of each record, and their weights; it may come from anybody."""
+    scores = answer.array("scores", ndim=1)
+    size, named = len(scores), min(NAMED, screen.points.shape[1])
+    classes = screen.classes
+    found = Screened(
+        scores,
+        answer.array("labels", ndim=1),
+        answer.array("features", ndim=1),
+        _codes(answer, "suggested", (size,), -1, max(classes, 0) - 1),
+        _codes(answer, "judged", (size,), 0, 1),
+        _codes(answer, "kinds", (size,), 0, len(KINDS) - 1),
+        _codes(answer, "origin", (size,), -1, size - 1),
+        _codes(answer, "nearest", (size,), 0, len(screen.points) - 1),
+        answer.array("apart", ndim=1),
+        _codes(answer, "columns", (size, named), 0, screen.points.shape[1] - 1),
+        answer.array("residuals", ndim=2, columns=named),
+        answer.array("shares", ndim=2, columns=3),
+    )
+    vectors = (found.labels, found.features, found.apart, found.residuals)
+    sound = (
+        all(len(vector) == size for vector in vectors)
+        and all(
+            float(np.abs(part).max(initial=0.0)) <= _LARGEST
+            for part in (scores, found.labels, found.features)
+        )
+        and found.apart.min(initial=0.0) >= 0
+        and found.residuals.min(initial=0.0) >= 0
+        and len(found.shares) == 3
+        and 0.0 <= found.shares.min() <= found.shares.max() <= 1.0
+        and (found.shares[:, 1] <= found.shares[:, 0]).all()
+        and (found.shares[:, 0] <= found.shares[:, 2]).all()
+        and (found.origin < np.arange(size)).all()
+        and (classes == 0 or found.suggested.min(initial=0) >= 0)
+    )
+    if not sound:
+        raise misfit()
+    return found, received_weights(answer, size)
+
+
+def _codes(answer: Answer, name: str, shape: tuple[int, ...], low: int, high: int) -> Codes:
+    codes = answer.arrays.get(name)
+    if codes is None or codes.dtype != np.int64 or codes.shape != shape:
+        raise misfit()
+    if codes.size and not (low <= codes.min() and codes.max() <= high):
+        raise misfit()
+    return codes

@@ -1,0 +1,22 @@
+"""One differentially private release of a holder, and all that follows from it."""
+
+from typing import TYPE_CHECKING
+
+from .._lazy import lazily
+
+if TYPE_CHECKING:
+    from .questions import CountRecords, SketchRecords, SketchTree
+    from .result import Sketches
+    from .sketch import Sketch, sketch, sketches
+
+__all__ = [
+    "CountRecords",
+    "Sketch",
+    "SketchRecords",
+    "SketchTree",
+    "Sketches",
+    "sketch",
+    "sketches",
+]
+
+lazily(__name__)

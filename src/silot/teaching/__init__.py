@@ -1,0 +1,53 @@
+"""Who can teach whom: sources, targets, the links between them, and the models sent (ST-LF)."""
+
+from typing import TYPE_CHECKING
+
+from .._lazy import lazily
+
+if TYPE_CHECKING:
+    from .adapt import adapt
+    from .costs import MIXINGS, LinkCosts, Mixing, NoEligibleSource
+    from .coverage import solve_coverage
+    from .divergence_result import Divergences
+    from .divergences import DIVERGENCES, divergences
+    from .evaluate import best_alpha, check_plan, evaluate, make_plan, terms_of
+    from .exact import solve_exact
+    from .gp import Relaxation, relax_gp, solve_gp
+    from .matching import Matching, match
+    from .network import Constants, Device, Network
+    from .plan import LinkPlan, LinkTerms
+    from .result import Adaptation
+    from .solve import Method, links
+
+__all__ = [
+    "DIVERGENCES",
+    "MIXINGS",
+    "Adaptation",
+    "Constants",
+    "Device",
+    "Divergences",
+    "LinkCosts",
+    "LinkPlan",
+    "LinkTerms",
+    "Matching",
+    "Method",
+    "Mixing",
+    "Network",
+    "NoEligibleSource",
+    "Relaxation",
+    "adapt",
+    "best_alpha",
+    "check_plan",
+    "divergences",
+    "evaluate",
+    "links",
+    "make_plan",
+    "match",
+    "relax_gp",
+    "solve_coverage",
+    "solve_exact",
+    "solve_gp",
+    "terms_of",
+]
+
+lazily(__name__)

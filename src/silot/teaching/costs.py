@@ -1,0 +1,376 @@
+r"""What a network pays: costs of training, of transferring and of sending models.
+
+With :math:`y_i = 1 - \psi_i` (1 for a source) and weights :math:`\alpha_{ij}` of source i at
+target j, the objective is
+
+.. math::
+
+    \phi_S \sum_i y_i S_i + \phi_T \sum_j \Big(\sum_i \alpha_{ij} T_{ij} + m_j(\alpha_j)\Big)
+    + \phi_E \sum_{ij} K_{ij} [\alpha_{ij} > 0]
+
+subject to :math:`\sum_i \alpha_{ij} = 1 - y_j` and :math:`\alpha_{ij} \le y_i`. The last
+constraint is missing in the paper (its eq. 12 multiplies phantom links by zero in the transfer
+term and lets them satisfy eq. 13). ``m_j`` is 0, or what mixing sources adds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import InputError, MismatchError
+from ..transport._check import real
+from .plan import Flags
+
+Array = npt.NDArray[np.float64]
+Indices = npt.NDArray[np.intp]
+Mixing = Literal["none", "variance", "ambiguity", "mmd"]
+MIXINGS: tuple[str, ...] = get_args(Mixing)
+# Arrays of a network, and how many of their axes are its devices.
+_AXES = {
+    "source": 1, "transfer": 2, "energy": 2, "eligible": 1, "labelled": 1, "disagreement": 3,
+    "kernel": 2, "shares": 1, "class_errors": 2,
+}  # fmt: skip
+
+
+class NoEligibleSource(InputError):  # noqa: N818 - says what is, as its code does
+    """No device may be a source, and every target must be served.
+
+    Give labels to a device, or allow targets without a model at a cost (``allow_unserved``).
+    """
+
+
+@dataclass(frozen=True, init=False, eq=False)
+class LinkCosts:
+    r"""Costs of a network of N devices; row = source, column = target.
+
+    Parameters
+    ----------
+    source
+        Shape (N,): cost :math:`S_i` of training at device i.
+    transfer
+        Shape (N, N): cost :math:`T_{ij}` of using source i's model at target j. ``inf`` bars
+        the link. The diagonal is not used.
+    energy
+        Shape (N, N): energy :math:`K_{ij} \ge 0` of sending a model from i to j. ``inf`` bars the
+        link. The diagonal is not used.
+    phi
+        Scales of the three terms, none negative.
+    eligible
+        Shape (N,): whether a device may be a source; by default every device may. A device
+        without labels must not.
+    names
+        Names of the devices, all different; by default ``"0"``, ``"1"`` ...
+    labelled
+        Shape (N,): labelled records of each device, for ``mixing="variance"``; positive where
+        eligible.
+    disagreement
+        Shape (N, N, N): ``[j, i, k]`` is the mean squared difference of the predictions of models
+        i and k on the records of j, for ``mixing="ambiguity"``: symmetric in i and k, zero for
+        i = k.
+    kernel
+        Shape (N, N): inner products of the devices' mean embeddings, positive semidefinite, for
+        ``mixing="mmd"``.
+    shares
+        Shape (N, C): class proportions of every device, rows summing to 1, for
+        ``solve_coverage``.
+    class_errors
+        Shape (N, N, C): expected error of source i on class c of device j, in [0, 1], for
+        ``solve_coverage``.
+    mixing_scale
+        Factor of what mixing adds: c of the variance, the error per unit of MMD, or the share
+        of the ambiguity.
+
+    Raises
+    ------
+    InputError
+        NaN, negative energy or scale, ``-inf`` anywhere, shares or errors of classes out of range.
+    MismatchError
+        Arrays of sizes that do not fit together, fewer than two devices, doubled names.
+
+    Examples
+    --------
+    >>> costs = LinkCosts(source=[1.0, 9.0], transfer=[[0, 1], [1, 0]], energy=[[0, 2], [2, 0]])
+    >>> costs.size, costs.names
+    (2, ('0', '1'))
+    """
+
+    source: Array
+    transfer: Array
+    energy: Array
+    phi: tuple[float, float, float]
+    eligible: Flags
+    names: tuple[str, ...]
+    labelled: Array | None
+    disagreement: Array | None
+    kernel: Array | None
+    shares: Array | None
+    class_errors: Array | None
+    mixing_scale: float
+
+    def __init__(
+        self,
+        source: npt.ArrayLike,
+        transfer: npt.ArrayLike,
+        energy: npt.ArrayLike,
+        *,
+        phi: Sequence[float] = (1.0, 5.0, 1.0),
+        eligible: npt.ArrayLike | None = None,
+        names: Sequence[str] | None = None,
+        labelled: npt.ArrayLike | None = None,
+        disagreement: npt.ArrayLike | None = None,
+        kernel: npt.ArrayLike | None = None,
+        shares: npt.ArrayLike | None = None,
+        class_errors: npt.ArrayLike | None = None,
+        mixing_scale: float = 1.0,
+    ) -> None:
+        costs = _numbers(source, "source")
+        n = len(costs) if costs.ndim == 1 else 0
+        if n < 2:
+            raise MismatchError(
+                f"source has shape {costs.shape}; (N,) is needed, for two devices or more.",
+                code="network-size",
+            )
+        fields: dict[str, Any] = {
+            "source": _checked(costs, "source", (n,)),
+            "transfer": _pairs(transfer, "transfer", n),
+            "energy": _pairs(energy, "energy", n),
+            "phi": _scales(phi),
+            "eligible": _flags(eligible, n),
+            "names": _names(names, n),
+            "mixing_scale": _scale(mixing_scale),
+        }
+        for name, values in (
+            ("labelled", labelled),
+            ("disagreement", disagreement),
+            ("kernel", kernel),
+            ("shares", shares),
+            ("class_errors", class_errors),
+        ):
+            fields[name] = None if values is None else _numbers(values, name)
+        if (fields["energy"] < 0).any():
+            i, j = np.argwhere(fields["energy"] < 0)[0]
+            raise InputError(f"energy[{i}, {j}] is negative.", code="costs-negative")
+        for name, shape in (("labelled", (n,)), ("disagreement", (n, n, n)), ("kernel", (n, n))):
+            if fields[name] is not None:
+                _checked(fields[name], name, shape)
+        parts = zip(fields["phi"], (costs, fields["transfer"], fields["energy"]), strict=True)
+        with np.errstate(over="ignore"):
+            largest = sum(
+                scale * np.abs(values[np.isfinite(values)]).max(initial=0.0) * n
+                for scale, values in parts
+            )
+        if not np.isfinite(largest):
+            raise InputError(
+                "costs times their scales (phi) are too large for numbers. Use larger units.",
+                code="costs-large",
+            )
+        _check_labelled(fields["labelled"], fields["eligible"])
+        _check_disagreement(fields["disagreement"])
+        _check_kernel(fields["kernel"])
+        _check_classes(fields["shares"], fields["class_errors"], n)
+        for name, value in fields.items():
+            if isinstance(value, np.ndarray):
+                value.setflags(write=False)
+            object.__setattr__(self, name, value)
+
+    @property
+    def size(self) -> int:
+        """Number of devices."""
+        return len(self.source)
+
+    @property
+    def links(self) -> Array:
+        r"""Shape (N, N): :math:`\phi_T T_{ij} + \phi_E K_{ij}`, ``inf`` where barred.
+
+        A device that may not be a source has no links out, and none has one to itself.
+        """
+        transfer, energy = self.phi[1], self.phi[2]
+        barred = np.isinf(self.transfer) | np.isinf(self.energy) | ~self.eligible[:, None]
+        np.fill_diagonal(barred, True)
+        total = transfer * np.where(barred, 0.0, self.transfer) + energy * np.where(
+            barred, 0.0, self.energy
+        )
+        return np.where(barred, np.inf, total)
+
+
+def _numbers(values: npt.ArrayLike, name: str) -> Array:
+    try:
+        return np.array(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"{name} is not an array of numbers.", code="costs-type") from None
+
+
+def _checked(values: Array, name: str, shape: tuple[int, ...]) -> Array:
+    if values.shape != shape:
+        raise MismatchError(
+            f"{name} has shape {values.shape}; {shape} is needed.", code="costs-shape"
+        )
+    if not np.isfinite(values).all():
+        raise InputError(f"{name} has an entry that is not finite.", code="costs-nan")
+    return values
+
+
+def _pairs(values: npt.ArrayLike, name: str, n: int) -> Array:
+    pairs = _numbers(values, name)
+    if pairs.shape != (n, n):
+        raise MismatchError(
+            f"{name} has shape {pairs.shape}; {(n, n)} is needed.", code="costs-shape"
+        )
+    np.fill_diagonal(pairs, 0.0)
+    if np.isnan(pairs).any() or (pairs == -np.inf).any():
+        i, j = np.argwhere(np.isnan(pairs) | (pairs == -np.inf))[0]
+        raise InputError(
+            f"{name}[{i}, {j}] is {pairs[i, j]}. Give a number, or inf to bar the link.",
+            code="costs-nan",
+        )
+    return pairs
+
+
+def _scales(phi: Sequence[float]) -> tuple[float, float, float]:
+    try:
+        values = tuple(phi)
+    except TypeError:
+        raise InputError(f"phi is {phi!r}; three numbers are needed.", code="costs-type") from None
+    if len(values) != 3:
+        raise MismatchError(f"phi has {len(values)} entries; three are needed.", code="costs-shape")
+    source, transfer, energy = (_scale(value) for value in values)
+    return source, transfer, energy
+
+
+def _scale(value: float) -> float:
+    number = real(value, "a scale (phi, mixing_scale)", "costs-type")
+    if number < 0:
+        raise InputError(
+            f"a scale (phi, mixing_scale) is {number}; it must be 0 or more.",
+            code="costs-negative",
+        )
+    return number
+
+
+def _flags(eligible: npt.ArrayLike | None, n: int) -> Flags:
+    try:
+        flags = np.ones(n, dtype=bool) if eligible is None else np.array(eligible)
+    except ValueError:
+        raise InputError("eligible is no list of booleans.", code="costs-type") from None
+    if flags.shape != (n,) or flags.dtype != np.bool_:
+        raise MismatchError(
+            f"eligible is {flags.dtype} of shape {flags.shape}; {n} booleans are needed.",
+            code="costs-shape",
+        )
+    return flags
+
+
+def _names(names: Sequence[str] | None, n: int) -> tuple[str, ...]:
+    found = tuple(str(i) for i in range(n)) if names is None else tuple(names)
+    if len(found) != n or len(set(found)) != n or not all(found):
+        raise MismatchError(
+            f"{len(found)} names, {len(set(found))} of them different, for {n} devices.",
+            code="device-names",
+        )
+    return found
+
+
+def _check_labelled(labelled: Array | None, eligible: Flags) -> None:
+    if labelled is None:
+        return
+    if (labelled < 0).any():
+        raise InputError("a count of labelled records is negative.", code="costs-negative")
+    if (labelled[eligible] <= 0).any():
+        raise InputError(
+            "a device may be a source and has no labelled record. Mark it as not eligible.",
+            code="labels-absent",
+        )
+
+
+def _check_disagreement(disagreement: Array | None) -> None:
+    if disagreement is None:
+        return
+    square = np.einsum("jii->ji", disagreement)
+    tall = np.abs(disagreement - disagreement.transpose(0, 2, 1)).max()
+    if tall > 1e-9 or np.abs(square).max() > 1e-9 or (disagreement < -1e-9).any():
+        raise InputError(
+            "disagreement is not symmetric, not zero between a model and itself, or negative.",
+            code="costs-symmetry",
+        )
+
+
+def _check_kernel(kernel: Array | None) -> None:
+    if kernel is None:
+        return
+    scale = max(1.0, float(np.abs(kernel).max()))
+    if np.abs(kernel - kernel.T).max() > 1e-9 * scale:
+        raise InputError("kernel is not symmetric.", code="costs-symmetry")
+    if np.linalg.eigvalsh(kernel).min() < -1e-8 * scale:
+        raise InputError("kernel is not positive semidefinite.", code="costs-kernel")
+
+
+def _check_classes(shares: Array | None, errors: Array | None, n: int) -> None:
+    if shares is None and errors is None:
+        return
+    if shares is None or errors is None:
+        raise MismatchError(
+            "one of shares and class_errors was given without the other.", code="coverage-shape"
+        )
+    classes = shares.shape[1] if shares.ndim == 2 else 0
+    if shares.shape != (n, classes) or errors.shape != (n, n, classes) or not classes:
+        raise MismatchError(
+            f"shares have shape {shares.shape} and class_errors {errors.shape}; ({n}, C) and "
+            f"({n}, {n}, C) are needed.",
+            code="coverage-shape",
+        )
+    sound = np.isfinite(shares).all() and np.isfinite(errors).all()
+    if not sound or (shares < 0).any() or (errors < 0).any() or (errors > 1).any():
+        raise InputError(
+            "shares or errors of classes are not finite, negative, or above 1.",
+            code="coverage-range",
+        )
+    if np.abs(shares.sum(axis=1) - 1.0).max() > 1e-6:
+        raise InputError("class shares of a device do not sum to 1.", code="coverage-range")
+
+
+def canonical_order(costs: LinkCosts) -> Indices:
+    """Devices by cost of training, then by sorted costs of links out and in, then by name.
+
+    Listing the devices otherwise changes nothing in this order. Calling them otherwise changes
+    only the order of devices whose costs agree in all of these numbers.
+    """
+    links = costs.links
+    out, into = np.sort(links, axis=1), np.sort(links, axis=0)
+    return np.array(
+        sorted(
+            range(costs.size),
+            key=lambda i: (
+                not costs.eligible[i],
+                float(costs.source[i]),
+                tuple(out[i].tolist()),
+                tuple(into[:, i].tolist()),
+                costs.names[i],
+            ),
+        ),
+        dtype=np.intp,
+    )
+
+
+def reordered(costs: LinkCosts, order: Indices) -> LinkCosts:
+    """The same network, or a part of it, with its devices listed in another order."""
+    arrays = {name: getattr(costs, name) for name in _AXES}
+    listed: dict[str, Any] = {
+        name: None if values is None else values[np.ix_(*[order] * _AXES[name])]
+        for name, values in arrays.items()
+    }
+    return replace(costs, names=[costs.names[i] for i in order], **listed)
+
+
+def restored(
+    psi: npt.NDArray[np.int64], alpha: Array, order: Indices
+) -> tuple[npt.NDArray[np.int64], Array]:
+    """Back from the order of ``reordered`` to the order before it."""
+    first, weights = np.empty_like(psi), np.empty_like(alpha)
+    first[order] = psi
+    weights[np.ix_(order, order)] = alpha
+    return first, weights

@@ -1,0 +1,231 @@
+"""Figures of a plan: what pairs of devices cost, what the plan is made of, how good it was."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+
+from ..federation.result import Array
+from ..render import Picture
+from ..render.figure import BLUE, COLOURS, DARK, GREY, ORANGE, WIDTH, label, picture
+from ..render.words import count, listed, number
+from .network_figure import ROOMY
+from .plan import LinkPlan
+
+_NUMBERED_CELLS = 10
+_LABELLED_TICKS = 40
+
+
+def pair_figure(
+    names: Sequence[str],
+    values: Array,
+    *,
+    what: str,
+    caption: str,
+    links: Array | None = None,
+    strip: Array | None = None,
+    ends: tuple[str, str] = ("source", "target"),
+) -> Picture:
+    """Heat map of pairs of devices; NaN is grey, links are marked.
+
+    ``strip`` stands left of the rows, with colours of its own.
+    """
+    n = len(names)
+    step = -(-n // _LABELLED_TICKS)
+    size = 8.5 if n <= 20 else 7.0
+    shown = [label(name) for name in names]
+    word = 0.62 * size / 72 * max(len(name) for name in shown)
+    steep = n > 12
+    width = min(max(0.62 * n + word + 2.2, 5.2), WIDTH)
+    side = max(width - word - 2.2, 1.5)
+    height = side + word * (1.0 if steep else 0.75) + 0.6
+
+    def draw(figure: Figure) -> None:
+        main = figure.add_subplot()
+        beside = main
+        if strip is not None:
+            figure.clear()
+            ratios = (max(1.0, n / 16), n)
+            beside, main = figure.subplots(1, 2, sharey=True, width_ratios=ratios)
+            _cells(beside, strip[:, None], size if n <= 20 else 5.5, _LABELLED_TICKS)
+            beside.set_xticks([0], ["S"], fontsize=size, rotation=0)
+        image = _cells(main, values, size - 0.5, _NUMBERED_CELLS)
+        ticks = list(range(0, n, step))
+        words = [shown[k] for k in ticks]
+        main.set_xticks(
+            ticks,
+            words,
+            rotation=90 if steep else 40,
+            ha="center" if steep else "right",
+            rotation_mode="default" if steep else "anchor",
+            fontsize=size,
+            parse_math=False,
+        )
+        beside.set_yticks(ticks, words, fontsize=size, parse_math=False)
+        main.set_xlabel(ends[1])
+        beside.set_ylabel(ends[0])
+        if links is not None:
+            _mark(main, links)
+        figure.colorbar(image, ax=main, shrink=0.7, label=what, pad=0.02)
+
+    notes = [caption]
+    if links is not None and (links > 0).any():
+        notes.append("Links of the plan are marked.")
+    if np.isnan(values).any():
+        notes.append("Grey pairs do not count or may not be linked.")
+    if step > 1:
+        notes.append(f"One device in {step} is named.")
+    return picture(
+        draw,
+        (width, height),
+        f"Heat map over pairs of {count(n, 'device')}: {what}.",
+        " ".join(notes),
+    )
+
+
+def _mark(axes: Axes, links: Array) -> None:
+    """Frames around cells with numbers, dots on cells without."""
+    rows, columns = np.nonzero(links)
+    if len(links) > _NUMBERED_CELLS:
+        size = 4.5 if len(links) <= ROOMY else 2.5
+        axes.plot(
+            columns, rows, "o", color="white", markeredgecolor="black", markersize=size,
+            markeredgewidth=0.8,
+        )  # fmt: skip
+        return
+    for i, j in zip(rows.tolist(), columns.tolist(), strict=True):
+        for colour, thick in (("black", 3.2), ("white", 1.4)):
+            frame = Rectangle((j - 0.42, i - 0.42), 0.84, 0.84, fill=False)
+            frame.set(edgecolor=colour, linewidth=thick)
+            axes.add_patch(frame)
+
+
+def _cells(axes: Axes, values: Array, size: float, most: int) -> Any:
+    known = values[np.isfinite(values)]
+    low, high = (float(known.min()), float(known.max())) if known.size else (0.0, 1.0)
+    if not high > low:
+        low, high = low - 0.5, high + 0.5
+    axes.set_facecolor("#d0d0d4")
+    image = axes.imshow(
+        np.ma.masked_invalid(values),
+        cmap="viridis",
+        vmin=low,
+        vmax=high,
+        interpolation="nearest",
+        aspect="auto",
+    )
+    axes.tick_params(length=2)
+    axes.spines[:].set_visible(False)
+    if len(values) <= most:
+        for (i, j), value in np.ndenumerate(values):
+            if np.isfinite(value):
+                shade = "white" if value < low + 0.55 * (high - low) else "black"
+                text = f"{value:.3g}"
+                axes.text(j, i, text, ha="center", va="center", color=shade, fontsize=size)
+    return image
+
+
+def terms_figure(plan: LinkPlan) -> Picture:
+    """Parts of the objective as bars that follow one another."""
+    terms = plan.terms
+    parts = [("training at sources", terms.source), ("transfer to targets", terms.transfer)]
+    parts += [("energy of links", terms.energy)]
+    parts += [("mixing of sources", terms.mixing)] if terms.mixing else []
+    parts += [("targets unserved", terms.unserved)] if plan.unserved else []
+    ends = np.cumsum([value for _, value in parts])
+
+    def draw(figure: Figure) -> None:
+        axes = figure.add_subplot()
+        names = [*(name for name, _ in parts), "objective"]
+        widths = [*(value for _, value in parts), plan.objective]
+        starts = [0.0, *ends[:-1].tolist(), 0.0]
+        shades = [*(BLUE if value >= 0 else ORANGE for _, value in parts), GREY]
+        axes.barh(names, widths, left=starts, color=shades, height=0.62)
+        reach = float(max(*ends, plan.objective, 0.0) - min(*ends, 0.0)) or 1.0
+        for k, (start, width) in enumerate(zip(starts, widths, strict=True)):
+            tip = max(start, start + width) + 0.012 * reach
+            axes.text(tip, k, number(width), va="center", fontsize=8.5)
+        if np.isfinite(plan.lower_bound):
+            axes.plot([plan.lower_bound] * 2, [len(parts) - 0.42, len(parts) + 0.42], color=DARK)
+        axes.invert_yaxis()
+        axes.margins(x=0.1)
+        axes.axvline(0.0, color="#444444", linewidth=0.7)
+        axes.tick_params(axis="y", length=0)
+        axes.set_xlabel("cost")
+
+    caption = "Each part starts where the one above it ends; together they are the objective."
+    if np.isfinite(plan.lower_bound):
+        caption += " The black mark is the lower bound: no plan costs less."
+    return picture(
+        draw,
+        (WIDTH, 0.75 + 0.36 * (len(parts) + 1)),
+        "Parts of the objective: "
+        f"{listed([f'{name} {number(value)}' for name, value in parts], 5)}.",
+        caption,
+    )
+
+
+def history_figure(plan: LinkPlan) -> Picture | None:
+    """Numbers of an iterative method, one point an iteration; ``None`` when there are none."""
+    titles = [name for name in ("surrogate", "objective", "lower_bound", "upper_bound")
+              if sum(name in entry for entry in plan.history) > 1]  # fmt: skip
+    if not titles:
+        return None
+
+    def draw(figure: Figure) -> None:
+        axes = figure.add_subplot()
+        for k, name in enumerate(titles):
+            points = [(i, entry[name]) for i, entry in enumerate(plan.history) if name in entry]
+            kept = np.array([(i, value) for i, value in points if np.isfinite(value)])
+            if len(kept):
+                style = ("-", "-.", "--", ":")[k]
+                axes.plot(
+                    *kept.T, style, color=COLOURS[k], linewidth=1.8, label=name.replace("_", " ")
+                )
+        axes.set_xlabel("iteration")
+        axes.set_ylabel("cost")
+        axes.legend()
+
+    return picture(
+        draw,
+        (WIDTH, 3.2),
+        f"{listed(titles, 4).replace('_', ' ')} over {count(len(plan.history), 'iteration')}.",
+        "How the method went on; the last objective is that before any rounding.",
+    )
+
+
+def accuracy_figure(names: Sequence[str], accuracies: Sequence[float | None]) -> Picture:
+    """Accuracy at each target as a bar from 0 to 1."""
+    known = [(name, value) for name, value in zip(names, accuracies, strict=True)
+             if value is not None]  # fmt: skip
+    size = 9.0 if len(known) <= ROOMY else 7.0
+
+    def draw(figure: Figure) -> None:
+        axes = figure.add_subplot()
+        values = [value for _, value in known]
+        places = list(range(len(known)))
+        axes.barh(places, values, color=BLUE, height=0.62)
+        for k, value in zip(places, values, strict=True):
+            axes.text(value + 0.01, k, f"{100 * value:.1f} %", va="center", fontsize=size - 1)
+        mean = float(np.mean(values))
+        axes.axvline(mean, color=DARK, linestyle="--", linewidth=1.0)
+        axes.set_yticks(places, [label(name) for name, _ in known], fontsize=size, parse_math=False)
+        axes.set_xlim(0.0, 1.12)
+        axes.set_ylim(len(known) - 0.4, -0.6)
+        axes.set_xticks([0.0, 0.25, 0.5, 0.75, 1.0], ["0", "25 %", "50 %", "75 %", "100 %"])
+        axes.tick_params(axis="y", length=0)
+        axes.set_xlabel("accuracy of the combined model on the target's own evaluation records")
+
+    values = [value for _, value in known]
+    return picture(
+        draw,
+        (WIDTH, 0.85 + (0.3 if len(known) <= ROOMY else 0.185) * len(known)),
+        f"Accuracy at {count(len(known), 'target')}: {100 * float(np.mean(values)):.1f} % on "
+        f"average, {100 * min(values):.1f} % at worst.",
+        "The dashed line is the mean over targets.",
+    )

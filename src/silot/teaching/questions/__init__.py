@@ -1,0 +1,34 @@
+"""What devices are asked of their labels, of models, and of how much they differ."""
+
+from typing import TYPE_CHECKING
+
+from ..._lazy import lazily
+
+if TYPE_CHECKING:
+    from .combinations import Disagreement, EvaluateCombination
+    from .divergences import (
+        DomainErrors,
+        DomainScores,
+        MeanFeatures,
+        ProjectedQuantiles,
+        Spread,
+        TrainDomain,
+    )
+    from .models import ClassFeatures, CountLabelled, FitDensity, TrainModel
+
+__all__ = [
+    "ClassFeatures",
+    "CountLabelled",
+    "Disagreement",
+    "DomainErrors",
+    "DomainScores",
+    "EvaluateCombination",
+    "FitDensity",
+    "MeanFeatures",
+    "ProjectedQuantiles",
+    "Spread",
+    "TrainDomain",
+    "TrainModel",
+]
+
+lazily(__name__)

@@ -1,0 +1,400 @@
+"""Questions about how far a device's records are from those of others.
+
+``least`` is the fewest records behind a number that is told: so many of the heaviest weight must
+fit into the mass. Except for the two numbers a feature of ``Spread``, answers with
+more numbers than the records have, over ``least``, are cut short or refused too: they could be
+solved for the records. A holder raises ``least`` to what its policy wants. It is a fence for one
+question, not a guarantee: answers to several, with other seeds, add up.
+
+Questions that bring classifiers along are of level record all the same: whoever chooses a
+classifier chooses which records its answers are about. Training has no ``least``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, Self, cast
+
+import numpy as np
+
+from ...errors import InputError, MismatchError, WireError
+from ...federation.answer import Answer
+from ...federation.disclosure import Account, Disclosure
+from ...federation.question import Array, Codes, Names, Question, register
+from ...learning import ModelSpec, probabilities, random_features, train
+from ...learning.features import effective_columns, in_units
+
+MOST_FEATURES = 1 << 16
+MOST_DIRECTIONS = 4096
+# Of random features.
+MOST_SEED = 1 << 62
+_MOST_ITERATIONS = 100_000
+# Classifiers in one question: devices of one network that a device is compared with.
+_MOST_CLASSIFIERS = 4096
+_LEAST_PROBABILITY = 1e-12
+MOST_LOG_ODDS = -math.log(_LEAST_PROBABILITY)
+# Rows of features held at once.
+_CHUNK = 4096
+
+
+@dataclass(frozen=True, kw_only=True)
+class AboutMany(Question):
+    """A question with a fewest number of records that must stand behind what is told."""
+
+    least: int = 1
+
+    def coarser(self, least: int) -> Self:
+        return replace(self, least=max(self.least, least))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spread(AboutMany):
+    """Mean and variance of every feature, and how many records of the heaviest weight fit."""
+
+    kind: ClassVar[str] = "spread"
+    level: ClassVar[Disclosure] = Disclosure.AGGREGATE
+    account: ClassVar[Account] = Account.NAMED
+    by_pairs: ClassVar[bool] = True  # or a column's step would tell of a record alone in it
+
+    def numbers(self, records: int, dimension: int) -> int:
+        return 2 * dimension + 1
+
+    def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
+        _enough(0, self.least, 1.0, weights)
+        mean = weights @ points
+        variance = weights @ (points - mean) ** 2
+        return Answer({"mean": mean, "variance": variance}, {"records": _effective(weights)})
+
+    def moves(
+        self, points: Array, weights: Array, labels: Names | None, answer: Answer
+    ) -> Mapping[str, float | Array]:
+        # Column by column: units differ.
+        far = np.abs(points - answer.arrays["mean"])
+        masses = weights[:, None]
+        return {"mean": (masses * far).max(axis=0), "variance": (masses * far**2).max(axis=0)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeanFeatures(AboutMany):
+    r"""Mean of random Fourier features of the records.
+
+    .. math:: \phi(x) = \sqrt{2 / D}\, [\cos(\omega_k^T x), \sin(\omega_k^T x)]_{k \le D / 2},
+        \quad \omega_k \sim N(0, h^{-2} I)
+
+    so that :math:`\phi(x)^T \phi(y)` estimates :math:`e^{-|x - y|^2 / 2 h^2}` and
+    :math:`|\phi(x)| = 1`. ``squares`` is :math:`\sum_i w_i^2`, for the unbiased correction.
+    Columns are divided by ``scale`` first, if any; then they count as their part in the variance,
+    for a scale that makes one large would turn all numbers on that one.
+    """
+
+    kind: ClassVar[str] = "mean-features"
+    level: ClassVar[Disclosure] = Disclosure.AGGREGATE
+    account: ClassVar[Account] = Account.NAMED
+
+    features: int
+    bandwidth: float
+    seed: int
+    scale: Array = field(default_factory=lambda: np.zeros(0))
+
+    def numbers(self, records: int, dimension: int) -> int:
+        return self.features + 1
+
+    def check_fields(self) -> None:
+        _bounded(0 < self.features <= MOST_FEATURES and self.features % 2 == 0)
+        known = bool(((self.scale > 0) & np.isfinite(self.scale)).all())
+        _bounded(known and 0 < self.bandwidth < np.inf and 0 <= self.seed <= MOST_SEED)
+
+    def drawn_from(self, seed: int) -> bool:
+        return self.seed == seed
+
+    def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
+        self.check_fields()
+        moved, columns = in_units(points, self.scale), float(points.shape[1])
+        if self.scale.size:
+            columns = effective_columns(weights @ (moved - weights @ moved) ** 2)
+        _enough(self.features, self.least, columns, weights)
+        mean = np.zeros(self.features)
+        for first in range(0, len(points), _CHUNK):
+            rows = slice(first, first + _CHUNK)
+            mean += weights[rows] @ random_features(
+                moved[rows], features=self.features, bandwidth=self.bandwidth, seed=self.seed
+            )
+        return Answer({"mean": mean}, {"squares": float(weights @ weights)})
+
+    def moves(
+        self, points: Array, weights: Array, labels: Names | None, answer: Answer
+    ) -> Mapping[str, float]:
+        # Whatever the bandwidth, no feature is larger than that.
+        most = float(weights.max())
+        return {"mean": 2.0 * most * math.sqrt(2.0 / self.features), "squares": most**2}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProjectedQuantiles(AboutMany):
+    r"""Quantile functions of projections on random directions, averaged over equal steps.
+
+    .. math:: q_{lk} = K \int_{(k-1)/K}^{k/K} F_l^{-1}(u)\, du, \quad k = 1 \dots K
+
+    with :math:`F_l` the distribution of :math:`u_l^T x`. K is ``quantiles``, or fewer where a
+    step would hold less mass than ``least`` records: a quantile of few records *is* a record's
+    coordinate. Directions are orthonormal, as far as there are dimensions.
+    """
+
+    kind: ClassVar[str] = "projected-quantiles"
+    level: ClassVar[Disclosure] = Disclosure.AGGREGATE
+
+    directions: int
+    quantiles: int
+    seed: int
+
+    def accounted(self, dimension: int) -> Account:
+        """Beyond d directions the steps of several may part the records."""
+        return Account.NAMED if self.directions <= dimension else Account.RECORD
+
+    def numbers(self, records: int, dimension: int) -> int:
+        return self.directions * self._steps(records)
+
+    def drawn_from(self, seed: int) -> bool:
+        return self.seed == seed
+
+    def check_fields(self) -> None:
+        _bounded(0 < self.directions <= MOST_DIRECTIONS and self.seed >= 0)
+        _bounded(0 < self.quantiles <= MOST_FEATURES)
+
+    def _steps(self, records: int) -> int:
+        return min(self.quantiles, records // max(self.least, 1))
+
+    def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
+        self.check_fields()
+        steps = self._steps(_effective(weights))
+        _enough(steps * self.directions, self.least, float(points.shape[1]), weights)
+        projected = points @ public_directions(self.seed, self.directions, points.shape[1])
+        return Answer({"quantiles": _step_means(projected.T, weights, steps)})
+
+    def moves(
+        self, points: Array, weights: Array, labels: Names | None, answer: Answer
+    ) -> Mapping[str, float]:
+        # Without one record every step loses it or takes its neighbour: mass of one record, moved
+        # by the width of a step at most.
+        steps = answer.arrays["quantiles"].shape[1]
+        projected = points @ public_directions(self.seed, self.directions, points.shape[1])
+        wide = max(_widest_step(line, weights, steps) for line in projected.T)
+        return {"quantiles": float(weights.max()) / float(weights.sum()) * steps * wide}
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainDomain(Question):
+    """Training of domain classifiers, one a row: the records all have the label ``sides`` gives.
+
+    Records are shifted by ``centre`` and divided by ``scale``. The answer is the parameters
+    after ``iterations`` of stochastic gradient descent. Parameters of a model trained on few
+    records for few iterations can be inverted: gradients of a layer on a batch are combinations
+    of its inputs.
+    """
+
+    kind: ClassVar[str] = "train-domain"
+    level: ClassVar[Disclosure] = Disclosure.RECORD
+
+    model: str
+    parameters: Array
+    sides: Codes
+    seeds: Codes
+    centre: Array
+    scale: Array
+    iterations: int
+    batch: int
+    rate: float
+    momentum: float = 0.0
+
+    def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
+        spec = ModelSpec.from_text(self.model)
+        _check_rows(self.parameters, self.sides)
+        _bounded(self.seeds.shape == self.sides.shape and bool((self.seeds >= 0).all()))
+        _bounded(0 < self.iterations <= _MOST_ITERATIONS and self.batch > 0)
+        moved, masses = _moved(points, weights, self.centre, self.scale)
+        found = np.empty_like(self.parameters)
+        for row, seed in enumerate(self.seeds.tolist()):
+            records = _resampled(moved, masses, seed)
+            found[row] = train(
+                spec,
+                self.parameters[row],
+                records,
+                np.full(len(records), self.sides[row], dtype=np.int64),
+                iterations=self.iterations,
+                batch=self.batch,
+                rate=self.rate,
+                momentum=self.momentum,
+                seed=seed,
+            )
+        return Answer({"parameters": found})
+
+
+@dataclass(frozen=True, kw_only=True)
+class _AboutDomains(AboutMany):
+    """A question about domain classifiers, one a row, that a holder shares with others."""
+
+    model: str
+    parameters: Array
+    sides: Codes
+    centre: Array
+    scale: Array
+
+    def _log_odds(self, points: Array, weights: Array) -> tuple[Array, Array]:
+        """Log odds of side 1, shape (classifiers, records), and the records' weights."""
+        spec = ModelSpec.from_text(self.model)
+        _check_rows(self.parameters, self.sides)
+        _enough(len(self.sides), self.least, float(points.shape[1]), weights)
+        moved, masses = _moved(points, weights, self.centre, self.scale)
+        odds = np.empty((len(self.sides), len(moved)))
+        for row, parameters in enumerate(self.parameters):
+            told = np.log(np.maximum(probabilities(spec, parameters, moved), _LEAST_PROBABILITY))
+            odds[row] = told[:, 1] - told[:, 0]
+        return odds, masses
+
+
+@dataclass(frozen=True, kw_only=True)
+class DomainScores(_AboutDomains):
+    """Quantile functions of the log odds of side 1, averaged over equal steps.
+
+    Steps are ``quantiles``, or fewer where a step would hold less mass than ``least`` records,
+    or all classifiers together would have more numbers than the records, over ``least``.
+
+    Level record: log odds of a linear classifier are coordinates, and the finest steps are
+    records.
+    """
+
+    kind: ClassVar[str] = "domain-scores"
+    level: ClassVar[Disclosure] = Disclosure.RECORD
+
+    quantiles: int
+
+    def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
+        _bounded(1 < self.quantiles <= MOST_FEATURES)
+        odds, masses = self._log_odds(points, weights)
+        fewest = max(self.least, 1)
+        steps = min(self.quantiles, _effective(weights) // fewest)
+        if fewest > 1:
+            affordable = _effective(weights) * points.shape[1] // fewest
+            steps = min(steps, affordable // len(odds))
+        return Answer({"scores": _step_means(odds, masses, steps)})
+
+
+@dataclass(frozen=True, kw_only=True)
+class DomainErrors(_AboutDomains):
+    """Share of the mass that each domain classifier takes for the other side's.
+
+    A record is taken for side 1 where its log odds exceed the classifier's entry of
+    ``thresholds``.
+
+    Level record: enough classifiers that part space find where each record lies.
+    """
+
+    kind: ClassVar[str] = "domain-errors"
+    level: ClassVar[Disclosure] = Disclosure.RECORD
+
+    thresholds: Array
+
+    def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
+        _bounded(self.thresholds.shape == self.sides.shape)
+        _bounded(bool((np.abs(self.thresholds) <= MOST_LOG_ODDS).all()))
+        odds, masses = self._log_odds(points, weights)
+        above = odds - self.thresholds[:, None]
+        # A classifier that cannot decide is wrong half of the time, whichever the side.
+        # Summed row by row: a matrix product would round by how many classifiers there are.
+        taken = ((np.sign(above) + 1.0) / 2.0 * masses).sum(axis=1) / masses.sum()
+        errors = np.abs(taken - self.sides)
+        return Answer({"errors": np.clip(errors, 0.0, 1.0)})
+
+
+def public_directions(seed: int, count: int, dimension: int) -> Array:
+    """Random directions (d, count), each uniform on the sphere, orthonormal in groups of d."""
+    rng = np.random.default_rng([seed, 37])
+    groups: list[Array] = []
+    left = count
+    while left > 0:
+        drawn = rng.standard_normal((dimension, min(left, dimension)))
+        groups.append(np.linalg.qr(drawn)[0])
+        left -= dimension
+    return np.concatenate(groups, axis=1)
+
+
+def _effective(weights: Array) -> int:
+    """How many records of the heaviest weight make up the mass."""
+    return int(1.0 / float(weights.max()) + 1e-9)
+
+
+def _enough(numbers: int, least: int, columns: float, weights: Array) -> None:
+    if _effective(weights) < least:
+        raise InputError(
+            f"{least} records are needed behind a number; a record weighs more than that share.",
+            code="records-few",
+        )
+    held = int(_effective(weights) * columns)
+    if least > 1 and numbers * least > held:
+        raise InputError(
+            f"{numbers} numbers are asked for; the records hold {held}, and {least} of them at "
+            "least must stand behind each.",
+            code="answer-fine",
+        )
+
+
+def _step_means(values: Array, weights: Array, steps: int) -> Array:
+    """Means of the quantile functions of every row of values over equal steps of mass."""
+    edges = np.linspace(0.0, 1.0, steps + 1)
+    found = np.empty((len(values), steps))
+    for row, line in enumerate(values):
+        order = np.argsort(line, kind="stable")
+        mass = np.concatenate([[0.0], np.cumsum(weights[order])])
+        middle = float(weights @ line)
+        # Around the middle: the integral of large numbers would lose what they differ by.
+        integral = np.concatenate([[0.0], np.cumsum(weights[order] * (line[order] - middle))])
+        at = cast("Array", np.interp(edges * mass[-1], mass, integral))
+        found[row] = (at[1:] - at[:-1]) * steps + middle
+    return found
+
+
+def _widest_step(line: Array, weights: Array, steps: int) -> float:
+    """Length of the longest step of equal mass."""
+    order = np.argsort(line, kind="stable")
+    order = order[weights[order] > 0]
+    mass = np.cumsum(weights[order])
+    edges = [k / steps * float(mass[-1]) for k in range(1, steps)]
+    inner = line[order][np.minimum(np.searchsorted(mass, edges), len(order) - 1)]
+    ends = np.concatenate([line[order[:1]], inner, line[order[-1:]]])
+    return float(np.diff(ends).max())
+
+
+def _check_rows(parameters: Array, sides: Codes) -> None:
+    fits = parameters.ndim == 2 and sides.shape == (len(parameters),)
+    fits = fits and 0 < len(sides) <= _MOST_CLASSIFIERS
+    _bounded(fits and bool(np.isin(sides, (0, 1)).all()) and bool(np.isfinite(parameters).all()))
+
+
+def _moved(points: Array, weights: Array, centre: Array, scale: Array) -> tuple[Array, Array]:
+    """Records of positive weight in the units of the model."""
+    if centre.shape != points.shape[1:] or scale.shape != points.shape[1:]:
+        raise MismatchError(
+            "the classifier has another number of features than the records.",
+            code="dimension-mismatch",
+        )
+    _bounded(bool(np.isfinite(centre).all()) and bool((scale > 0).all()))
+    used = weights > 0
+    return (points[used] - centre) / scale, weights[used]
+
+
+def _resampled(points: Array, weights: Array, seed: int) -> Array:
+    """Records as often as they weigh: training takes each as one."""
+    if float(np.ptp(weights)) <= 1e-12 * float(weights.max()):
+        return points
+    rng = np.random.default_rng([seed, 41])
+    return points[rng.choice(len(points), size=len(points), p=weights / weights.sum())]
+
+
+def _bounded(holds: bool) -> None:
+    if not holds:
+        raise WireError("a field of the question is out of range.", code="question-fields")
+
+
+register(Spread, MeanFeatures, ProjectedQuantiles, TrainDomain, DomainScores, DomainErrors)

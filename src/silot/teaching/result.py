@@ -1,0 +1,193 @@
+"""What a network of devices learnt from one another."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..data.columns import features
+from ..data.measure import Data, Measure
+from ..errors import InputError
+from ..federation.result import Array, Billed, finite, finite_rows
+
+# Divergences whose messages give every record away.
+_RECORDS = ("direct", "fedwad", "trianglewad")
+
+if TYPE_CHECKING:
+    from ..learning import Combination, ModelSpec
+    from .costs import LinkCosts
+    from .divergence import Divergences
+    from .plan import LinkPlan
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Adaptation(Billed):
+    r"""Who taught whom, with which models, and how well that went.
+
+    Arrays over devices are in the order of ``names``, which is that of the alphabet.
+
+    Attributes
+    ----------
+    names
+        Devices that took part.
+    classes
+        Names of the classes, in the order of all codes.
+    plan
+        Sources, targets, links and weights.
+    costs
+        What the plan was computed from: ``silot.evaluate(plan, costs)`` is its objective.
+    source, transfer, link_energy
+        Of these: :math:`S_i` (N,), :math:`T_{ij}` and :math:`K_{ij}` (N, N), row = source;
+        energies in joule.
+    divergences
+        Between devices; ``None`` when they were not asked for.
+    labelled, unlabelled
+        Records by device.
+    errors
+        By device that trained: the error it expects on records of its own kind, on records held
+        out from training unless ``folds=0``.
+    shares
+        Shape (N, C): estimated class proportions of every device; ``None`` without matching.
+    models
+        By device that has one: its own model for a source, the combination it received for a
+        target.
+    spec
+        Architecture of all models.
+    parameters
+        Trained parameters by device, (P,).
+    rule
+        How targets combine models.
+    accuracies
+        By target: accuracy on its evaluation records, ``None`` where it has none or did not
+        tell (``unevaluated`` says why).
+    accuracy
+        Mean of the accuracies told; ``None`` when there are none.
+    energy
+        Energy of the plan's links in joule, by the model of the costs. That is what devices
+        would spend who send models to one another directly; here all messages pass the
+        coordinator, and their bytes are on the bill.
+    energy_share
+        ``energy`` as a part of that of all links from eligible sources to the plan's targets.
+    status
+        In words: how the plan was found, and who could not take part.
+    excluded
+        Devices that took part and may be no source, and the code of why.
+    missing
+        Devices that took no part, and the code of why.
+    columns
+        Names of the devices' features in their order, where they had names.
+    """
+
+    names: tuple[str, ...]
+    classes: tuple[str, ...]
+    plan: LinkPlan
+    costs: LinkCosts = field(repr=False)
+    divergences: Divergences | None = field(repr=False)
+    labelled: Mapping[str, int]
+    unlabelled: Mapping[str, int]
+    errors: Mapping[str, float]
+    shares: Array | None = field(default=None, repr=False)
+    models: Mapping[str, Combination] = field(repr=False)
+    spec: ModelSpec
+    parameters: Mapping[str, Array] = field(repr=False)
+    rule: str
+    accuracies: Mapping[str, float | None]
+    energy: float
+    energy_share: float
+    status: str
+    seed: int
+    excluded: Mapping[str, str] = field(default_factory=dict[str, str])
+    missing: Mapping[str, str] = field(default_factory=dict[str, str])
+    unevaluated: Mapping[str, str] = field(default_factory=dict[str, str])
+    columns: tuple[str, ...] | None = None
+
+    @property
+    def source(self) -> Array:
+        """Costs of training, (N,)."""
+        return self.costs.source
+
+    @property
+    def transfer(self) -> Array:
+        """Costs of using a source's model at a target, (N, N)."""
+        return self.costs.transfer
+
+    @property
+    def link_energy(self) -> Array:
+        """Energies of all links in joule, (N, N)."""
+        return self.costs.energy
+
+    @property
+    def accuracy(self) -> float | None:
+        """Mean accuracy of the targets that told theirs."""
+        told = [value for value in self.accuracies.values() if value is not None]
+        return float(np.mean(told)) if told else None
+
+    @property
+    def told_models(self) -> bool:
+        """Whether what left at level record is parameters of models, and no records."""
+        between = self.divergences
+        return self.disclosure == "record" and (between is None or between.method not in _RECORDS)
+
+    def probabilities(self, device: str, points: Data) -> Array:
+        """Probability of every class for records of a device, (n, C), with the model it has.
+
+        Columns of a data frame are taken by name, where those of the devices had names.
+
+        Raises
+        ------
+        InputError
+            A device that has no model, a data frame without a column of the devices.
+        """
+        if device not in self.models:
+            raise InputError(
+                f"device {device!r} has no model; those that have are {', '.join(self.models)}.",
+                code="device-model",
+            )
+        if isinstance(points, Measure):
+            raise InputError("the records are a Measure. Give its points.", code="measure-dtype")
+        return self.models[device].probabilities(features(points, self.columns))
+
+    def predict(self, device: str, points: Data) -> npt.NDArray[np.str_]:
+        """Most probable class of records of a device, by name, (n,)."""
+        found = self.probabilities(device, points)
+        return np.array(self.classes)[found.argmax(axis=1)]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "names": list(self.names),
+            "classes": list(self.classes),
+            "plan": self.plan.to_dict(),
+            "source": [finite(float(value)) for value in self.source],
+            "transfer": finite_rows(self.transfer),
+            "link_energy": finite_rows(self.link_energy),
+            "phi": list(self.costs.phi),
+            "divergences": None if self.divergences is None else self.divergences.to_dict(),
+            "labelled": dict(self.labelled),
+            "unlabelled": dict(self.unlabelled),
+            "errors": dict(self.errors),
+            "shares": None if self.shares is None else finite_rows(self.shares),
+            "model": self.spec.kind,
+            "model_parameters": self.spec.size,
+            "rule": self.rule,
+            "accuracies": dict(self.accuracies),
+            "accuracy": self.accuracy,
+            "energy": finite(self.energy),
+            "energy_share": finite(self.energy_share),
+            "status": self.status,
+            "excluded": dict(self.excluded),
+            "missing": dict(self.missing),
+            "unevaluated": dict(self.unevaluated),
+            **self._bill_dict(),
+            "seed": self.seed,
+        }
+
+    def __repr__(self) -> str:
+        told = "" if self.accuracy is None else f", accuracy {self.accuracy:.3f}"
+        return (
+            f"Adaptation({len(self.plan.sources)} sources, {len(self.plan.targets)} targets"
+            f"{told}, {self.energy:.3g} J)"
+        )

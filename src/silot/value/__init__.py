@@ -1,0 +1,31 @@
+"""What data are worth: distances to validation data or to the barycenter, and Shapley values."""
+
+from typing import TYPE_CHECKING
+
+from .._lazy import lazily
+
+if TYPE_CHECKING:
+    from .contributions import contributions
+    from .fedbary import fedbary
+    from .history import TrainingRound
+    from .result import Barycenter, Contribution, Contributions
+    from .rounds import gtg_shapley, multi_rounds, one_round
+    from .shapley import PlayerValues, exact_shapley, leave_one_out, monte_carlo_shapley
+
+__all__ = [
+    "Barycenter",
+    "Contribution",
+    "Contributions",
+    "PlayerValues",
+    "TrainingRound",
+    "contributions",
+    "exact_shapley",
+    "fedbary",
+    "gtg_shapley",
+    "leave_one_out",
+    "monte_carlo_shapley",
+    "multi_rounds",
+    "one_round",
+]
+
+lazily(__name__)

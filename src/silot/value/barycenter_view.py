@@ -1,0 +1,117 @@
+"""Barycenters and sketches: the tables of a terminal, and the pages."""
+
+from __future__ import annotations
+
+from ..federation.view import bill_rows, bill_sections, facts, missing_table
+from ..render import Block, Cell, Column, Heading, Paragraph, Table, plain_table, textual
+from ..render.words import (
+    count,
+    interval,
+    number,
+    printable,
+    short_bounds,
+    short_number,
+    short_status,
+)
+from ..sketch.result import Sketches
+from .result import Barycenter
+
+
+def barycenter_sections(result: Barycenter) -> list[Block]:
+    """How far every holder is from the barycenter, the objective and the bill."""
+    rows = [
+        [
+            name,
+            f"{result.shares[name]:.3f}",
+            short_number(distance.value),
+            short_bounds(*distance.bounds),
+        ]
+        for name, distance in result.distances.items()
+    ]
+    columns = [textual("holder"), *map(Column, ("weight", "distance", "bounds"))]
+    return [plain_table(columns, rows), facts({**_rows(result), **bill_rows(result)})]
+
+
+def _rows(result: Barycenter) -> dict[str, str]:
+    return {
+        "objective": f"{result.objective:.6g}; no measure has less than {result.lower:.6g}",
+        "atoms": str(len(result.weights)),
+        "status": result.status,
+    }
+
+
+def barycenter_page(result: Barycenter) -> list[Block]:
+    """The page of a barycenter; its atoms are not in it."""
+    holders = count(len(result.distances), "holder")
+    low = number(result.lower)
+    lead = (
+        f"A measure of {count(len(result.weights), 'atom')} between {holders}: the weighted sum of "
+        f"its squared distances is {number(result.objective)}, and that of no measure is less "
+        f"than {low}."
+    )
+    columns = [textual("holder"), *map(Column, ("weight", "distance", "bounds")), textual("status")]
+    rows = [
+        [
+            Cell(printable(name)),
+            Cell(f"{result.shares[name]:.3f}", result.shares[name]),
+            Cell(number(distance.value)),
+            Cell(interval(*distance.bounds)),
+            Cell(short_status(distance.status), warn=not distance.converged),
+        ]
+        for name, distance in result.distances.items()
+    ]
+    blocks: list[Block] = [Heading("Between the holders", level=1), Paragraph(lead, "lead")]
+    if not result.converged:
+        blocks.append(Paragraph(f"Not converged: {printable(result.status, 400)}", "warning"))
+    blocks += [
+        Heading("Distances to the barycenter", "distances", "Distances"),
+        Table("Holders by their distance to the barycenter.", columns, rows, filter=True),
+        facts(_rows(result)),
+    ]
+    if result.history:
+        # Slow to import: it draws.
+        from ..distances.figures import objective_figure
+
+        blocks.append(objective_figure(result))
+    if result.missing:
+        blocks += [
+            Heading("Missing holders", "missing", "Missing holders"),
+            missing_table(result.missing, {}, "holder"),
+        ]
+    return [*blocks, *bill_sections([("", result)])]
+
+
+def sketches_sections(result: Sketches) -> list[Block]:
+    """How many records the sketches of holders tell, the guarantee and the bill."""
+    return [_counted(result), facts({**_guarantee(result), **bill_rows(result)})]
+
+
+def sketches_page(result: Sketches) -> list[Block]:
+    """The page of the same."""
+    holders = count(len(result.names), "holder")
+    return [
+        Heading("Sketches of the holders", level=1),
+        Paragraph(
+            f"{holders}, each in one differentially private release: counts of records in "
+            f"{count(result.cells, 'cell')}. What is computed from them spends nothing more.",
+            "lead",
+        ),
+        Heading("Records of the holders", "records", "Records"),
+        _counted(result),
+        facts(_guarantee(result)),
+        *bill_sections([("", result)]),
+    ]
+
+
+def _counted(result: Sketches) -> Table:
+    rows = [[name, f"{result.records[name]:.0f}"] for name in result.names]
+    return plain_table([textual("holder"), Column("records, about")], rows)
+
+
+def _guarantee(result: Sketches) -> dict[str, str]:
+    return {
+        "cells": str(result.cells),
+        "guarantee": f"epsilon {result.privacy_epsilon:g}, delta {result.privacy_delta:g} for "
+        "each holder's release",
+        "status": result.status,
+    }

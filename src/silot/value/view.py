@@ -1,0 +1,400 @@
+"""What holders are worth: the tables of a terminal, and the page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from ..distances.cost_parts import Parts
+from ..distances.view import matrix_sections, parts_sections, why_sections
+from ..errors import InputError
+from ..federation.view import Run, bill_rows, bill_sections, facts, missing_table
+from ..records.checks import Records, Scored, collect
+from ..records.contents import Contents
+from ..records.view import scored_sections
+from ..render import (
+    Block,
+    Cell,
+    Column,
+    Facts,
+    Heading,
+    Name,
+    Paragraph,
+    Private,
+    Table,
+    Text,
+    plain_table,
+    textual,
+)
+from ..render.words import (
+    MISSING_NUMBER,
+    count,
+    interval,
+    listed,
+    number,
+    percent,
+    printable,
+    short_bounds,
+    short_number,
+    short_status,
+    target_in_words,
+)
+from .map_view import between_sections
+from .result import Contribution, Contributions
+
+TITLE = "What the data of the holders are worth"
+# On a terminal; all are in JSON and in the report.
+_MOST_PAIRS = 36
+_WORDS = (
+    "Rank: by the corrected distance; a range where chance leaves the order open.",
+    "Chance: what samples of one law, of these sizes, stay below in 95 % of cases.",
+    "Corrected: the distance that infinitely many records of the holder's law would have, with "
+    "its 95 % interval; the bounds are those of the distance of the records as they are.",
+    "Share: part of the sum of inverse distances. Explained: part of the spread of the target "
+    "that the holder's data explain. Explained share: part of the sum of these.",
+)
+_SHAPLEY = (
+    "Shapley: what the holder adds to the part of the target that the best mixture of others "
+    "explains, on average over the orders in which holders may join, of distances as they are. "
+    "Shapley share: part of the sum of these."
+)
+_STATUSES = 8
+
+
+def value_sections(result: Contributions) -> list[Block]:
+    """What holders are worth, the bill, what distances are made of, and those of a map."""
+    rows = {"target": result.target, "status": result.status, **bill_rows(result)}
+    blocks = [*worth_tables(result), facts(rows), *parts_sections(_parts(result))]
+    between = result.between
+    if between is None:
+        return blocks
+    if len(between.pairs) <= _MOST_PAIRS:
+        called = {"coordinator": "the target"}
+        return [*blocks, *matrix_sections(between, called, bill=False)]
+    pairs = f"distances of {len(between.pairs)} pairs: --json or --report shows them"
+    return [*blocks, Paragraph(pairs)]
+
+
+def _parts(found: Contributions) -> dict[str, Parts]:
+    """What distances are made of, holders in the order of their ranks."""
+    told = {item.holder: item.distance.parts for item in found.ranking}
+    return {name: parts for name, parts in told.items() if parts is not None}
+
+
+def worth_tables(result: Contributions) -> list[Block]:
+    """Holders by distance, the closest first, and what each is worth in every way to say it."""
+    heads = ("distance", "bounds", "chance", "corrected", "95 %", "records")
+    blocks: list[Block] = [
+        _table(
+            heads,
+            [
+                [
+                    item.place,
+                    item.holder,
+                    short_number(item.distance.value),
+                    short_bounds(*item.distance.bounds),
+                    "" if item.distance.chance is None else short_number(item.distance.chance),
+                    "" if item.corrected is None else short_number(item.corrected),
+                    "" if item.interval is None else short_bounds(*item.interval),
+                    str(item.records),
+                ]
+                for item in result.ranking
+            ],
+        ),
+        _table(
+            ("share", "95 %", "explained", "95 %", "explained share", "95 %"),
+            [
+                [
+                    item.place,
+                    item.holder,
+                    _percent(item.share),
+                    _percents(item.share_interval),
+                    _percent(item.explained),
+                    _percents(item.explained_interval),
+                    _percent(item.explained_share),
+                    _percents(item.explained_share_interval),
+                ]
+                for item in result.ranking
+            ],
+        ),
+    ]
+    shapley = [
+        [item.place, item.holder, _percent(item.shapley), _percent(item.shapley_share)]
+        for item in result.ranking
+        if item.shapley is not None and item.shapley_share is not None
+    ]
+    return [*blocks, _table(("Shapley value", "Shapley share"), shapley)] if shapley else blocks
+
+
+def _table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
+    return plain_table([Column("rank"), textual("holder"), *map(Column, titles)], rows)
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %"
+
+
+def _percents(ends: tuple[float, float] | None) -> str:
+    return "" if ends is None else f"{100 * ends[0]:.0f} to {100 * ends[1]:.0f} %"
+
+
+def value_page(
+    contributions: Contributions | None = None,
+    *,
+    records: Records | None = None,
+    images: Mapping[str, npt.ArrayLike] | None = None,
+    truth: Mapping[str, npt.ArrayLike] | None = None,
+    contents: Mapping[str, Contents] | None = None,
+) -> list[Block]:
+    """The page of what holders are worth, of the scores of their records, or of both.
+
+    Sections appear when their data are there. Of more than six scored holders, those with the
+    largest share of flagged records are shown in full and the others in a table.
+
+    Parameters
+    ----------
+    contributions
+        What the holders are worth.
+    records
+        Scores of records: of one holder, of several, or by name.
+    images
+        Records as pictures by holder, shape (n, h, w) or (n, h, w, 3), in any range of numbers.
+        The page then contains raw records and must stay with their owner.
+    truth
+        By holder, which records are known to be broken (n,). It turns curves of scores into
+        curves of inspection, with precision and recall.
+    contents
+        By holder, what its records are called and what stands in them. Values of suspect records
+        then stand in the page beside those of the nearest good ones, and it must stay with
+        their owner.
+
+    Raises
+    ------
+    InputError
+        ``report-empty``: there is nothing to report. ``report-records``: ``records`` are no
+        scores, or two of one name. ``report-images``, ``report-truth``: they are of another
+        shape than the records, or of holders without scores. ``report-contents``,
+        ``records-contents``: they are of holders without scores, or of other records.
+    """
+    scored = collect(records, images, truth, contents)
+    found = contributions
+    if not scored and (found is None or not (found.holders or found.missing)):
+        raise InputError(
+            "there is nothing to report. Give contributions, records or both.",
+            code="report-empty",
+        )
+    blocks = [Heading(TITLE if found is not None else "Suspect records", level=1)]
+    blocks = [*blocks, *_summary(found, scored)]
+    if images or contents:
+        pictured = any(item.images is not None for item in scored)
+        shows = "records of holders as pictures" if pictured else "values of suspect records"
+        blocks.append(Private(shows if any(item.raw for item in scored) else ""))
+    if found is not None and found.holders:
+        aim = target_in_words(found.target)
+        blocks += [*_ranking(found), *why_sections(_parts(found), aim), *between_sections(found)]
+    blocks += scored_sections(scored) if scored else []
+    runs: list[tuple[str, Run]] = []
+    if found is not None:
+        if found.missing:
+            blocks += [
+                Heading("Missing holders", "missing", "Missing holders"),
+                Paragraph("Nothing in this report says anything about their data."),
+                missing_table(found.missing, {}, "holder"),
+            ]
+        runs.append(("worth of the holders", found))
+        if found.barycenter is not None and found.barycenter.rounds:
+            runs.append(("barycenter", found.barycenter))
+    runs += [(f"records of {printable(item.name)}", item.scores) for item in scored]
+    return [*blocks, *bill_sections(runs)]
+
+
+def _summary(found: Contributions | None, scored: Sequence[Scored]) -> list[Block]:
+    """The result in a few sentences."""
+    sentences: list[str] = []
+    warnings: list[str] = []
+    if found is not None and found.holders:
+        sentences += _closest(found)
+    if found is not None and found.missing:
+        sentences.append(f"{count(len(found.missing), 'holder')} took no part.")
+    if found is not None and not found.converged:
+        warnings.append(f"Not everything converged: {printable(found.status, 400)}")
+    if scored:
+        flagged = sum(item.flagged for item in scored)
+        records = sum(item.records for item in scored)
+        where = sum(item.flagged > 0 for item in scored)
+        of = "" if len(scored) == 1 else f" of {count(len(scored), 'holder')}"
+        if not flagged:
+            sentences.append(f"None of {count(records, 'scored record')}{of} is flagged as broken.")
+        else:
+            verb = "is" if flagged == 1 else "are"
+            among = f", in {where} of the holders" if where < len(scored) else ""
+            sentences.append(
+                f"{flagged:,} of {count(records, 'scored record')}{of} "
+                f"({percent(flagged / max(records, 1))}) {verb} flagged as broken{among}."
+            )
+    blocks = [Paragraph(line, "warning") for line in warnings]
+    return [Paragraph(" ".join(sentences), "lead"), *blocks]
+
+
+def _closest(found: Contributions) -> list[str]:
+    target = target_in_words(found.target)
+    ranked = found.ranking
+    leaders = [item for item in ranked if item.rank == ranked[0].rank]
+    first = leaders[0].distance
+    names = listed([printable(item.holder) for item in leaders])
+    low, high = number(first.lower), number(first.upper)
+    at = f"at a distance of {number(first.value)}, "
+    if low == high:
+        at += "certified to four digits"
+    elif np.isfinite(first.upper):
+        at += f"certified to lie between {low} and {high}"
+    else:
+        at += f"certified to be at least {low}"
+    if len(ranked) == 1:
+        return [f"{names} is the only holder compared to {target}, {at}."]
+    if len(leaders) > 1:
+        closest = f"{names} are equally close to {target} and closest"
+    else:
+        closest = f"Of {count(len(ranked), 'holder')}, {names} is closest to {target}"
+    rest = ranked[len(leaders) :]
+    if ranked[0].ranks is None:
+        reach = max(item.distance.upper for item in leaders)
+        rivals = [item for item in rest if item.distance.lower <= reach]
+        proof = "The bounds prove that no other holder is closer."
+        doubt = "The bounds leave open whether"
+    else:
+        rivals = [item for item in rest if item.ranks is not None and item.ranks[0] == 1]
+        proof = "No other holder is as close, by the 95 % intervals."
+        doubt = "Chance leaves open whether"
+    if rivals:
+        proof = f"{doubt} {listed([printable(item.holder) for item in rivals])} may be closer."
+    last = ranked[-1]
+    sentences = [f"{closest}, {at}.", proof]
+    if last.rank != ranked[0].rank:
+        sentences.append(f"{printable(last.holder)} is farthest, at {number(last.distance.value)}.")
+    chance = [printable(item.holder) for item in ranked if item.distance.by_chance]
+    if chance:
+        verb = "is" if len(chance) == 1 else "are"
+        sentences.append(f"{listed(chance)} {verb} no further off than chance.")
+    return sentences
+
+
+def _ranking(found: Contributions) -> list[Block]:
+    """Table and figure of the holders, the closest first."""
+    # Slow to import: it draws.
+    from ..distances.figures import ranking_figure
+
+    ranked = found.ranking
+    target = target_in_words(found.target)
+    largest = max(item.share for item in ranked) or 1.0
+    explained = max(item.explained_share for item in ranked) or 1.0
+    shapley = max(item.shapley_share or 0.0 for item in ranked)
+    columns = (
+        Column("rank"),
+        textual("holder"),
+        Column("distance"),
+        Column("bounds"),
+        Column("chance"),
+        Column("corrected"),
+        Column("95 %"),
+        Column("share"),
+        Column("explained"),
+        Column("explained share"),
+        *([Column("Shapley"), Column("Shapley share")] if shapley else []),
+        Column("records"),
+        textual("status"),
+    )
+    rows = [
+        (
+            Cell(item.place),
+            Cell(printable(item.holder)),
+            Cell(number(item.distance.value)),
+            Cell(interval(*item.distance.bounds)),
+            Cell(_optional(item.distance.chance)),
+            Cell(_optional(item.corrected)),
+            Cell(MISSING_NUMBER if item.interval is None else interval(*item.interval)),
+            Cell(_share(item.share, item.share_interval), item.share / largest),
+            Cell(_share(item.explained, item.explained_interval), item.explained),
+            Cell(
+                _share(item.explained_share, item.explained_share_interval),
+                item.explained_share / explained,
+            ),
+            *(_shapley(item, shapley) if shapley else ()),
+            Cell(f"{item.records:,}"),
+            Cell(short_status(item.distance.status), warn=not item.distance.converged),
+        )
+        for item in ranked
+    ]
+    lines = [
+        f"Method: {printable(found.method)}; order of the distance: {ranked[0].distance.p}; "
+        f"labels: {printable(found.labels)}; seed: {found.seed}.",
+        f"Spread of {target}, its distance to its own mean: {number(found.spread)}.",
+        *_WORDS,
+        *([_SHAPLEY] if shapley else []),
+    ]
+    table = Table(
+        f"Holders by their distance to {target}.",
+        columns,
+        rows,
+        head=1,
+        filter=True,
+        flagged=[not item.distance.converged for item in ranked],
+        only="only those that did not converge",
+    )
+    terms: list[tuple[str, Text]] = [
+        (
+            "distance",
+            f"Wasserstein distance of the holder's records to {target}; smaller is better. The "
+            "exact distance lies within the bounds whenever every party followed the protocol.",
+        ),
+        ("share", "The holder's part of the sum of 1 / distance over all holders."),
+        (
+            "explained share",
+            "Its part of what the holders explain of the target. A copy of the target explains "
+            "all of it; data no better than a single point explain nothing.",
+        ),
+        *_statuses(ranked),
+    ]
+    return [
+        Heading("Ranking of the holders", "ranking", "Ranking"),
+        table,
+        ranking_figure(ranked, target),
+        Facts(terms),
+        *(Paragraph(line, "small") for line in lines),
+    ]
+
+
+def _optional(value: float | None) -> str:
+    return MISSING_NUMBER if value is None else number(value)
+
+
+def _shapley(item: Contribution, largest: float) -> tuple[Cell, Cell]:
+    if item.shapley is None or item.shapley_share is None:
+        return Cell(MISSING_NUMBER), Cell(MISSING_NUMBER)
+    bar = item.shapley_share / largest
+    return Cell(percent(item.shapley)), Cell(percent(item.shapley_share), bar)
+
+
+def _share(share: float, ends: tuple[float, float] | None) -> str:
+    if ends is None:
+        return percent(share)
+    return f"{percent(share)} [{100 * ends[0]:.0f}, {100 * ends[1]:.0f}]"
+
+
+def _statuses(ranked: Sequence[Contribution]) -> list[tuple[str, Text]]:
+    """What the distances say of themselves, and which of them say it."""
+    holders: dict[str, list[str]] = {}
+    for item in ranked:
+        holders.setdefault(item.distance.status, []).append(printable(item.holder))
+    lines: list[Text] = [
+        (
+            Name(printable(status, 400)),
+            f" ({'all holders' if len(names) == len(ranked) else listed(names)})",
+        )
+        for status, names in list(holders.items())[:_STATUSES]
+    ]
+    if len(holders) > _STATUSES:
+        lines.append(f"… ({len(holders) - _STATUSES} more statuses are left out here)")
+    return [("" if k else "status", line) for k, line in enumerate(lines)]

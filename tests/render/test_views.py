@@ -1,0 +1,162 @@
+"""Every kind of result is shown: on a terminal, in a notebook, and as a page."""
+
+from __future__ import annotations
+
+import inspect
+import io
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+import silot
+from silot import results
+from silot.federation.result import Shown
+from silot.render import Gallery, Heading, Paragraph, Private, Table, terminal
+from silot.render.html import fragment, render, write
+from silot.report import _VIEWS, page, sections
+from silot.report import render as render_result
+from silot.report import write as write_result
+from tests.render.test_report import Page, svgs
+
+NAMES = ["<b>north</b>", "south", "[bold]west[/bold]"]
+
+
+def clouds(size: int = 12) -> dict[str, np.ndarray[Any, np.dtype[np.float64]]]:
+    rng = np.random.default_rng(0)
+    return {name: rng.normal(size=(size, 2)) + k for k, name in enumerate(NAMES)}
+
+
+def distance(**options: Any) -> silot.Distance:
+    x, y, _ = clouds().values()
+    return silot.distance(x, y, **options)
+
+
+def made() -> dict[str, Any]:
+    data = clouds()
+    public = np.random.default_rng(1).normal(size=(300, 2))
+    many = {name: np.tile(x, (40, 1)) for name, x in data.items()}
+    return {
+        "distance": distance(why=True),
+        "iterated": distance(method="fedwad", rounds=3, support=8),
+        "matrix": silot.distance_matrix(data),
+        "barycenter": silot.barycenter(data, rounds=3, support=6),
+        "worth": silot.value_holders(data, public[:40], why=True, shapley=True),
+        "sketches": silot.sketches(many, public=public),
+        "policy": silot.audit_policy(silot.Policy(), data["south"], questions=4),
+    }
+
+
+MADE = made()
+
+
+def printed(result: Any) -> str:
+    out = io.StringIO()
+    terminal.show(Console(file=out, width=80), sections(result))
+    return out.getvalue()
+
+
+def test_no_kind_of_result_is_forgotten() -> None:
+    kinds = [
+        name
+        for name, each in inspect.getmembers(results, inspect.isclass)
+        if issubclass(each, Shown) and not inspect.isabstract(each)
+    ]
+    assert set(kinds) == set(_VIEWS)
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_a_terminal_a_notebook_and_a_page_show_the_same_bill(name: str) -> None:
+    result = MADE[name]
+    text, notebook, whole = printed(result), Page(result._repr_html_()), Page(render_result(result))
+    assert text.strip() and all(len(line) <= 80 for line in text.splitlines())
+    if isinstance(result, results.Billed):
+        bill = f"{result.rounds} rounds"
+        assert bill in text and bill in notebook.text
+        assert f"{result.rounds} " in whole.text.split("The bill")[1]
+    if name != "policy":
+        assert whole.sections[-2:] == ["bill", "disclosure"]
+        assert result.disclosure in whole.text.split("What was disclosed")[-1]
+    linked = {str(link["href"]) for link in whole.all("a")}
+    assert linked == {f"#{each}" for each in whole.sections}
+
+
+@pytest.mark.parametrize("name", ["matrix", "barycenter", "worth", "sketches"])
+def test_names_are_text_and_nothing_else(name: str) -> None:
+    result = MADE[name]
+    for shown in (Page(result._repr_html_()), Page(render_result(result))):
+        assert shown.all("b") == []
+        assert "<b>north</b>" in shown.text and "[bold]west[/bold]" in shown.text
+    assert "[bold]" in printed(result)
+
+
+def test_bounds_and_status_are_on_the_page_of_a_distance() -> None:
+    found = MADE["iterated"]
+    text = Page(render_result(found)).text
+    assert f"{found.value:.6g}" in text and "certified" in text
+    assert len(svgs(Page(render_result(found)))) == 1
+    assert ("Not converged" in text) is not found.converged
+
+
+def test_every_pair_is_on_the_page_of_a_matrix() -> None:
+    found = MADE["matrix"]
+    shown = Page(render_result(found))
+    pairs = next(each for each in page(found) if isinstance(each, Table))
+    assert len(pairs.rows) == len(found.pairs) == 3
+    assert "The same as a square" in shown.text
+
+
+def test_the_page_of_a_policy_does_not_read_as_if_it_were_safe() -> None:
+    text = Page(render_result(MADE["policy"])).text
+    assert "never that anything is safe" in text and "Not tried" in text
+    assert "others may" in text
+
+
+def test_the_same_result_gives_the_same_page() -> None:
+    for result in MADE.values():
+        assert render_result(result) == render_result(result)
+
+
+def test_what_only_the_user_may_read_is_so_on_disk(tmp_path: Path) -> None:
+    for name, blocks in (("a", [Private()]), ("b", [Paragraph("open")])):
+        write(tmp_path / name, blocks)
+    assert (tmp_path / "a").stat().st_mode & 0o077 == 0
+    assert (tmp_path / "b").stat().st_mode & 0o044 != 0
+    assert Page(render([Private()])).all("p") == []
+    write_result(tmp_path / "c", MADE["distance"])
+    assert "apart" in (tmp_path / "c").read_text(encoding="utf-8")
+
+
+def test_sections_without_an_address_are_no_sections() -> None:
+    blocks = [Heading("One", "one", "One"), Heading("Two", level=3), Gallery([])]
+    assert Page(render(blocks)).sections == ["one"]
+    assert "section" in fragment(blocks) and "<h3>Two</h3>" in fragment(blocks)
+
+
+def test_what_is_no_result_cannot_be_shown() -> None:
+    with pytest.raises(silot.SilotError, match="report-kind"):
+        render_result(3)
+
+
+def test_showing_on_a_terminal_draws_nothing() -> None:
+    import subprocess
+
+    code = (
+        "import sys, silot; from silot.report import sections; "
+        "sections(silot.distance([[0.0]], [[1.0]])); "
+        "assert not {'matplotlib', 'jinja2', 'rich'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_no_name_turns_a_page_round_or_breaks_it() -> None:
+    names = ("a\x00\x07\x1b[31mz", "\u202eevil\u2066x")
+    run = silot.distance([[0.0], [1.0]], [[2.0], [5.0]], why=True)
+    named = replace(run, holders=names)
+    for text in (render_result(named), named._repr_html_()):
+        assert not {"\x00", "\x07", "\x1b", "\u202e", "\u2066"} & set(text)
+        assert "evil" in text

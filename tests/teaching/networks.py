@@ -1,0 +1,160 @@
+"""Random networks of several kinds, and oracles that share no code with the solvers."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import numpy.typing as npt
+from hypothesis import strategies as st
+from scipy.optimize import minimize
+
+from silot.teaching.costs import LinkCosts
+
+Array = npt.NDArray[np.float64]
+KINDS = (
+    "uniform", "metric", "paper", "equal", "ties", "dear sources", "alike", "free energy",
+    "negative",
+)  # fmt: skip
+
+
+def network(
+    kind: str, n: int, seed: int, *, eligible: str = "half", barred: float = 0.0
+) -> LinkCosts:
+    """A random network; row = source, column = target."""
+    rng = np.random.default_rng([seed, n])
+    source, transfer = rng.uniform(size=n), rng.uniform(size=(n, n))
+    energy = rng.uniform(2.3, 5.0, size=(n, n))
+    phi = (1.0, 5.0, 1.0)
+    if kind == "metric":
+        places = rng.uniform(size=(n, 2))
+        apart = np.linalg.norm(places[:, None] - places, axis=2)
+        source = rng.uniform(0.05, 0.8, n)
+        transfer, energy = source[:, None] + apart / 2, 0.05 * energy
+    elif kind == "paper":
+        source = 2.55 + rng.uniform(0.05, 0.8, n)
+        transfer = 9.75 + source[:, None] + 0.5 * transfer
+    elif kind == "equal":
+        source, transfer, energy = np.ones(n), np.ones((n, n)), np.ones((n, n))
+    elif kind == "ties":
+        source = rng.integers(1, 4, n).astype(float)
+        transfer = rng.integers(0, 3, (n, n)).astype(float)
+        energy = rng.integers(0, 3, (n, n)).astype(float)
+    elif kind == "dear sources":
+        source, energy = 10 * source, 0 * energy
+    elif kind == "alike":  # the hard kind: training is dear, and links do not tell devices apart
+        source, energy, phi = 2 + 2 * source, 0 * energy, (1.0, 1.0, 1.0)
+    elif kind == "free energy":
+        phi = (3.0, 5.0, 0.0)
+    elif kind == "negative":
+        source, transfer = source - 0.5, transfer - 0.7
+    if barred:
+        transfer = np.where(rng.uniform(size=(n, n)) < barred / 2, np.inf, transfer)
+        energy = np.where(rng.uniform(size=(n, n)) < barred / 2, np.inf, energy)
+    may = np.ones(n, dtype=bool) if eligible == "all" else np.arange(n) < max(1, n // 2)
+    if eligible == "one":
+        may = np.arange(n) == 0
+    return LinkCosts(source, transfer, energy, phi=phi, eligible=may)
+
+
+@st.composite
+def small_networks(draw: Callable[..., int], most: int = 8) -> LinkCosts:
+    """Networks small enough for brute force."""
+    return network(
+        draw(st.sampled_from(KINDS)),
+        draw(st.integers(2, most)),
+        draw(st.integers(0, 10**6)),
+        eligible=draw(st.sampled_from(("half", "all", "one"))),
+        barred=draw(st.sampled_from((0.0, 0.0, 0.4))),
+    )
+
+
+def source_sets(costs: LinkCosts) -> Iterator[tuple[int, ...]]:
+    """Every set of devices that may be sources."""
+    may = np.flatnonzero(costs.eligible).tolist()
+    for size in range(len(may) + 1):
+        yield from itertools.combinations(may, size)
+
+
+def brute_force(costs: LinkCosts, unserved: float | None = None) -> float:
+    """Least objective over all sets of sources; each target takes its cheapest way."""
+    best = np.inf
+    source, transfer, energy = costs.phi
+    for chosen in source_sets(costs):
+        total = source * sum(costs.source[i] for i in chosen)
+        for j in set(range(costs.size)) - set(chosen):
+            ways = [
+                transfer * costs.transfer[i, j] + energy * costs.energy[i, j]
+                for i in chosen
+                if np.isfinite(costs.transfer[i, j]) and np.isfinite(costs.energy[i, j])
+            ]
+            total += min(ways + ([] if unserved is None else [unserved]), default=np.inf)
+        best = min(best, float(total))
+    return best
+
+
+def mixed_network(
+    n: int, eligible: int, seed: int, *, energy: float, low: bool = False
+) -> LinkCosts:
+    """A network with the data of every mixing."""
+    rng = np.random.default_rng([seed, n, eligible])
+    features = rng.normal(size=(n, 2 if low else 20)) / 4
+    outputs = rng.uniform(size=(n, n, 30))
+    return LinkCosts(
+        rng.uniform(size=n),
+        rng.uniform(0, 0.3, (n, n)),
+        energy * rng.uniform(0.5, 1.5, (n, n)),
+        eligible=np.arange(n) < eligible,
+        labelled=rng.integers(20, 400, n),
+        kernel=features @ features.T,
+        disagreement=np.mean((outputs[:, :, None] - outputs[:, None]) ** 2, axis=3),
+        mixing_scale=float(rng.uniform(0.2, 2.0)),
+    )
+
+
+def mixed_part(costs: LinkCosts, mixing: str, j: int, a: Array) -> float:
+    """m_j(a), from its definition."""
+    scale = costs.mixing_scale
+    if mixing == "variance":
+        return scale * float(np.sqrt(np.sum(a**2 / costs.labelled)))
+    if mixing == "ambiguity":
+        return -0.5 * scale * float(a @ costs.disagreement[j] @ a)
+    kernel = costs.kernel
+    return scale * float(np.sqrt(max(a @ kernel @ a - 2 * a @ kernel[j] + kernel[j, j], 0.0)))
+
+
+def mixed_target(costs: LinkCosts, mixing: str, j: int, sources: tuple[int, ...]) -> float:
+    """Least cost of serving j: a convex program for every support, by scipy."""
+    best = np.inf
+    for size in range(1, len(sources) + 1):
+        for support in itertools.combinations(sources, size):
+            index = np.array(support)
+
+            def cost(part: Array, index: Array = index) -> float:
+                a = np.zeros(costs.size)
+                a[index] = part
+                linear = float(part @ costs.transfer[index, j])
+                return costs.phi[1] * (linear + mixed_part(costs, mixing, j, a))
+
+            found = minimize(
+                cost, np.full(size, 1 / size), method="SLSQP", bounds=[(0, 1)] * size,
+                constraints={"type": "eq", "fun": lambda part: part.sum() - 1},
+                options={"ftol": 1e-12, "maxiter": 500},
+            )  # fmt: skip
+            value = min(cost(found.x / found.x.sum()), cost(np.full(size, 1 / size)))
+            best = min(best, value + costs.phi[2] * float(costs.energy[index, j].sum()))
+    return best
+
+
+def mixed_brute_force(costs: LinkCosts, mixing: str) -> float:
+    """Least objective with mixing, over all sets of sources and all supports."""
+    best = np.inf
+    for chosen in source_sets(costs):
+        if not chosen:
+            continue
+        total = costs.phi[0] * sum(costs.source[i] for i in chosen)
+        for j in set(range(costs.size)) - set(chosen):
+            total += mixed_target(costs, mixing, j, chosen)
+        best = min(best, float(total))
+    return best

@@ -1,0 +1,562 @@
+"""The whole pipeline on small devices: who may teach, who is left out, and what comes of it."""
+
+import json
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+
+import silot
+from silot.data.measure import Measure
+from silot.errors import HolderError, InputError, MismatchError
+from silot.federation import Answer, Failure, Holder, LocalFederation, Policy, Question
+from silot.federation.answer import decode_reply, encode_reply
+from silot.federation.question import decode_question
+from silot.learning import Combination, ModelSpec, combine
+from silot.privacy import Ledger
+from silot.teaching.adapt import adapt
+from silot.teaching.costs import NoEligibleSource
+from silot.teaching.evaluate import evaluate
+from silot.teaching.questions.models import ClassFeatures, CountLabelled, TrainModel
+from silot.teaching.result import Adaptation
+
+NAMES = ("d0", "d1", "d2", "d3", "d4", "d5")
+QUICK: dict[str, Any] = {
+    "iterations": 150, "rate": 0.05, "divergence": "none", "budget": 0.6,
+    "classes": [str(k) for k in range(10)],
+}  # fmt: skip
+SPEC = ModelSpec("mlp", (64,), 10, hidden=(32,), centre=8.0, scale=8.0)
+
+
+@cache
+def digits() -> tuple[np.ndarray, np.ndarray]:
+    data = load_digits()
+    return data.data, data.target.astype(str)
+
+
+@cache
+def records() -> dict[str, tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """Records, truth and labels: d0 to d2 know some digits each, d3 a few labels, others none."""
+    x, y = digits()
+    rng = np.random.default_rng(0)
+    digit = y.astype(int)
+    kinds = {
+        "d0": range(5), "d1": range(5, 10), "d2": (0, 2, 4, 6, 8), "d3": range(10),
+        "d4": (0, 1, 2, 3), "d5": range(10),
+    }  # fmt: skip
+    found = {}
+    for name, classes in kinds.items():
+        rows = rng.choice(np.flatnonzero(np.isin(digit, list(classes))), 200, replace=False)
+        truth = y[rows]
+        labelled = {"d3": 2, "d4": 0, "d5": 0}.get(name, 150)
+        found[name] = (x[rows], truth, np.where(np.arange(200) < labelled, truth, ""))
+    return found
+
+
+def holder(name: str, policy: Policy | None = None) -> Holder:
+    x, truth, labels = records()[name]
+    return Holder(
+        Measure(x, labels=labels), policy or Policy.open(), Ledger(), Measure(x, labels=truth)
+    )
+
+
+class Broken(Holder):
+    """Answers as another holder does, except to some questions."""
+
+    def __init__(self, inner: Holder, kind: type[Question], change: Any = None) -> None:
+        self.__dict__.update(inner.__dict__)
+        self.kind, self.change = kind, change
+
+    def reply(self, message: bytes, asker: str = "coordinator") -> bytes:
+        if not isinstance(decode_question(message), self.kind):
+            return super().reply(message, asker)
+        if self.change is None:
+            raise RuntimeError("the device lost power")
+        answer = decode_reply(super().reply(message, asker))
+        assert isinstance(answer, Answer)
+        return encode_reply(self.change(answer))
+
+
+def run(
+    holders: dict[str, Any] | None = None, order: tuple[str, ...] = NAMES, **options: Any
+) -> Adaptation:
+    devices = {name: holder(name) for name in NAMES} | (holders or {})
+    fed = LocalFederation({name: devices[name] for name in order})
+    known = {k: v for k, v in QUICK.items() if "objective" not in options or k != "budget"}
+    return fed.run(adapt(order, model=SPEC, **(known | options)))
+
+
+@cache
+def plain() -> Adaptation:
+    return run(prior="source")
+
+
+def test_targets_learn_what_no_single_source_knows() -> None:
+    found = plain()
+    assert found.plan.sources == ("d0", "d1", "d2")
+    assert found.plan.targets == ("d3", "d4", "d5")
+    assert found.excluded == {"d3": "labels-few"}
+    assert found.missing == found.unevaluated == {}
+    # All digits need two sources, the first four need one.
+    linked = {
+        j: {i for i, target, _ in found.plan.links if target == j} for j in found.plan.targets
+    }
+    assert "d1" in linked["d5"]
+    assert len(linked["d5"]) >= 2
+    assert "d0" in linked["d4"]
+    assert "d1" not in linked["d4"]
+    assert found.accuracies["d4"] is not None
+    assert found.accuracies["d4"] > 0.8
+    assert found.accuracies["d5"] is not None
+    assert found.accuracies["d5"] > 0.6
+    told = [value for value in found.accuracies.values() if value is not None]
+    assert found.accuracy == pytest.approx(np.mean(told))
+
+
+def test_a_plan_keeps_its_rules_and_its_budget() -> None:
+    found = run(budget=0.5)
+    active = found.plan.alpha > 0
+    assert found.energy == pytest.approx(found.link_energy[active].sum())
+    assert found.energy_share <= 0.5 + 1e-9
+    sums = found.plan.alpha.sum(axis=0)
+    np.testing.assert_allclose(sums, found.plan.psi, atol=1e-12)
+    # 24 dBm at 74 Mbit/s for the model as it travels, or for what was given.
+    assert found.link_energy[0, 1] == pytest.approx(10**-0.6 * 64 * SPEC.size / 74e6)
+    given = run(budget=0.5, model_bits=1e9)
+    assert given.link_energy[0, 1] == pytest.approx(10**-0.6 * 1e9 / 74e6)
+    assert given.plan.links == found.plan.links
+
+
+def test_accuracies_are_those_of_the_models_that_are_returned() -> None:
+    found = plain()
+    for name, accuracy in found.accuracies.items():
+        x, truth, _ = records()[name]
+        assert accuracy == pytest.approx((found.predict(name, x) == truth).mean())
+        links = [(i, w) for i, target, w in found.plan.links if target == name]
+        own = np.stack([found.parameters[i] for i, _ in links])
+        expected = combine(SPEC, own, [w for _, w in links], x)
+        np.testing.assert_allclose(found.probabilities(name, x), expected)
+    x, truth, _ = records()["d0"]
+    assert (found.predict("d0", x) == truth).mean() > 0.9
+    with pytest.raises(InputError) as caught:
+        found.predict("nobody", x)
+    assert caught.value.code == "device-model"
+
+
+def test_the_order_of_devices_does_not_matter() -> None:
+    names = ("d4", "d1", "d5", "d0", "d3", "d2")
+    other, found = run(order=names, prior="source"), plain()
+    assert other.names == found.names == NAMES
+    for name, own in found.parameters.items():
+        np.testing.assert_array_equal(other.parameters[name], own)
+    np.testing.assert_array_equal(other.plan.alpha, found.plan.alpha)
+    assert other.accuracies == found.accuracies
+    first, second = ({**r.to_dict(), "seconds": 0, "plan": 0} for r in (found, other))
+    assert first == second
+
+
+def test_rates_follow_their_devices_when_the_order_changes() -> None:
+    rates = np.random.default_rng(0).uniform(60, 90, (6, 6))
+    order = [4, 1, 5, 0, 3, 2]
+    names = tuple(NAMES[k] for k in order)
+    powers = {name: 20.0 + k for k, name in enumerate(NAMES)}
+    first = run(rates=rates, powers=powers)
+    second = run(order=names, rates=rates[np.ix_(order, order)], powers=powers)
+    np.testing.assert_array_equal(first.link_energy, second.link_energy)
+    joule = 10 ** ((21 - 30) / 10) * 64e-6 * SPEC.size / rates[1, 2]
+    assert first.link_energy[1, 2] == pytest.approx(joule)
+
+
+def test_a_device_that_dies_in_training_still_receives() -> None:
+    found = run({"d1": Broken(holder("d1"), TrainModel)})
+    assert found.excluded == {"d1": "holder-raised", "d3": "labels-few"}
+    assert "d1" in found.plan.targets
+    assert "d1" not in found.parameters
+    assert "d1 (holder-raised)" in found.status
+
+
+@pytest.mark.parametrize("kind", [CountLabelled, ClassFeatures])
+def test_a_device_that_dies_before_is_missing(kind: type[Question]) -> None:
+    found = run({"d1": Broken(holder("d1"), kind)})
+    assert found.missing == {"d1": "holder-raised"}
+    assert "d1" not in found.names
+    assert "d1 (holder-raised)" in found.status
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda a: Answer({**a.arrays, "parameters": a.arrays["parameters"][:-1]}, a.scalars),
+        lambda a: Answer({**a.arrays, "parameters": a.arrays["parameters"] * np.nan}, a.scalars),
+        lambda a: Answer({"parameters": a.arrays["parameters"]}, a.scalars),
+        lambda a: Answer(a.arrays, {**a.scalars, "held_out": 1.5}),
+        lambda a: Answer(a.arrays, {**a.scalars, "error": "none"}),
+        lambda _: Answer(),
+    ],
+    ids=["short", "nan", "no-class-errors", "error-above-1", "error-text", "empty"],
+)
+def test_a_model_that_is_none_is_not_used(change: Any) -> None:
+    found = run({"d1": Broken(holder("d1"), TrainModel, change)})
+    assert found.excluded["d1"] == "answer-malformed"
+    assert "d1" in found.plan.targets
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda a: Answer({**a.arrays, "mean": a.arrays["mean"][:-2]}, a.scalars),
+        lambda a: Answer({**a.arrays, "counts": -a.arrays["counts"]}, a.scalars),
+        lambda a: Answer({**a.arrays, "counts": a.arrays["counts"][1:]}, a.scalars),
+        lambda a: Answer({**a.arrays, "means": a.arrays["means"] * np.inf}, a.scalars),
+    ],
+    ids=["short", "negative", "few", "inf"],
+)
+@pytest.mark.filterwarnings("ignore:invalid value")
+def test_means_that_are_none_leave_a_device_out(change: Any) -> None:
+    found = run({"d1": Broken(holder("d1"), ClassFeatures, change)})
+    assert found.missing == {"d1": "answer-malformed"}
+
+
+def test_a_policy_against_records_makes_a_device_a_target() -> None:
+    found = run({"d1": holder("d1", Policy(behind=2))})
+    assert found.excluded["d1"] == "policy-level"
+    assert "d1" in found.plan.targets
+    # It received models all the same, and does not tell how good they are.
+    assert "d1" in found.models
+    assert found.unevaluated["d1"] == "policy-level"
+
+
+def test_without_any_labels_nobody_can_teach() -> None:
+    bare = {name: Measure(records()[name][0]) for name in NAMES}
+    with pytest.raises(NoEligibleSource) as caught:
+        run(bare)
+    assert caught.value.code == "no-eligible-source"
+
+
+def test_without_anybody_who_may_train_nobody_can_teach() -> None:
+    with pytest.raises(NoEligibleSource) as caught:
+        run({name: holder(name, Policy()) for name in NAMES})
+    assert "policy-level" in str(caught.value)
+
+
+def test_without_evaluation_records_there_is_a_plan_and_no_accuracy() -> None:
+    x, _, labels = records()["d4"]
+    found = run({"d4": Measure(x, labels=labels)})
+    assert found.accuracies["d4"] is None
+    assert found.unevaluated == {"d4": "evaluation-absent"}
+    assert found.accuracy is not None
+
+
+def test_other_markers_and_classes_as_devices_name_them() -> None:
+    devices = {}
+    for name in NAMES:
+        x, truth, labels = records()[name]
+        marked = np.where(labels == "", "-1", labels)
+        devices[name] = Holder(
+            Measure(x, labels=marked), Policy.open(), evaluation=Measure(x, labels=truth)
+        )
+    found = run(devices, unlabelled="-1", classes=None, prior="source")
+    assert found.labelled == plain().labelled
+    assert found.accuracies == plain().accuracies
+
+
+def test_the_bill_has_the_models_and_the_disclosure_their_level() -> None:
+    found = plain()
+    assert found.disclosure == "record"
+    models = 8 * SPEC.size
+    assert found.bytes_received > 3 * models
+    assert found.bytes_sent > len(found.plan.links) * models
+    body = json.loads(found.to_json())
+    assert body["accuracy"] == found.accuracy
+    assert body["energy_share"] == found.energy_share
+    assert body["plan"]["sources"] == ["d0", "d1", "d2"]
+    assert "parameters" not in body
+
+
+@pytest.mark.parametrize("rule", ["parameter", "density"])
+def test_every_rule_of_combining_runs(rule: str) -> None:
+    found = run(rule=rule)
+    assert found.rule == rule
+    assert found.accuracies["d4"] is not None
+    assert found.accuracies["d4"] > 0.5
+
+
+def test_adjusting_to_the_proportions_of_a_target_uses_them() -> None:
+    found = run(prior="matched")
+    assert found.shares is not None
+    truth = np.array([(records()["d4"][1] == str(k)).mean() for k in range(10)])
+    np.testing.assert_allclose(found.shares[NAMES.index("d4")], truth, atol=0.1)
+    senders = [name for name, target, _ in found.plan.links if target == "d4"]
+    labels = [records()[name][2] for name in senders]
+    counts = np.array([[(names == str(k)).sum() for k in range(10)] for names in labels])
+    trained = (counts + 0.1) / (counts.sum(axis=1, keepdims=True) + 1.0)
+    model = found.models["d4"]
+    assert isinstance(model, Combination)
+    assert model.factors is not None
+    # Five records of the senders' shares on top of 200.
+    own = (200.0 * found.shares[NAMES.index("d4")] + 5.0 * model.weights @ trained) / 205.0
+    np.testing.assert_allclose(model.factors, np.minimum(np.maximum(own, 1e-3) / trained, 20.0))
+    assert found.accuracies["d4"] is not None
+    assert found.accuracies["d4"] > 0.9
+
+
+def test_divergences_come_along() -> None:
+    found = run(divergence="mmd", divergence_options={"features": 64})
+    assert found.divergences is not None
+    assert found.divergences.names == NAMES
+    assert found.plan.links == plain().plan.links
+
+
+@pytest.mark.parametrize(
+    ("objective", "mixing"),
+    [
+        ("matched", "none"),
+        ("matched", "variance"),
+        ("matched", "ambiguity"),
+        ("bound", "none"),
+        ("bound", "mmd"),
+    ],
+)
+def test_the_objectives_of_the_paper_and_of_mixing(objective: str, mixing: str) -> None:
+    found = run(
+        objective=objective, mixing=mixing, divergence="mmd", phi=(1.0, 5.0, 0.01),
+        divergence_options={"features": 64}, gap=1e-3,
+    )  # fmt: skip
+    assert found.plan.mixing == mixing
+    assert found.plan.objective <= found.plan.terms.total + 1e-9
+    assert set(found.plan.sources) <= {"d0", "d1", "d2"}
+    assert found.accuracy is not None
+
+
+def test_the_objective_is_that_of_its_costs() -> None:
+    from silot.teaching.costs import LinkCosts
+
+    found = run(objective="matched", phi=(1.0, 5.0, 0.01))
+    eligible = np.array([name in found.parameters for name in found.names])
+    costs = LinkCosts(
+        found.source, found.transfer, found.link_energy, phi=(1.0, 5.0, 0.01),
+        eligible=eligible, names=found.names,
+    )  # fmt: skip
+    assert evaluate(found.plan, costs) == pytest.approx(found.plan.objective)
+
+
+def test_models_of_tables_are_scaled_by_what_devices_tell() -> None:
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=(300, 3))
+    # A column that hardly varies decides, and one that is large does not.
+    units, middle = np.array([1e-3, 1e6, 50.0]), np.array([0.0, -1e7, 1e4])
+    x = middle + units * z
+    y = np.where(z[:, 0] > 0, "yes", "no")
+    devices = {"a": Measure(x[:100], labels=y[:100]), "b": Measure(x[100:200], labels=y[100:200])}
+    fed = LocalFederation({**devices, "c": Measure(x[200:])})
+    found = fed.run(adapt(["a", "b", "c"], model="logistic", divergence="none"))
+    np.testing.assert_allclose(found.spec.centre, x.mean(axis=0), rtol=1e-9)
+    np.testing.assert_allclose(found.spec.scale, x.std(axis=0), rtol=1e-9)
+    assert (found.predict("c", x[200:]) == y[200:]).mean() > 0.9
+    assert "excluded" not in found.status
+
+
+def test_units_of_columns_change_nothing() -> None:
+    x, y = digits()
+    rows = np.random.default_rng(3).permutation(len(x))[:300]
+    # The last columns have units of their own; more of them than a text of a message holds.
+    wide = np.hstack([x[rows]] * 4)
+    factor = 10.0 ** np.random.default_rng(4).uniform(-4, 4, wide.shape[1])
+    runs: list[Adaptation] = []
+    for points in (wide, wide * factor + 3.0):
+        devices = {
+            "a": Measure(points[:100], labels=y[rows[:100]]),
+            "b": Measure(points[100:200], labels=y[rows[100:200]]),
+            "c": Measure(points[200:]),
+        }
+        truth = {"c": Measure(points[200:], labels=y[rows[200:]])}
+        runs.append(silot.adapt(devices, evaluation=truth, iterations=100))
+    first, second = runs
+    assert first.accuracy == second.accuracy
+    np.testing.assert_allclose(first.costs.transfer, second.costs.transfer, atol=1e-6)
+
+
+def test_devices_and_models_must_fit() -> None:
+    wrong = replace(SPEC, shape=(63,))
+    fed = LocalFederation({name: holder(name) for name in NAMES})
+    with pytest.raises(MismatchError) as caught:
+        fed.run(adapt(NAMES, model=wrong, **QUICK))
+    assert caught.value.code == "model-mismatch"
+    with pytest.raises(MismatchError) as caught:
+        run({"d5": Measure(np.zeros((9, 3)))})
+    assert caught.value.code == "dimension-mismatch"
+
+
+def test_one_device_left_is_none() -> None:
+    dead = {name: Broken(holder(name), CountLabelled) for name in NAMES[1:]}
+    with pytest.raises(HolderError) as caught:
+        run(dead)
+    assert caught.value.code == "holder-raised"
+
+
+@pytest.mark.parametrize(
+    ("options", "code"),
+    [
+        ({"model": "forest"}, "model-kind"),
+        ({"model": "cnn"}, "model-kind"),
+        ({"classes": ["a"]}, "option-classes"),
+        ({"classes": ["a", "a"]}, "option-classes"),
+        ({"classes": "ab"}, "option-classes"),
+        ({"unlabelled": 3}, "option-unlabelled"),
+        ({"shape": (8, 8)}, "model-kind"),
+        ({"model": "cnn"}, "model-kind"),
+        ({"iterations": 0}, "option-iterations"),
+        ({"rate": 0.0}, "option-training"),
+        ({"momentum": 1.0}, "option-training"),
+        ({"folds": 1}, "option-folds"),
+        ({"minimum_labelled": 0}, "option-labelled"),
+        ({"divergence": "hearsay"}, "option-method"),
+        ({"divergence": "mmd", "divergence_options": {"colour": 1}}, "option-unknown"),
+        ({"divergence_options": {"features": 64}}, "option-divergence"),
+        ({"objective": "luck"}, "option-objective"),
+        ({"objective": "bound", "divergence": "none"}, "option-divergence"),
+        ({"mixing": "variance"}, "option-mixing"),
+        ({"objective": "bound", "mixing": "mmd", "divergence": "sliced"}, "option-mixing"),
+        ({"objective": "matched", "mixing": "stir"}, "option-mixing"),
+        ({"objective": "matched", "method": "guess"}, "option-method"),
+        ({"phi": (1.0, 1.0)}, "costs-shape"),
+        ({"phi": (1.0, -1.0, 1.0)}, "costs-negative"),
+        ({"budget": 0.0}, "option-budget"),
+        ({"allow_unserved": 3.0}, "option-unserved"),
+        ({"objective": "bound", "constants": "pi"}, "network-field"),
+        ({"objective": "bound", "delta": 0.0}, "network-field"),
+        ({"delta": 0.2}, "option-objective"),
+        ({"method": "gp"}, "option-objective"),
+        ({"objective": "bound", "budget": 0.5}, "option-objective"),
+        ({"objective": "matched", "constants": "log10"}, "option-objective"),
+        ({"features": 1}, "option-features"),
+        ({"bandwidth": 0.0}, "option-bandwidth"),
+        ({"domain_weight": -1.0}, "option-matching"),
+        ({"rates": [[1.0]]}, "costs-shape"),
+        ({"rates": 0.0}, "option-rates"),
+        ({"powers": {"a": 1.0}}, "device-names"),
+        ({"model_bits": 0.0}, "option-model-bits"),
+        ({"rule": "vote"}, "option-rule"),
+        ({"sharpness": 0.0}, "option-density"),
+        ({"prior": "mine"}, "option-prior"),
+        ({"budget": "much"}, "option-budget"),
+        ({"prior": "matched", "rule": "parameter"}, "option-prior"),
+        ({"time_limit": 0.0}, "option-time-limit"),
+        ({"seed": -1}, "option-seed"),
+    ],
+)
+def test_options_are_checked_before_any_question(options: dict[str, Any], code: str) -> None:
+    with pytest.raises((InputError, MismatchError)) as caught:
+        adapt(["a", "b"], **options)
+    assert caught.value.code == code
+
+
+def test_a_failure_keeps_its_code() -> None:
+    refusing = Broken(holder("d1"), TrainModel, lambda _: Failure("holder-busy"))
+    assert run({"d1": refusing}).excluded["d1"] == "holder-busy"
+
+
+def test_class_shares_are_adjusted_to_where_they_are_what_differs() -> None:
+    by_default, forced = run(), run(prior="matched")
+    for name in by_default.plan.targets:
+        adjusted = by_default.models[name].factors is not None
+        like = forced if adjusted else plain()
+        assert by_default.accuracies[name] == like.accuracies[name]
+    assert by_default.models["d4"].factors is not None
+    assert by_default.accuracies != plain().accuracies
+    averaged = run(rule="parameter")
+    assert averaged.accuracies == run(rule="parameter", prior="source").accuracies
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_models_are_left_where_classes_themselves_look_different(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+
+    def cloud(size: int, share: float, moved: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
+        y = (rng.uniform(size=size) < share).astype(int)
+        return rng.normal(size=(size, 4)) + 1.2 * y[:, None] + moved, y.astype(str)
+
+    places = {"same": (0.5, 0.0), "skewed": (0.92, 0.0), "moved": (0.5, 1.5)}
+    devices, truth = {}, {}
+    for name in ("a", "b"):
+        x, y = cloud(300, 0.5)
+        devices[name] = Measure(x, labels=y)
+    for name, (share, moved) in places.items():
+        x, y = cloud(300, share, moved)
+        devices[name], truth[name] = Measure(x), Measure(x, labels=y)
+    found = silot.adapt(devices, evaluation=truth, model="logistic")
+    left = silot.adapt(devices, evaluation=truth, model="logistic", prior="source")
+    forced = silot.adapt(devices, evaluation=truth, model="logistic", prior="matched")
+    told, was, would = found.accuracies, left.accuracies, forced.accuracies
+    assert found.models["moved"].factors is None
+    assert found.models["skewed"].factors is not None
+    assert told["skewed"] > was["skewed"]
+    assert told["moved"] == was["moved"] > would["moved"]
+    assert told["same"] >= was["same"] - 0.01
+    assert "models adjusted to class shares at" in found.status
+
+
+def test_a_status_says_what_is_not_there() -> None:
+    x = np.random.default_rng(0).normal(size=(200, 2))
+    y = (x[:, 0] > 0).astype(str)
+    full = {"a": Measure(x[:100], labels=y[:100]), "b": Measure(x[100:], labels=y[100:])}
+    assert "no device is a target" in silot.adapt(full, model="logistic").status
+    some = {"a": full["a"], "c": Measure(x[100:])}
+    assert "no target has evaluation records" in silot.adapt(some, model="logistic").status
+    known = silot.adapt(some, model="logistic", evaluation={"c": full["b"]}).status
+    assert "evaluation" not in known
+    assert "at these costs, which are estimates" in known
+
+
+def test_a_source_that_only_guesses_is_named() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(400, 3))
+    y = (x[:, 0] > 0).astype(str)
+    noise = rng.permutation(y[100:200])
+    devices = {
+        "good": Measure(x[:100], labels=y[:100]),
+        "noise": Measure(x[100:200], labels=noise),
+        "one": Measure(x[200:300], labels=np.full(100, "True")),
+        "new": Measure(x[300:]),
+    }
+    status = silot.adapt(devices, model="logistic").status
+    assert "no better than naming its largest class: noise." in status
+
+
+def test_the_paper_as_published_is_one_method() -> None:
+    pytest.importorskip("cvxpy")
+    found = run(method="st-lf", budget="auto", divergence=None, rule=None)
+    assert found.rule == "parameter"
+    assert found.plan.method == "st-lf"
+    assert found.divergences is not None
+    assert found.divergences.method == "classifier"
+    assert found.shares is None
+    asked = run(method="st-lf", budget="auto", divergence="mmd", rule="output", constants="none")
+    assert asked.rule == "output"
+
+
+def test_three_sources_may_send_two_models_to_every_target() -> None:
+    found = run(budget="auto")
+    assert len(found.plan.sources) == 3
+    assert 1 / 3 + 1e-9 < found.energy_share <= 2 / 3 + 1e-9
+    assert run(budget=0.275).energy_share <= 1 / 3 + 1e-9
+
+
+def test_one_far_record_at_one_device_does_not_flatten_its_column_for_all() -> None:
+    rng = np.random.default_rng(0)
+    points = rng.normal(size=(3, 200, 3))
+    kinds = (points[..., 0] > 0).astype(int)
+    points[0, 7, 0] = 1e6
+    devices = {
+        "a": Measure(points[0], labels=kinds[0]),
+        "b": Measure(points[1], labels=kinds[1]),
+        "c": Measure(points[2]),
+    }
+    truth = {"c": Measure(points[2], labels=kinds[2])}
+    found = silot.adapt(devices, evaluation=truth, model="logistic")
+    # Five times what the devices have in the median, not the thousands that the record makes.
+    assert max(found.spec.scale) < 6.0
+    assert found.accuracy is not None and found.accuracy > 0.8

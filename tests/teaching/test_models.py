@@ -1,0 +1,289 @@
+"""Questions about models, over bytes and under policies."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from silot.data.measure import Measure
+from silot.distances.questions.distances import Moments
+from silot.distances.questions.labelled import LabelledRecords, encode_classes
+from silot.federation import Answer, Failure, Holder, Policy, Question
+from silot.federation.answer import decode_reply
+from silot.federation.question import decode_question, encode_question
+from silot.learning import (
+    Combination,
+    DensitySpec,
+    ModelSpec,
+    check_density,
+    fit_density,
+    initial,
+    log_density,
+    probabilities,
+    random_features,
+    train,
+)
+from silot.privacy import Ledger
+from silot.teaching.questions.combinations import Disagreement, EvaluateCombination
+from silot.teaching.questions.models import ClassFeatures, CountLabelled, FitDensity, TrainModel
+
+SPEC = ModelSpec("logistic", (2,), 2)
+CLASSES = encode_classes(["a", "b"])
+TEXT = SPEC.to_text()
+
+
+def cloud(n: int = 40, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    x = np.random.default_rng(seed).normal(size=(n, 2))
+    return x, np.where(x[:, 0] > 0, "b", "a")
+
+
+def ask(holder: Holder, question: Question) -> Answer | Failure:
+    return decode_reply(holder.reply(encode_question(question)))
+
+
+def told(holder: Holder, question: Question) -> Answer:
+    answer = ask(holder, question)
+    assert isinstance(answer, Answer), answer
+    return answer
+
+
+def code(holder: Holder, question: Question) -> str:
+    answer = ask(holder, question)
+    assert isinstance(answer, Failure)
+    return answer.code
+
+
+def combination(**fields: Any) -> Combination:
+    own = np.stack([initial(SPEC, 0), np.array([1.0, 0.0, 0.5])])
+    return Combination(spec=SPEC, parameters=own, weights=np.array([0.25, 0.75]), **fields)
+
+
+QUESTIONS: list[Question] = [
+    CountLabelled(),
+    TrainModel(model=TEXT, classes=CLASSES, start=np.zeros(3), folds=2),
+    ClassFeatures(classes=CLASSES, features=8, bandwidth=1.0),
+    FitDensity(model=TEXT, classes=CLASSES),
+    Disagreement(model=TEXT, parameters=np.zeros((2, 3))),
+    EvaluateCombination.about(combination(factors=np.ones((2, 2))), classes=CLASSES),
+]
+
+
+@pytest.mark.parametrize("question", QUESTIONS, ids=lambda q: q.kind)
+def test_questions_survive_the_wire(question: Question) -> None:
+    back = decode_question(encode_question(question))
+    assert type(back) is type(question)
+    for name, value in vars(question).items():
+        np.testing.assert_array_equal(getattr(back, name), value)
+
+
+def test_labelled_and_unlabelled_records_are_counted() -> None:
+    x, y = cloud()
+    marked = np.where(np.arange(40) < 25, y, "-1")
+    holder = Holder(Measure(x, labels=marked), Policy.open())
+    answer = told(holder, CountLabelled(unlabelled="-1"))
+    assert answer.scalars["labelled"] == 25
+    assert answer.scalars["unlabelled"] == 15
+    assert answer.scalars["classes"] == CLASSES
+    numbers = [(marked == name).sum() for name in "ab"]
+    np.testing.assert_array_equal(answer.arrays["counts"], numbers)
+    assert answer.number("variance") == pytest.approx(x.var(axis=0).sum())
+    bare = told(Holder(x, Policy.open()), CountLabelled())
+    assert bare.scalars["labelled"] == 0
+    assert bare.scalars["unlabelled"] == 40
+    weights = np.where(np.arange(40) < 10, 0.0, 1.0)
+    part = told(Holder(Measure(x, weights, marked), Policy.open()), CountLabelled(unlabelled="-1"))
+    assert part.scalars["labelled"] == 15
+
+
+def test_small_classes_are_not_told_and_names_are_asked_for() -> None:
+    x, y = cloud()
+    x, y = np.tile(x, (8, 1)), np.tile(y, 8)
+    y[:3] = "rare"
+    holder = Holder(Measure(x, labels=y), Policy(), Ledger())
+    assert code(holder, CountLabelled()) == "policy-level"
+    answer = told(holder, CountLabelled(classes=encode_classes(["a", "b", "rare"])))
+    assert answer.arrays["counts"][2] == 0
+    assert answer.scalars["labelled"] == 317
+
+
+def test_a_model_is_trained_on_labelled_records_alone() -> None:
+    x, y = cloud()
+    marked = np.where(np.arange(40) < 25, y, "")
+    marked[3] = "strange"
+    question = TrainModel(model=TEXT, classes=CLASSES, iterations=30, rate=0.3, folds=4, seed=2)
+    answer = told(Holder(Measure(x, labels=marked), Policy.open()), question)
+    used = np.isin(marked, ["a", "b"])
+    codes = (marked[used] == "b").astype(int)
+    expected = train(SPEC, initial(SPEC, 2), x[used], codes, iterations=30, rate=0.3, seed=2)
+    np.testing.assert_array_equal(answer.arrays["parameters"], expected)
+    wrong = probabilities(SPEC, expected, x[used]).argmax(axis=1) != codes
+    assert answer.scalars["error"] == wrong.mean()
+    assert 0 <= answer.number("held_out") <= 1
+    errors = answer.array("class_errors", ndim=1)
+    assert errors.shape == (2,)
+    assert ((errors >= 0) & (errors <= 1)).all()
+
+
+def test_what_marks_no_label_is_no_class_even_when_it_is_listed() -> None:
+    x, y = cloud()
+    marked = np.where(np.arange(40) < 25, y, "c")
+    spec = ModelSpec("logistic", (2,), 3).to_text()
+    question = TrainModel(model=spec, classes=encode_classes(["a", "b", "c"]), unlabelled="c")
+    answer = told(Holder(Measure(x, labels=marked), Policy.open()), question)
+    used = marked != "c"
+    codes = (marked[used] == "b").astype(int)
+    law = ModelSpec.from_text(spec)
+    np.testing.assert_array_equal(
+        answer.arrays["parameters"], train(law, initial(law, 0), x[used], codes)
+    )
+
+
+def test_a_class_without_records_is_expected_to_fail() -> None:
+    x, y = cloud()
+    question = TrainModel(
+        model=ModelSpec("logistic", (2,), 3).to_text(),
+        classes=encode_classes(["a", "b", "c"]), folds=2,
+    )  # fmt: skip
+    answer = told(Holder(Measure(x, labels=y), Policy.open()), question)
+    assert answer.array("class_errors", ndim=1)[2] == 1.0
+
+
+def test_parameters_either_way_are_records_to_a_policy_and_statistics_are_not() -> None:
+    x, y = cloud()
+    holder = Holder(Measure(x, labels=y), Policy(behind=4), Ledger(), Measure(x, labels=y))
+    assert isinstance(ask(holder, CountLabelled(classes=CLASSES)), Answer)
+    for question in QUESTIONS:
+        assert code(holder, question) == "policy-level", question.kind
+    strict = Holder(Measure(x, labels=y), Policy(level="scalar"), evaluation=Measure(x, labels=y))
+    for question in QUESTIONS:
+        assert code(strict, question) == "policy-level"
+
+
+def test_features_are_means_by_class_and_of_all() -> None:
+    x, y = cloud()
+    marked = np.where(np.arange(40) < 30, y, "")
+    holder = Holder(Measure(x, labels=marked), Policy.open())
+    question = ClassFeatures(classes=CLASSES, features=64, bandwidth=0.7, seed=3)
+    answer = told(holder, question)
+    lifted = random_features(x, features=64, bandwidth=0.7, seed=3)
+    np.testing.assert_allclose(answer.arrays["mean"], lifted.mean(axis=0))
+    for row, name in enumerate("ab"):
+        np.testing.assert_allclose(answer.arrays["means"][row], lifted[marked == name].mean(axis=0))
+        assert answer.arrays["counts"][row] == (marked == name).sum()
+
+
+def test_a_class_tells_fewer_numbers_than_it_has() -> None:
+    x, y = cloud()
+    labels = np.where(np.arange(40) < 12, "a", y)
+    holder = Holder(Measure(x, labels=labels), Policy(level="record"))
+
+    def features(count: int) -> ClassFeatures:
+        return ClassFeatures(classes=CLASSES, features=count, bandwidth=1.0, least=5)
+
+    few = told(holder, features(4))
+    assert (few.arrays["counts"] > 0).all()
+    some = told(holder, features(8))
+    assert some.arrays["counts"].tolist() == [(few.arrays["counts"])[0], 0]
+    assert (some.arrays["means"][1] == 0).all()
+    assert code(holder, features(64)) == "answer-fine"
+
+
+def test_a_density_is_that_of_the_labelled_records() -> None:
+    x, y = cloud()
+    spec = ModelSpec("logistic", (2,), 2, centre=1.0, scale=2.0)
+    question = FitDensity(model=spec.to_text(), classes=CLASSES)
+    holder = Holder(Measure(x, labels=y), Policy(level="record"))
+    density = told(holder, question).array("density", ndim=1)
+    law = DensitySpec(2, 2)
+    check_density(law, density)
+    expected = fit_density(law, (x - 1.0) / 2.0, (y == "b").astype(np.int64))
+    np.testing.assert_allclose(density, expected)
+    assert np.isfinite(log_density(law, density, x)).all()
+
+
+def test_disagreement_is_the_mean_squared_difference() -> None:
+    x, _ = cloud()
+    own = np.random.default_rng(1).normal(size=(3, 3))
+    question = Disagreement(model=TEXT, parameters=own)
+    found = told(Holder(x, Policy.open()), question).array("squares", ndim=2)
+    outputs = [probabilities(SPEC, row, x) for row in own]
+    for i in range(3):
+        for k in range(3):
+            expected = ((outputs[i] - outputs[k]) ** 2).sum(axis=1).mean()
+            assert found[i, k] == pytest.approx(expected, abs=1e-12)
+    assert (np.diag(found) == 0).all()
+    np.testing.assert_array_equal(found, found.T)
+
+
+def test_only_evaluation_questions_see_evaluation_records() -> None:
+    x, y = cloud()
+    truth = np.array(["b"] * 20)
+    sure = np.array([0.0, 0.0, 9.0])
+    holder = Holder(Measure(x), Policy.open(), evaluation=Measure(np.zeros((20, 2)), labels=truth))
+    question = EvaluateCombination.about(
+        Combination(spec=SPEC, parameters=sure[None], weights=np.ones(1)), classes=CLASSES
+    )
+    answer = told(holder, question)
+    assert answer.scalars == {"accuracy": 1.0}
+    assert told(holder, CountLabelled()).scalars["unlabelled"] == 40
+    assert code(holder, LabelledRecords(classes=CLASSES)) == "labels-absent"
+    mean = told(holder, Moments()).array("mean", ndim=1)
+    np.testing.assert_allclose(mean, x.mean(axis=0))
+    # Without evaluation records the labels of the holder itself are not used instead.
+    assert code(Holder(Measure(x, labels=y), Policy.open()), question) == "evaluation-absent"
+
+
+def test_too_few_evaluation_records_are_not_told_about() -> None:
+    x, _ = cloud()
+    # The asker names a class as the label that stands for none, and one record is left.
+    marked = np.array(["a"] * 9 + ["b"])
+    holder = Holder(x, Policy.open(), evaluation=Measure(x[:10], labels=marked))
+    question = EvaluateCombination.about(combination(), classes=CLASSES, unlabelled="a", least=5)
+    assert code(holder, question) == "labels-few"
+
+
+def test_a_rare_class_is_not_told_by_calling_it_no_class() -> None:
+    x, y = cloud()
+    y[:1] = "rare"
+    holder = Holder(Measure(x, labels=y), Policy(behind=4), Ledger())
+    answer = told(holder, CountLabelled(classes=CLASSES, unlabelled="rare"))
+    assert answer.scalars["unlabelled"] == 0
+
+
+def test_a_class_nobody_teaches_counts_as_a_mistake() -> None:
+    holder = Holder(
+        np.zeros((5, 2)), Policy.open(),
+        evaluation=Measure(np.zeros((4, 2)), labels=["b", "b", "b", "new"]),
+    )  # fmt: skip
+    model = Combination(spec=SPEC, parameters=np.array([[0, 0, 9.0]]), weights=np.ones(1))
+    answer = told(holder, EvaluateCombination.about(model, classes=CLASSES))
+    assert answer.scalars["accuracy"] == 0.75
+
+
+@pytest.mark.parametrize(
+    ("question", "expected"),
+    [
+        (TrainModel(model="{}", classes=CLASSES), "model-text"),
+        (TrainModel(model=TEXT, classes="["), "question-fields"),
+        (TrainModel(model=TEXT, classes=CLASSES, start=np.zeros(9)), "model-parameters"),
+        (TrainModel(model=TEXT, classes=CLASSES, iterations=10**7), "question-fields"),
+        (TrainModel(model=TEXT, classes=CLASSES, passes=float("inf")), "question-fields"),
+        (TrainModel(model=TEXT, classes=encode_classes(["x", "y"])), "labels-absent"),
+        (
+            TrainModel(model=ModelSpec("logistic", (3,), 2).to_text(), classes=CLASSES),
+            "dimension-mismatch",
+        ),
+        (Disagreement(model=TEXT, parameters=np.zeros((0, 3))), "question-fields"),
+        (Disagreement(model=TEXT, parameters=np.full((1, 3), np.nan)), "model-parameters"),
+        (ClassFeatures(classes=CLASSES, features=7, bandwidth=1.0), "option-features"),
+        (FitDensity(model=TEXT, classes=CLASSES, dimensions=0), "option-density"),
+    ],
+)
+def test_nonsense_is_a_failure_with_a_code(question: Question, expected: str) -> None:
+    x, y = cloud()
+    assert code(Holder(Measure(x, labels=y), Policy.open()), question) == expected
+
+
+def test_a_holder_without_labels_trains_nothing() -> None:
+    x, _ = cloud()
+    assert code(Holder(x, Policy.open()), QUESTIONS[1]) == "labels-absent"
