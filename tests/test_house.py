@@ -18,17 +18,15 @@ def lines_with(pattern: str) -> set[str]:
 
 def test_raw_records_of_a_measure_are_reached_from_the_holder_only() -> None:
     # The points of a public reference and of a barycenter, which no holder owns.
-    public = {"protocols/_sides.py", "results/valuation.py", "cli/barycenter.py"}
+    public = {"distances/sides.py", "value/result.py", "cli/barycenter.py"}
     public |= {"privacy/cells.py", "privacy/calibrate.py"}  # a public sample
     # Models that keep validation records; what a coordinator asks with them.
-    public |= {
-        f"screening/{name}.py" for name in ("copies", "features", "frames", "labels", "screen")
-    }
-    public |= {"federation/screening.py", "protocols/records.py"}
+    models = ("copies", "features", "frames", "labels", "screen", "validation", "questions/scores")
+    public |= {f"records/{name}.py" for name in models}
     # An owner's own tools, which it runs on its own machine.
-    owners = {"audit/coordinator.py", "audit/strategies.py", "results/contents.py"}
-    owners |= {"audit/attacks.py"}  # what travelled
-    assert lines_with(r"\.points\b") <= {"measure.py"} | public | owners
+    owners = {"audits/coordinator.py", "audits/strategies.py", "records/contents.py"}
+    owners |= {"audits/attacks.py"}  # what travelled
+    assert lines_with(r"\.points\b") <= {"data/measure.py"} | public | owners
     assert lines_with(r"\.arrays\(") == {"federation/party.py"}
 
 
@@ -40,7 +38,7 @@ def test_no_module_is_longer_than_400_lines() -> None:
     long = {str(path): n for path in SOURCE.rglob("*.py")
             if (n := len(path.read_text().splitlines())) > 400}  # fmt: skip
     # One thing, of which half is what its public methods promise; and a list of strategies.
-    for name in ("privacy/ledger.py", "audit/strategies.py"):
+    for name in ("privacy/ledger.py", "audits/strategies.py"):
         long.pop(str(SOURCE / name), None)
     assert long == {}
 

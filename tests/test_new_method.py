@@ -13,16 +13,15 @@ from typer.testing import CliRunner
 
 import silot
 from silot.cli.app import build
-from silot.distances import pairwise as _pairwise
+from silot.distances import pairwise
 
 SOURCE = '''
 """Distance of Gaussians."""
 
+from silot.distances import Distance, Pairwise
 from silot.errors import InputError
 from silot.federation import Disclosure
 from silot.options import number, option
-from silot.sketch.methods import Pairwise
-from silot.distances import Distance
 
 
 class Gaussian(Pairwise):
@@ -58,11 +57,11 @@ def gaussian(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.chdir(tmp_path)
     for name, x in HOLDERS.items():
         np.savez(f"{name}.npz", X=x)
-    before = dict(_pairwise.METHODS)
+    before = dict(pairwise.METHODS)
     __import__("gaussian_method")
     yield
-    _pairwise.METHODS.clear()
-    _pairwise.METHODS.update(before)
+    pairwise.METHODS.clear()
+    pairwise.METHODS.update(before)
     del sys.modules["gaussian_method"]
 
 

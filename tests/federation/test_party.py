@@ -17,7 +17,7 @@ from silot.errors import InputError
 from silot.federation import Answer, Failure, Question
 from silot.federation import party as parties
 from silot.federation.answer import decode_reply
-from silot.federation.question import QUESTIONS, encode_question
+from silot.federation.question import _KINDS, encode_question, question_kinds
 from silot.privacy import Ledger
 
 X = np.random.default_rng(0).normal(size=(400, 2))
@@ -103,13 +103,13 @@ register(Extremes, Mass, Above, Tested)
 
 @pytest.fixture
 def planted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
-    shipped = dict(QUESTIONS)
+    shipped = dict(_KINDS)
     (tmp_path / "planted_questions.py").write_text(PLANTED)
     monkeypatch.syspath_prepend(tmp_path)
     yield importlib.import_module("planted_questions")
     del sys.modules["planted_questions"]
-    QUESTIONS.clear()
-    QUESTIONS.update(shipped)
+    _KINDS.clear()
+    _KINDS.update(shipped)
 
 
 def asked(holder: Holder | Teacher, question: Question) -> Answer | Failure:
@@ -234,7 +234,9 @@ def reached_from(source: str, package: str) -> set[str]:
     return reached
 
 
-CONCRETE = {kind.__module__ for kind in QUESTIONS.values() if kind.__module__.startswith("silot.")}
+CONCRETE = {
+    kind.__module__ for kind in question_kinds().values() if kind.__module__.startswith("silot.")
+}
 SOURCE = Path(parties.__file__).read_text()
 
 
@@ -242,7 +244,7 @@ def test_the_file_that_reaches_records_reaches_no_concrete_question() -> None:
     reached = reached_from(SOURCE, "silot.federation")
     assert {"silot.federation.policy", "silot.federation.question"} <= reached
     assert reached & CONCRETE == set()
-    kinds = {kind.__name__ for kind in QUESTIONS.values()}
+    kinds = {kind.__name__ for kind in question_kinds().values()}
     nodes = ast.walk(ast.parse(SOURCE))
     assert kinds & {node.id for node in nodes if isinstance(node, ast.Name)} == set()
 
@@ -250,13 +252,13 @@ def test_the_file_that_reaches_records_reaches_no_concrete_question() -> None:
 @pytest.mark.parametrize(
     "planted_import",
     [
-        "from .distances import Describe",
-        "def f():\n    from .sketching import CountRecords",
-        "from . import predictions",
+        "from ..distances.questions.distances import Describe",
+        "def f():\n    from ..sketch.questions import CountRecords",
+        "from ..distillation import questions",
         "from silot.distances.questions.labelled import decode_classes",
         # By way of another module.
-        "from .parting import features_of",
-        "from ..protocols.direct import direct",
+        "from ..distances.parts import Cloud",
+        "from ..distances.direct import direct",
     ],
 )
 def test_an_import_of_a_concrete_question_is_found(planted_import: str) -> None:

@@ -32,7 +32,7 @@ MU = mu_of(1.0, 1e-5)
 
 @pytest.fixture(autouse=True)
 def toy(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(questions, "QUESTIONS", dict(questions.QUESTIONS))
+    monkeypatch.setattr(questions, "_KINDS", dict(questions._KINDS))
     known()
     yield
 

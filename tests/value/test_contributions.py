@@ -19,7 +19,7 @@ from silot.distances.result import Distance
 from silot.errors import InputError, RefusedError, SilotError
 from silot.federation import Answer, Disclosure, Failure, Question
 from silot.federation.protocol import COORDINATOR
-from silot.federation.question import QUESTIONS
+from silot.federation.question import question_kinds
 from silot.privacy import Ledger
 from silot.value.contributions import contributions
 from silot.value.result import Contributions
@@ -550,7 +550,7 @@ def test_target_method_says_the_finest_thing_it_discloses(labels: str, tolerance
         class_tolerance=tolerance,
     )
     result = LocalFederation(MARKET).run(protocol)
-    finest = max(QUESTIONS[kind].level for kind in asked(result))
+    finest = max(question_kinds()[kind].level for kind in asked(result))
     assert result.disclosure == str(finest)
     assert protocol.disclosure == finest
     strict = Policy(level=str(protocol.disclosure))  # type: ignore[arg-type]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from ..federation.result import Shown
 
@@ -64,6 +64,8 @@ class PolicyAudit(Shown):
     untried
         What was not tried.
     """
+
+    view: ClassVar = "view:policy"
 
     strategies: tuple[Strategy, ...]
     records: int

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -210,6 +210,8 @@ class Audit(Shown):
     time_limit
         Seconds after which attacks were given up; ``None`` where all came to their end.
     """
+
+    view: ClassVar = "view:audit"
 
     viewpoint: str
     protocol: str

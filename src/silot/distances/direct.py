@@ -12,11 +12,10 @@ from ..federation.protocol import Steps
 from ..options import option, truth
 from ..transport import ExactPlan, exact_plan
 from ..transport.resampling import chance_distance
-from ..value.answers import chance_text
 from .pairwise import Pairwise, Sides
 from .parts import asked_clouds
 from .questions.distances import Records
-from .result import Distance
+from .result import Distance, chance_text
 from .sides import agreed_dimension
 
 Cloud = tuple[Array, Array]

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from ..data.measure import Embedding
 from ..errors import WireError
-from ..federation.answer import Answer, Array, Failure
+from ..federation.answer import Answer, Array
 from ..federation.protocol import Steps, ask, required
 from ..federation.question import Answerer, Question
 from ..privacy.cells import Cells
@@ -17,18 +17,15 @@ from ..privacy.compare import class_coordinates
 from ..privacy.sketch import Decoded
 from ..transport import ExactPlan, exact_plan
 from ..transport.decomposition import canonical_order, decompose
-from ..value.result import Contributions
-from ..value.target import Target
-from .cost_parts import Parts, other_name
+from .cost_parts import Parts
 from .questions.distances import Records
 from .questions.labelled import ClassSizes, Codes, LabelledRecords, decode_classes, encode_classes
-from .questions.parts import CostParts, features_of
-from .result import Distance
+from .questions.parts import features_of
 
 # Mean offset, in lengths that offsets are clipped to, beyond which many records must be clipped.
 _BEYOND = 0.5
 # Part of a squared distance by which the sum of its parts may miss it.
-_ROUNDING = 1e-6
+ROUNDING = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +97,7 @@ def asked_clouds(
         codes[0] = _codes(told[0], len(points[0]), len(classes))
     for cloud, masses in zip(points, weights, strict=True):
         if len(masses) != len(cloud):
-            raise _malformed("weights of another number of records than it has")
+            raise malformed("weights of another number of records than it has")
     return (
         Cloud.of(points[0], weights[0], codes[0], classes),
         Cloud.of(points[1], weights[1], codes[1]),
@@ -111,91 +108,8 @@ def _codes(answer: Answer, size: int, classes: int) -> Codes:
     codes = answer.arrays.get("codes")
     fits = codes is not None and codes.dtype == np.int64 and codes.shape == (size,)
     if codes is None or not fits or codes.min() < 0 or codes.max() >= classes:
-        raise _malformed("codes of no class")
+        raise malformed("codes of no class")
     return codes
-
-
-def told_parts(
-    targets: Mapping[str, Target],
-    distances: Mapping[str, Distance],
-    label_weight: float,
-    embedding: Embedding,
-) -> Steps[dict[str, Parts | Failure]]:
-    """Ask holders what their distances to a target are made of."""
-    answers = yield {
-        name: parts_question(target, label_weight, embedding) for name, target in targets.items()
-    }
-    found: dict[str, Parts | Failure] = {}
-    for name, target in targets.items():
-        answer = answers.get(name, Failure("holder-silent"))
-        if isinstance(answer, Answer):
-            found[name] = _read(answer, target, distances[name], embedding)
-        else:
-            found[name] = answer
-    return found
-
-
-def parts_question(target: Target, label_weight: float, embedding: Embedding) -> CostParts:
-    """The question that goes with ``target.distance_question``."""
-    used = target.weights > 0
-    size = max(len(target.classes), 1)
-    return CostParts(
-        target=target.atoms[used],
-        target_weights=target.weights[used],
-        target_codes=target.codes[used],
-        classes=target.text,
-        class_distances=target.metric if target.by_class else np.zeros((size, size)),
-        class_slack=np.zeros(size),
-        label_weight=label_weight if target.by_class else 0.0,
-        embedding=embedding,
-    )
-
-
-def _read(answer: Answer, target: Target, distance: Distance, embedding: Embedding) -> Parts:
-    """Parts as a holder told them: they sum to the distance it told before."""
-    features = features_of(target.atoms.shape[1], embedding)
-    columns = answer.array("columns", ndim=1, columns=features)
-    labels = answer.number("labels")
-    labelled = target.by_class or embedding != "none"
-    half = answer.rounding("columns")
-    cost, room = float(columns.sum()) + labels, features * half + answer.rounding("labels")
-    # Where a plan is not proven optimal, another order of the records may give another.
-    slack = _ROUNDING if distance.converged else 1.0
-    low, high = distance.lower**2 * (1.0 - slack), distance.upper**2 * (1.0 + slack)
-    if columns.min() < 0 or not low - room <= cost <= high + room or labels * (not labelled):
-        raise _malformed("parts that do not sum to the distance it told")
-    if not target.classes:
-        return Parts.of_costs(columns, labels if labelled else None)
-    size = len(target.classes) + 1
-    costs = answer.array("class_costs", ndim=1, columns=size)
-    masses = answer.array("masses", ndim=1, columns=size)
-    room += size * answer.rounding("class_costs") + _ROUNDING * cost
-    off = abs(float(masses.sum()) - 1.0) > _ROUNDING + size * answer.rounding("masses")
-    if costs.min() < 0 or masses.min() < 0 or off or abs(float(costs.sum()) - cost) > room:
-        raise _malformed("parts of classes that do not sum to the distance it told")
-    return Parts.of_costs(
-        columns,
-        labels,
-        classes=[*target.classes, other_name(target.classes)],
-        class_costs=costs,
-        masses=masses,
-    )
-
-
-def with_parts(result: Contributions, told: Mapping[str, Parts | Failure]) -> Contributions:
-    """The result with the parts of its distances, and words on those that were not told."""
-    if not told:
-        return result
-    items = tuple(
-        replace(item, distance=replace(item.distance, parts=parts))
-        if isinstance(parts := told.get(item.holder), Parts)
-        else item
-        for item in result.holders
-    )
-    failures = {name: each for name, each in told.items() if isinstance(each, Failure)}
-    refused = [f"{name} ({failures[name].code})" for name in sorted(failures)]
-    words = f"; what distances are made of was not told by {', '.join(refused)}" if refused else ""
-    return replace(result, holders=items, status=result.status + words)
 
 
 def sketch_parts(
@@ -228,7 +142,8 @@ def column_beyond(measures: Sequence[Array], cells: Cells) -> str | None:
     return str(int(np.abs(longest).argmax()))
 
 
-def _malformed(what: str) -> WireError:
+def malformed(what: str) -> WireError:
+    """The error of an answer that has what it must not."""
     return WireError(
         f"the answer has {what}. The holder runs other code, or a broken one.",
         code="answer-malformed",

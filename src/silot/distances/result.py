@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -62,6 +62,8 @@ class Distance(Billed):
     transcript
         The messages of the run.
     """
+
+    view: ClassVar = "view:distance"
 
     value: float
     lower: float
@@ -159,6 +161,8 @@ class DistanceMatrix(Shown):
     shared_bill
         The bill where one run made all pairs; ``None`` where each pair has its own.
     """
+
+    view: ClassVar = "view:matrix"
 
     names: tuple[str, ...]
     pairs: Mapping[tuple[str, str], Distance]
@@ -276,3 +280,10 @@ class DistanceMatrix(Shown):
         if axes.figure is not None:
             axes.figure.colorbar(image, ax=axes, shrink=0.8)
         return axes
+
+
+def chance_text(value: float, chance: float | None) -> str:
+    """How a status says that two samples of one law would be as far apart."""
+    if chance is None or value > chance:
+        return ""
+    return f"; no more than chance: two samples of one law stay below {chance:.4g} in 95 % of cases"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -39,6 +39,8 @@ class Predictions(Billed):
     status
         The same in words.
     """
+
+    view: ClassVar = "view:predictions"
 
     names: tuple[str, ...]
     outputs: Array = field(repr=False)
@@ -102,6 +104,8 @@ class Distillation(Billed):
     status
         In words: who taught, who did not and why, and what to change.
     """
+
+    view: ClassVar = "view:distillation"
 
     model: Any = field(repr=False)
     space: LabelSpace

@@ -95,6 +95,7 @@ TERMS = (
 
 
 def tests_blocks(found: Distillation) -> list[Block]:
+    """Scores before and after, by test set."""
     if not found.after:
         return []
     drawn = list(found.after)[:_DRAWN_TESTS]
@@ -238,6 +239,7 @@ def _test(found: Distillation, name: str) -> list[Block]:
 
 
 def teachers_table(found: Distillation) -> Table:
+    """What is known of every teacher."""
     noisy = bool(found.noise)
     columns = [
         textual("teacher"),
@@ -268,6 +270,7 @@ def teachers_table(found: Distillation) -> Table:
 
 
 def biases_table(found: Distillation) -> Table | None:
+    """Bias of every teacher, where it was measured."""
     if found.biases is None:
         return None
     names = [printable(name, 28) for name in found.space.names]
@@ -280,6 +283,7 @@ def biases_table(found: Distillation) -> Table | None:
 
 
 def labels_table(found: Distillation) -> Table:
+    """Labels and where they lie."""
     space = found.space
     axes = ["coordinate"] if space.line else [f"axis {k + 1}" for k in range(space.dimension)]
     # Labels without geometry have as many axes as there are labels; they say nothing.
@@ -304,6 +308,7 @@ def _why(code: str) -> str:
 
 
 def disclosure_table(found: Distillation) -> Table:
+    """What was told to whom."""
     level = found.disclosure
     meaning = {"record": _PREDICTIONS, "sketch": _NOISY}.get(level) or level_in_words(level)
     rows = [(Cell("from teachers"), Cell(level or "unknown"), Cell(meaning))]
@@ -319,6 +324,7 @@ def disclosure_table(found: Distillation) -> Table:
 
 
 def training_facts(found: Distillation) -> list[tuple[str, str]]:
+    """How the model was trained."""
     options: dict[str, Any] = dict(found.options)
     facts = [
         ("algorithm", found.algorithm),

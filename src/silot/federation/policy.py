@@ -25,7 +25,7 @@ from ..errors import InputError
 from ..privacy.ledger import Tally
 from .answer import BITS, Array
 from .disclosure import Account, Disclosure
-from .question import QUESTIONS, Question
+from .question import Question, question_kind, question_kinds
 
 Level = Literal["scalar", "sketch", "aggregate", "record"]
 
@@ -195,10 +195,10 @@ class Policy(BaseModel):
     @field_validator("questions")
     @classmethod
     def _known(cls, kinds: frozenset[str] | None) -> frozenset[str] | None:
-        unknown = sorted((kinds or frozenset()) - set(QUESTIONS))
+        unknown = sorted(kind for kind in kinds or () if question_kind(kind) is None)
         if unknown:
             raise ValueError(
-                f"no question is called {unknown[0]!r}; questions are {', '.join(QUESTIONS)}"
+                f"no question is called {unknown[0]!r}; questions are {', '.join(question_kinds())}"
             )
         return kinds
 

@@ -11,6 +11,9 @@ import dataclasses
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
+from pkgutil import iter_modules
 from typing import Any, ClassVar, Literal, Protocol, Self, cast
 
 import numpy as np
@@ -109,13 +112,30 @@ class Answerer(Protocol):
         ...
 
 
-QUESTIONS: dict[str, type[Question]] = {}
-"""Kinds of questions by name."""
+_KINDS: dict[str, type[Question]] = {}
 
 
 def register(*questions: type[Question]) -> None:
     """Make kinds of questions known to the codec and to policies."""
-    QUESTIONS.update({question.kind: question for question in questions})
+    _KINDS.update({question.kind: question for question in questions})
+
+
+def question_kind(name: str) -> type[Question] | None:
+    """The kind of questions of a name, if silot knows it."""
+    return _KINDS[name] if name in _KINDS else question_kinds().get(name)
+
+
+def question_kinds() -> Mapping[str, type[Question]]:
+    """All kinds of questions by name.
+
+    A party imports what it is asked. Here every wing's ``questions`` are imported: whatever
+    package of silot has such a module, by its name alone.
+    """
+    package = __name__.partition(".")[0]
+    for wing in iter_modules(import_module(package).__path__, f"{package}."):
+        if wing.ispkg and find_spec(f"{wing.name}.questions") is not None:
+            import_module(f"{wing.name}.questions")
+    return dict(sorted(_KINDS.items()))
 
 
 def encode_question(question: Question) -> bytes:
@@ -134,7 +154,7 @@ def encode_question(question: Question) -> bytes:
 def decode_question(data: bytes) -> Question:
     """Read a question; a kind, field or type silot does not know is a ``WireError``."""
     message = decode(data)
-    question_class = QUESTIONS.get(message.kind)
+    question_class = question_kind(message.kind)
     if message.type != "question" or question_class is None:
         raise WireError("the message is not a question silot knows.", code="question-unknown")
     values: dict[str, object] = {**message.scalars, **message.arrays}

@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
+
+from ..errors import InputError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -52,16 +55,31 @@ class Bill:
 class Shown:
     """Base of results that people look at."""
 
+    view: ClassVar[str] = ""
+    """The module beside the result's that shows it, and what its two functions begin with."""
+
     def sections(self) -> list[Block]:
         """What a terminal and a notebook show, as blocks: facts, tables and paragraphs."""
-        # What shows results stands above them, and is imported for those that are shown.
-        return import_module("silot.report").sections(self)
+        return view_of(self, "sections")(self)
 
     def _repr_html_(self) -> str:
         # Slow to import.
         from ..render.html import fragment
 
         return fragment(self.sections())
+
+
+def view_of(result: object, what: str) -> Callable[..., list[Block]]:
+    """The function that makes the ``"sections"`` or the ``"page"`` of a result."""
+    for kind in type(result).__mro__:
+        module, _, name = str(vars(kind).get("view", "")).partition(":")
+        if name:
+            # Slow to import, and results that nobody looks at do without.
+            room = import_module(f".{module}", kind.__module__.rpartition(".")[0])
+            return getattr(room, f"{name}_{what}")
+    raise InputError(
+        f"a {type(result).__name__} cannot be shown. Give a result of a run.", code="report-kind"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
-from ..distances.result import DistanceMatrix
 from ..render import Block, Cell, Column, Facts, Heading, Paragraph, Table
 from ..render.words import format_bytes, level_in_words, listed, number, printable, reason
 from .result import Bill, Billed
 
-Run = Billed | DistanceMatrix
 _CAPTION = "Bytes as the coordinator saw them."
 _LEVELS = ("record", "aggregate", "sketch", "scalar")
+
+
+class Run(Protocol):
+    """A result that one run or several made."""
+
+    @property
+    def disclosure(self) -> str:
+        """The finest thing that was told."""
+        ...
+
+    @property
+    def bill(self) -> Bill:
+        """What it cost."""
+        ...
 
 
 def bill_rows(result: Run) -> dict[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from ..federation.result import Billed
 from .result import Estimate, RecordScores
@@ -69,6 +69,8 @@ class BrokenCounts(Billed):
     screener
         The models, of public records weighted anew.
     """
+
+    view: ClassVar = "view:counts"
 
     holders: Mapping[str, Suspects]
     fdr: float

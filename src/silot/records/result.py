@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -106,6 +106,8 @@ class RecordScores(Billed):
     rule
         In words, how records are flagged.
     """
+
+    view: ClassVar = "view:records"
 
     name: str
     scores: Array = field(repr=False)

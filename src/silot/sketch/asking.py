@@ -299,6 +299,7 @@ def public_box(
 def public_sample(
     public: Public | None, mean: npt.ArrayLike | None, scale: npt.ArrayLike | None, seed: int
 ) -> Array:
+    """Records that cells are made of: public ones, or drawn from a public law."""
     if public is None:
         return drawn_sample(mean, scale, seed)
     if mean is not None or scale is not None:
@@ -310,6 +311,7 @@ def public_sample(
 
 
 def class_names(public: Public | None) -> npt.NDArray[np.str_] | None:
+    """Labels of public records, where they have any."""
     return public.names if isinstance(public, Measure) else None
 
 

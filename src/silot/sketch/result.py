@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from itertools import combinations
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, ClassVar, Literal, Protocol, TypeVar
 
 from ..data.measure import Measure
 from ..distances.result import Distance, DistanceMatrix
@@ -75,6 +75,8 @@ class Sketches(Billed):
     columns
         Names of the features, where who asked knows them.
     """
+
+    view: ClassVar = "view:sketches"
 
     names: tuple[str, ...]
     measures: Mapping[str, Measure] = field(repr=False)

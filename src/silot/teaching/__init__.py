@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from .adapt import adapt
     from .costs import MIXINGS, LinkCosts, Mixing, NoEligibleSource
     from .coverage import solve_coverage
-    from .divergence_result import Divergences
+    from .divergence import Divergences
     from .divergences import DIVERGENCES, divergences
     from .evaluate import best_alpha, check_plan, evaluate, make_plan, terms_of
     from .exact import solve_exact

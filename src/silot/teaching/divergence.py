@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from scipy.special import erf
@@ -50,6 +50,8 @@ class Divergences(Billed):
     missing
         Devices without an answer, and why (a code).
     """
+
+    view: ClassVar = "view:divergences"
 
     names: tuple[str, ...]
     values: Array

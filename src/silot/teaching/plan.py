@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -82,6 +82,8 @@ class LinkPlan(Shown):
     details
         Of a method: numbers about how it got there.
     """
+
+    view: ClassVar = "links_view:links"
 
     names: tuple[str, ...]
     psi: npt.NDArray[np.int64]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -81,6 +81,8 @@ class Adaptation(Billed):
     columns
         Names of the devices' features in their order, where they had names.
     """
+
+    view: ClassVar = "view:adaptation"
 
     names: tuple[str, ...]
     classes: tuple[str, ...]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ..distances.result import Distance
+from ..distances.result import Distance, chance_text
 from ..distances.sides import Description
 from ..errors import WireError
 from ..federation.answer import Answer, Array, Failure
@@ -49,13 +49,6 @@ def class_masses(answer: Answer, classes: int) -> Array:
             code="answer-malformed",
         )
     return masses
-
-
-def chance_text(value: float, chance: float | None) -> str:
-    """How a status says that two samples of one law would be as far apart."""
-    if chance is None or value > chance:
-        return ""
-    return f"; no more than chance: two samples of one law stay below {chance:.4g} in 95 % of cases"
 
 
 def told_distance(answer: Answer, name: str, target: str, seed: int) -> Distance:

@@ -1,4 +1,4 @@
-"""Barycenters and sketches: the tables of a terminal, and the pages."""
+"""A barycenter: the tables of a terminal, and the page."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from ..render.words import (
     short_number,
     short_status,
 )
-from ..sketch.result import Sketches
 from .result import Barycenter
 
 
@@ -70,7 +69,7 @@ def barycenter_page(result: Barycenter) -> list[Block]:
     ]
     if result.history:
         # Slow to import: it draws.
-        from ..distances.figures import objective_figure
+        from .figures import objective_figure
 
         blocks.append(objective_figure(result))
     if result.missing:
@@ -79,39 +78,3 @@ def barycenter_page(result: Barycenter) -> list[Block]:
             missing_table(result.missing, {}, "holder"),
         ]
     return [*blocks, *bill_sections([("", result)])]
-
-
-def sketches_sections(result: Sketches) -> list[Block]:
-    """How many records the sketches of holders tell, the guarantee and the bill."""
-    return [_counted(result), facts({**_guarantee(result), **bill_rows(result)})]
-
-
-def sketches_page(result: Sketches) -> list[Block]:
-    """The page of the same."""
-    holders = count(len(result.names), "holder")
-    return [
-        Heading("Sketches of the holders", level=1),
-        Paragraph(
-            f"{holders}, each in one differentially private release: counts of records in "
-            f"{count(result.cells, 'cell')}. What is computed from them spends nothing more.",
-            "lead",
-        ),
-        Heading("Records of the holders", "records", "Records"),
-        _counted(result),
-        facts(_guarantee(result)),
-        *bill_sections([("", result)]),
-    ]
-
-
-def _counted(result: Sketches) -> Table:
-    rows = [[name, f"{result.records[name]:.0f}"] for name in result.names]
-    return plain_table([textual("holder"), Column("records, about")], rows)
-
-
-def _guarantee(result: Sketches) -> dict[str, str]:
-    return {
-        "cells": str(result.cells),
-        "guarantee": f"epsilon {result.privacy_epsilon:g}, delta {result.privacy_delta:g} for "
-        "each holder's release",
-        "status": result.status,
-    }

@@ -8,7 +8,6 @@ from typing import Literal
 
 from ..data.measure import Covariance, Embedding
 from ..distances.pairwise import compared_by
-from ..distances.parts import told_parts, with_parts
 from ..distances.questions.distances import Describe
 from ..distances.questions.labelled import ClassSizes
 from ..distances.result import Distance
@@ -23,6 +22,7 @@ from ..transport._check import flag, real
 from .answers import class_masses, missing_text, told_distance
 from .barycenter import Plan as BarycenterPlan
 from .fedbary import barycenter_plan
+from .parts import told_parts, with_parts
 from .result import Barycenter, Contributions
 from .target import LabelMetric, Target
 from .together import Together

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -45,6 +45,8 @@ class Barycenter(Billed):
     missing
         Holders that were dropped, and the code of why.
     """
+
+    view: ClassVar = "barycenter_view:barycenter"
 
     points: Array = field(repr=False)
     weights: Array = field(repr=False)
@@ -193,6 +195,8 @@ class Contributions(Billed):
         ``"coordinator"`` there: all by one method, for a map. ``None`` when none was asked for
         or a holder refused. Labels are compared as vectors.
     """
+
+    view: ClassVar = "view:value"
 
     holders: tuple[Contribution, ...]
     target: str

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from ..distances.cost_parts import Parts
 from ..distances.view import matrix_sections, parts_sections, why_sections
-from ..errors import InputError
-from ..federation.view import Run, bill_rows, bill_sections, facts, missing_table
-from ..records.checks import Records, Scored, collect
-from ..records.contents import Contents
-from ..records.view import scored_sections
+from ..federation.view import bill_rows, facts
 from ..render import (
     Block,
     Cell,
@@ -22,7 +17,6 @@ from ..render import (
     Heading,
     Name,
     Paragraph,
-    Private,
     Table,
     Text,
     plain_table,
@@ -140,105 +134,8 @@ def _percents(ends: tuple[float, float] | None) -> str:
     return "" if ends is None else f"{100 * ends[0]:.0f} to {100 * ends[1]:.0f} %"
 
 
-def value_page(
-    contributions: Contributions | None = None,
-    *,
-    records: Records | None = None,
-    images: Mapping[str, npt.ArrayLike] | None = None,
-    truth: Mapping[str, npt.ArrayLike] | None = None,
-    contents: Mapping[str, Contents] | None = None,
-) -> list[Block]:
-    """The page of what holders are worth, of the scores of their records, or of both.
-
-    Sections appear when their data are there. Of more than six scored holders, those with the
-    largest share of flagged records are shown in full and the others in a table.
-
-    Parameters
-    ----------
-    contributions
-        What the holders are worth.
-    records
-        Scores of records: of one holder, of several, or by name.
-    images
-        Records as pictures by holder, shape (n, h, w) or (n, h, w, 3), in any range of numbers.
-        The page then contains raw records and must stay with their owner.
-    truth
-        By holder, which records are known to be broken (n,). It turns curves of scores into
-        curves of inspection, with precision and recall.
-    contents
-        By holder, what its records are called and what stands in them. Values of suspect records
-        then stand in the page beside those of the nearest good ones, and it must stay with
-        their owner.
-
-    Raises
-    ------
-    InputError
-        ``report-empty``: there is nothing to report. ``report-records``: ``records`` are no
-        scores, or two of one name. ``report-images``, ``report-truth``: they are of another
-        shape than the records, or of holders without scores. ``report-contents``,
-        ``records-contents``: they are of holders without scores, or of other records.
-    """
-    scored = collect(records, images, truth, contents)
-    found = contributions
-    if not scored and (found is None or not (found.holders or found.missing)):
-        raise InputError(
-            "there is nothing to report. Give contributions, records or both.",
-            code="report-empty",
-        )
-    blocks = [Heading(TITLE if found is not None else "Suspect records", level=1)]
-    blocks = [*blocks, *_summary(found, scored)]
-    if images or contents:
-        pictured = any(item.images is not None for item in scored)
-        shows = "records of holders as pictures" if pictured else "values of suspect records"
-        blocks.append(Private(shows if any(item.raw for item in scored) else ""))
-    if found is not None and found.holders:
-        aim = target_in_words(found.target)
-        blocks += [*_ranking(found), *why_sections(_parts(found), aim), *between_sections(found)]
-    blocks += scored_sections(scored) if scored else []
-    runs: list[tuple[str, Run]] = []
-    if found is not None:
-        if found.missing:
-            blocks += [
-                Heading("Missing holders", "missing", "Missing holders"),
-                Paragraph("Nothing in this report says anything about their data."),
-                missing_table(found.missing, {}, "holder"),
-            ]
-        runs.append(("worth of the holders", found))
-        if found.barycenter is not None and found.barycenter.rounds:
-            runs.append(("barycenter", found.barycenter))
-    runs += [(f"records of {printable(item.name)}", item.scores) for item in scored]
-    return [*blocks, *bill_sections(runs)]
-
-
-def _summary(found: Contributions | None, scored: Sequence[Scored]) -> list[Block]:
-    """The result in a few sentences."""
-    sentences: list[str] = []
-    warnings: list[str] = []
-    if found is not None and found.holders:
-        sentences += _closest(found)
-    if found is not None and found.missing:
-        sentences.append(f"{count(len(found.missing), 'holder')} took no part.")
-    if found is not None and not found.converged:
-        warnings.append(f"Not everything converged: {printable(found.status, 400)}")
-    if scored:
-        flagged = sum(item.flagged for item in scored)
-        records = sum(item.records for item in scored)
-        where = sum(item.flagged > 0 for item in scored)
-        of = "" if len(scored) == 1 else f" of {count(len(scored), 'holder')}"
-        if not flagged:
-            sentences.append(f"None of {count(records, 'scored record')}{of} is flagged as broken.")
-        else:
-            verb = "is" if flagged == 1 else "are"
-            among = f", in {where} of the holders" if where < len(scored) else ""
-            sentences.append(
-                f"{flagged:,} of {count(records, 'scored record')}{of} "
-                f"({percent(flagged / max(records, 1))}) {verb} flagged as broken{among}."
-            )
-    blocks = [Paragraph(line, "warning") for line in warnings]
-    return [Paragraph(" ".join(sentences), "lead"), *blocks]
-
-
-def _closest(found: Contributions) -> list[str]:
+def closest(found: Contributions) -> list[str]:
+    """Who is closest and who farthest, and what proves it, in sentences."""
     target = target_in_words(found.target)
     ranked = found.ranking
     leaders = [item for item in ranked if item.rank == ranked[0].rank]
@@ -281,10 +178,16 @@ def _closest(found: Contributions) -> list[str]:
     return sentences
 
 
+def worth_blocks(found: Contributions) -> list[Block]:
+    """Ranking, parts and map of the holders, on a page."""
+    aim = target_in_words(found.target)
+    return [*_ranking(found), *why_sections(_parts(found), aim), *between_sections(found)]
+
+
 def _ranking(found: Contributions) -> list[Block]:
     """Table and figure of the holders, the closest first."""
     # Slow to import: it draws.
-    from ..distances.figures import ranking_figure
+    from .figures import ranking_figure
 
     ranked = found.ranking
     target = target_in_words(found.target)

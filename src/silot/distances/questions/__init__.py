@@ -1,22 +1,17 @@
 """What holders are asked of their records and of their distances to other points."""
 
-from typing import TYPE_CHECKING
-
-from ..._lazy import lazily
-
-if TYPE_CHECKING:
-    from .distances import (
-        Describe,
-        DistanceTo,
-        InterpolantCosts,
-        InterpolantDistance,
-        Interpolate,
-        Moments,
-        Records,
-    )
-    from .labelled import ClassSizes, InterpolateByClass, LabelledDistanceTo, LabelledRecords
-    from .parts import CostParts
-    from .uncertainty import DistanceWithError, LabelledDistanceWithError
+from .distances import (
+    Describe,
+    DistanceTo,
+    InterpolantCosts,
+    InterpolantDistance,
+    Interpolate,
+    Moments,
+    Records,
+)
+from .labelled import ClassSizes, InterpolateByClass, LabelledDistanceTo, LabelledRecords
+from .parts import CostParts
+from .uncertainty import DistanceWithError, LabelledDistanceWithError
 
 __all__ = [
     "ClassSizes",
@@ -34,5 +29,3 @@ __all__ = [
     "Moments",
     "Records",
 ]
-
-lazily(__name__)

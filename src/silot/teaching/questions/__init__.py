@@ -1,20 +1,15 @@
 """What devices are asked of their labels, of models, and of how much they differ."""
 
-from typing import TYPE_CHECKING
-
-from ..._lazy import lazily
-
-if TYPE_CHECKING:
-    from .combinations import Disagreement, EvaluateCombination
-    from .divergences import (
-        DomainErrors,
-        DomainScores,
-        MeanFeatures,
-        ProjectedQuantiles,
-        Spread,
-        TrainDomain,
-    )
-    from .models import ClassFeatures, CountLabelled, FitDensity, TrainModel
+from .combinations import Disagreement, EvaluateCombination
+from .divergences import (
+    DomainErrors,
+    DomainScores,
+    MeanFeatures,
+    ProjectedQuantiles,
+    Spread,
+    TrainDomain,
+)
+from .models import ClassFeatures, CountLabelled, FitDensity, TrainModel
 
 __all__ = [
     "ClassFeatures",
@@ -30,5 +25,3 @@ __all__ = [
     "TrainDomain",
     "TrainModel",
 ]
-
-lazily(__name__)

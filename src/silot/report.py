@@ -7,35 +7,16 @@ file. The file needs nothing beside itself, and no network.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from ..errors import InputError
-from ..render import Block
-
-# The module of each kind of result, and the name its two functions begin with.
-_VIEWS = {
-    "Adaptation": ("adaptation", "adaptation"),
-    "Audit": ("audit", "audit"),
-    "Barycenter": ("barycenter", "barycenter"),
-    "BrokenCounts": ("records", "counts"),
-    "Contributions": ("value", "value"),
-    "Distance": ("distances", "distance"),
-    "DistanceMatrix": ("distances", "matrix"),
-    "Distillation": ("distillation", "distillation"),
-    "Divergences": ("adaptation", "divergences"),
-    "LinkPlan": ("links", "links"),
-    "PolicyAudit": ("audit", "policy"),
-    "Predictions": ("distillation", "predictions"),
-    "RecordScores": ("records", "records"),
-    "Sketches": ("barycenter", "sketches"),
-}
+from .federation.result import view_of
+from .render import Block
 
 
 def sections(result: Any, **options: Any) -> list[Block]:
     """What a terminal and a notebook show of a result."""
-    return _view(result, "sections")(result, **options)
+    return view_of(result, "sections")(result, **options)
 
 
 def page(result: Any, *beside: Any, **options: Any) -> list[Block]:
@@ -48,7 +29,7 @@ def page(result: Any, *beside: Any, **options: Any) -> list[Block]:
     beside, options
         What the page shows beside it. Of contributions: ``records`` that were scored; of these,
         or of record scores alone, ``images``, ``truth`` and ``contents``, by holder: see
-        ``silot.value.view.value_page``. Of a link plan: its ``costs``, which must be given, and
+        ``silot.records.page.value_page``. Of a link plan: its ``costs``, which must be given, and
         ``network``.
 
     Returns
@@ -61,12 +42,15 @@ def page(result: Any, *beside: Any, **options: Any) -> list[Block]:
     InputError
         ``report-empty``: there is nothing to report.
     """
-    kind = type(result).__name__
-    if kind == "RecordScores" or isinstance(result, Mapping | Sequence) or result is None:
-        from ..value.view import value_page
+    from .records.page import value_page
+    from .records.result import RecordScores
+    from .value.result import Contributions
 
+    if isinstance(result, Contributions):
+        return value_page(result, *beside, **options)
+    if isinstance(result, RecordScores | Mapping | Sequence) or result is None:
         return value_page(*beside, records=result, **options)
-    return _view(result, "page")(result, *beside, **options)
+    return view_of(result, "page")(result, *beside, **options)
 
 
 def render(result: Any, *beside: Any, title: str = "", **options: Any) -> str:
@@ -97,7 +81,7 @@ def render(result: Any, *beside: Any, title: str = "", **options: Any) -> str:
     True
     """
     # Slow to import, and no terminal needs it.
-    from ..render import html
+    from .render import html
 
     return html.render(page(result, *beside, **options), title=title)
 
@@ -129,17 +113,6 @@ def write(path: str | Path, result: Any, *beside: Any, title: str = "", **option
     ...     [path.name for path in Path(folder).iterdir()]
     ['report.html']
     """
-    from ..render import html
+    from .render import html
 
     html.write(path, page(result, *beside, **options), title=title)
-
-
-def _view(result: Any, what: str) -> Any:
-    kind = next((each.__name__ for each in type(result).__mro__ if each.__name__ in _VIEWS), "")
-    if not kind:
-        raise InputError(
-            f"a {type(result).__name__} cannot be shown. Give a result of a run.",
-            code="report-kind",
-        )
-    module, name = _VIEWS[kind]
-    return getattr(import_module(f".{module}", __package__), f"{name}_{what}")
