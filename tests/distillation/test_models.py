@@ -14,7 +14,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 
 from silot.distillation import LabelSpace  # noqa: E402
 from silot.distillation._batches import seeded  # noqa: E402
-from silot.distillation.models import (
+from silot.distillation.models import (  # noqa: E402
     BagOfWords,
     Transformer,
     VectorHead,

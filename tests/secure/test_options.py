@@ -9,7 +9,7 @@ import silot
 from silot.data.measure import Measure
 from silot.errors import ExtraError, InputError, RefusedError
 from silot.federation import Holder, Own, Policy
-from silot.federation.question import QUESTIONS
+from silot.federation.question import question_kinds
 from silot.privacy.ledger import BudgetError, Ledger
 from silot.secure import SECURE, SecureOptions
 from silot.secure._inputs import SecureInputs, laplace
@@ -101,7 +101,7 @@ def test_without_the_extra_the_error_names_it() -> None:
 
 
 def test_inputs_cannot_be_asked_over_a_wire() -> None:
-    assert SecureInputs.kind not in QUESTIONS
+    assert SecureInputs.kind not in question_kinds()
 
 
 def test_inputs_are_centred_and_scaled_records_of_positive_weight() -> None:

@@ -138,7 +138,7 @@ class LocalFederation:
         Parameters
         ----------
         protocol
-            What to run; build it with a function of ``silot.protocols``.
+            What to run; build it with a function of a wing, as ``silot.distances.direct``.
         progress
             Called after every exchange.
 

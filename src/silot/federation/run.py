@@ -96,7 +96,7 @@ def run(
     Parameters
     ----------
     protocol
-        What to run; build it with a function of ``silot.protocols``.
+        What to run; build it with a function of a wing, as ``silot.distances.direct``.
     parties
         A runtime that has them, such as a ``LocalFederation``, or parties by name.
     runtime

@@ -24,7 +24,7 @@ from ..screen import Screen, Screened
 class ScreenModels(Question):
     """A question that brings models of sound records along, and the records they compare with.
 
-    ``silot.screening`` says what they are.
+    ``silot.records`` says what they are.
     """
 
     points: Array
