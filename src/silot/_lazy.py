@@ -10,6 +10,8 @@ from inspect import getsource
 from types import ModuleType
 from typing import Any
 
+from ._moved import elsewhere
+
 
 def lazily(package: str) -> None:
     """Import the names of a package when they are first used: those under ``TYPE_CHECKING``.
@@ -33,7 +35,12 @@ def lazily(package: str) -> None:
                 value = getattr(value, original) if original else value
                 self.__dict__[name] = value
                 return value
-            if name.startswith("__") or find_spec(f"{package}.{name}") is None:
+            if name.startswith("__"):
+                raise AttributeError(f"module {package!r} has no attribute {name!r}")
+            moved = elsewhere(package, name)
+            if moved is not None:
+                return moved
+            if find_spec(f"{package}.{name}") is None:
                 raise AttributeError(f"module {package!r} has no attribute {name!r}")
             return import_module(f".{name}", package)
 

@@ -17,18 +17,8 @@ from ..federation.protocol import Answers, Protocol, Questions, Steps, failure_e
 from ..federation.question import Question
 from ..privacy.accounting import mu_of
 from ..transport._check import flag, real, whole
-from .answers import (
-    Told,
-    check_private,
-    hidden,
-    kind_of,
-    names_of,
-    places_of,
-    released,
-    rounds_of,
-    shown,
-    told,
-)
+from . import answers as answers_of
+from .answers import Told, check_private, places_of, released, shown, told
 from .labels import LabelSpace
 from .questions import (
     DescribeTeacher,
@@ -45,8 +35,7 @@ from .result import Predictions
 
 _BATCH, _PRIVATE_BATCH = 256, 4096
 # Part of the privacy budget (of its square) that the bias gets.
-_BIAS_SHARE = 0.1
-_FEWEST_LABELS = 2
+_BIAS_SHARE, _FEWEST_LABELS = 0.1, 2
 # Noise above which a probability of a label tells next to nothing.
 _DROWNED = 0.5
 
@@ -142,7 +131,7 @@ def distill(
     names = tuple(sorted(teachers))
     given = inputs_of(inputs)
     unmeant = None if noise is None else inputs_of(noise)
-    if unmeant is not None and kind_of(unmeant) != kind_of(given):
+    if unmeant is not None and answers_of.kind_of(unmeant) != answers_of.kind_of(given):
         raise MismatchError(
             "the noise is of another kind or dimension than the transfer set.",
             code="noise-dimension",
@@ -175,7 +164,7 @@ def distill(
         inputs=given,
         noise=unmeant,
         count=count,
-        labels=names_of(labels),
+        labels=answers_of.names_of(labels),
         batch=batch,
         temperature=float(temperature),
         decimals=-1 if decimals is None else decimals,
@@ -200,7 +189,9 @@ def distill(
             "privacy_delta": privacy_delta,
             "shared": bool(shared),
         },
-        expected_rounds=rounds_of(given, unmeant, plan.batch, plan.apart, mu is not None),
+        expected_rounds=answers_of.rounds_of(
+            given, unmeant, plan.batch, plan.apart, mu is not None
+        ),
     )
 
 
@@ -237,7 +228,7 @@ class _Plan:
             means = None if self.noise is None else (yield from run.ask(self.noise, mean=True))
             outputs = yield from run.ask(self.inputs, mean=False)
             return run.found(outputs, means and {name: means[name].sum(axis=0) for name in outputs})
-        mixed, places = hidden(self.inputs, self.noise)
+        mixed, places = answers_of.hidden(self.inputs, self.noise)
         both = yield from run.ask(mixed, mean=False)
         count = len(self.inputs)
         outputs = {name: told[places[:count]] for name, told in both.items()}
