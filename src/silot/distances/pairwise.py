@@ -98,7 +98,7 @@ class Pairwise(Options):
         # A class that inherits its name replaces nobody.
         if "name" in vars(cls):
             METHODS[cls.name] = cls
-            ordered = sorted(METHODS.values(), key=lambda kind: -kind.disclosure)
+            ordered = sorted(METHODS.values(), key=lambda kind: (-kind.disclosure, kind.name))
             METHODS.clear()
             METHODS.update({kind.name: kind for kind in ordered})
 
