@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .api._methods import METHODS
     from .api.adapt import adapt
     from .api.distances import distance, distance_matrix, pooled_distance
-    from .api.distill import distill
+    from .api.distill import Distill, distill
     from .api.records import value_records
     from .api.sketch import sketches
     from .api.suspects import count_broken
@@ -58,6 +58,7 @@ __all__ = [
     "Contributions",
     "Distance",
     "DistanceMatrix",
+    "Distill",
     "Distillation",
     "Divergences",
     "Holder",

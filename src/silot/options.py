@@ -22,6 +22,7 @@ from .transport._check import as_order, interval, real, whole
 from .transport._check import flag as truth_value
 
 T = TypeVar("T")
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 _KEY = "option"
 # What callers give in other words.
@@ -234,6 +235,24 @@ class Options:
                 code="option-unknown",
             )
 
+    @classmethod
+    def of(cls, made: Self | None, options: Mapping[str, Any]) -> Self:
+        """What a call was given: an object of the class, or options by name."""
+        if made is None:
+            return cls(**options)
+        if not isinstance(made, cls):
+            raise InputError(
+                f"an object of {cls.__name__} is needed; one of {type(made).__name__} arrived.",
+                code="option-object",
+            )
+        if options:
+            raise InputError(
+                f"{next(iter(options))!r} is given beside a {cls.__name__}. Give it to "
+                f"{cls.__name__}(...).",
+                code="option-object",
+            )
+        return made
+
     def having(self, **changes: Any) -> Self:
         """A copy with some options changed, checked again."""
         return replace(cast("Any", self), **changes)
@@ -266,16 +285,35 @@ def check_known(
         )
 
 
-def documented(kind: type[Options]) -> str:
-    """The docstring of a class with a numpydoc section made of its options."""
-    lines = ["Parameters", "----------"]
+def documented(kind: type[Options], text: str | None = None) -> str:
+    """A docstring, by default that of the class, with the options of the class as parameters."""
+    entries: list[str] = []
     for item in declared(kind):
-        lines.append(f"{item.name} : {item.check.words}, default {item.default!r}")
-        lines += [f"    {line}" for line in wrap(item.help, _WIDTH)]
-    text = inspect.cleandoc(vars(kind).get("__doc__") or "").splitlines()
+        entries.append(f"{item.name} : {item.check.words}, default {item.default!r}")
+        entries += [f"    {line}" for line in wrap(item.help, _WIDTH)]
+    lines = inspect.cleandoc(vars(kind).get("__doc__") or "" if text is None else text).splitlines()
     ends = (
-        k for k, line in enumerate(text[:-1]) if line in _SECTIONS and text[k + 1].startswith("---")
+        k
+        for k, line in enumerate(lines[:-1])
+        if line in _SECTIONS and lines[k + 1].startswith("---")
     )
-    place = next(ends, len(text))
-    before = [*text[:place], ""] if place == len(text) else text[:place]
-    return "\n".join([*before, *lines, "", *text[place:]]).rstrip() + "\n"
+    place = next(ends, len(lines))
+    before = "\n".join(lines[:place]).rstrip().splitlines()
+    if "Parameters" not in before:
+        before += ["", "Parameters", "----------"]
+    return "\n".join([*before, *entries, "", *lines[place:]]).rstrip() + "\n"
+
+
+def taking(kind: type[Options]) -> Callable[[Function], Function]:
+    """Show the options of a class as parameters of a function that takes them as ``**options``."""
+
+    def shown(function: Function) -> Function:
+        own = inspect.signature(function)
+        kept = [item for item in own.parameters.values() if item.kind is not item.VAR_KEYWORD]
+        more = inspect.signature(kind).parameters.values()
+        named: Any = function
+        named.__signature__ = own.replace(parameters=[*kept, *more])
+        named.__doc__ = documented(kind, function.__doc__ or "")
+        return function
+
+    return shown

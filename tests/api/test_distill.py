@@ -1,5 +1,6 @@
 """Distillation from end to end: a model, teachers that may fail, and a folder to go on from."""
 
+import inspect
 import json
 import signal
 import subprocess
@@ -17,8 +18,9 @@ import torch
 from torch import nn
 
 import silot
-from silot import LabelSpace, LocalFederation, Policy, Teacher
+from silot import Distill, LabelSpace, LocalFederation, Policy, Teacher
 from silot.api._distilling import check_tests
+from silot.distillation import Training
 from silot.distillation.confidence import teacher_weights
 from silot.distillation.fitting import module_predict
 from silot.distillation.parameters import parameters_of
@@ -33,6 +35,7 @@ from silot.errors import (
     SolverError,
 )
 from silot.federation import Answer
+from silot.options import declared
 from silot.privacy import Ledger, mu_of
 
 from ..serving import Distant, model
@@ -465,6 +468,34 @@ def test_wrong_kinds_have_codes(options: dict[str, Any], code: str) -> None:
     with pytest.raises(InputError) as caught:
         run({"a": model}, **options)
     assert caught.value.code == code
+
+
+def test_options_may_be_given_as_one_object() -> None:
+    options: dict[str, Any] = {"loss": "entropy", "decimals": 2, "memory": False, "noise": 64}
+    named = run(epochs=2, **options)
+    found = silot.distill(
+        fresh(), {"one": model, "two": Teacher(model, size=30)}, X,
+        Distill(epochs=2, rate=0.05, batch=32, **options), labels=SPACE,
+    )  # fmt: skip
+    assert same(found.model, named.model)
+    assert found.options == named.options
+    for how, more in ((Distill(), {"epochs": 2}), (Training(), {}), ({"epochs": 2}, {})):
+        with pytest.raises(InputError) as caught:
+            silot.distill(fresh(), [model], X, how, labels=SPACE, **more)  # type: ignore[arg-type]
+        assert caught.value.code == "option-object" and "Distill" in caught.value.message
+
+
+def test_every_option_is_shown_and_no_other_is_taken() -> None:
+    shown = inspect.signature(silot.distill).parameters
+    text = silot.distill.__doc__ or ""
+    for item in declared(Distill):
+        assert shown[item.name].default == item.default
+        assert f"{item.name} : {item.check.words}" in text
+    assert "options" not in shown
+    assert text.index("progress") < text.index("loss : ") < text.index("Returns")
+    with pytest.raises(InputError) as caught:
+        run(losses="sinkhorn")
+    assert caught.value.code == "option-unknown" and "it takes loss, " in caught.value.message
 
 
 LIES = ("turned", "constant", "random", "next")

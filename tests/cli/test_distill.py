@@ -390,6 +390,17 @@ TEACHERS = {"north": "north.npz", "south": "south.npz"}
         ({"labels": {"names": ["a", "b"]}}, 3, "distill-field", "labels"),
         ({"weights": "uniform", "noise": 10}, 3, "option-noise", "noise"),
         ({"loss": "entropy", "epsilon": 0.1}, 3, "option-epsilon", "options"),
+        ({"epsilon": 1e-5}, 3, "option-epsilon", "options"),
+        ({"weight_cap": 0.5}, 3, "option-cap", "options"),
+        ({"memory": False, "memory_size": 3}, 3, "option-size", "options"),
+        ({"memory_size": 0}, 3, "distill-field", "memory_size"),
+        ({"min_teachers": 3}, 3, "option-teachers", "options"),
+        ({"timeout": -1}, 3, "option-timeout", "options"),
+        ({"asker": "me"}, 3, "distill-unknown-field", "asker"),
+        ({"global": {"model": MODEL, "train": "public.npz", "fit": {"epochs": 0}}}, 3,
+         "distill-field", "global.fit.epochs"),
+        ({"global": {"model": MODEL, "train": "public.npz", "fit": {"seed": 1}}}, 3,
+         "distill-unknown-field", "global.fit.seed"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_done_is_refused_with_a_code_and_the_field(
@@ -403,6 +414,19 @@ def test_what_cannot_be_done_is_refused_with_a_code_and_the_field(
         here(config(folder, "bad.yml", **fields))
     assert (caught.value.code, caught.value.exit_status) == (code, status)
     assert caught.value.message.startswith(f"bad.yml, {place}: ")
+
+
+def test_a_file_may_give_every_option(folder: Path) -> None:
+    given = {
+        "loss": "sinkhorn", "epsilon": "1e-1", "epochs": 3, "rate": "1e-2", "batch": 9, "seed": 4,
+        "weights": "size", "weight_cap": None, "robust": True, "memory": True, "memory_size": 8,
+        "temperature": 2, "decimals": 3, "privacy_epsilon": None, "privacy_delta": 1e-6,
+        "shared": True, "question_batch": 99, "min_teachers": 2, "timeout": 60,
+    }  # fmt: skip
+    how = Config.load(config(folder, "all.yml", **given)).options()
+    # YAML takes 1e-1 for a text.
+    wanted = given | {"epsilon": 0.1, "rate": 0.01, "noise": None, "asker": "coordinator"}
+    assert how.values() == wanted
 
 
 @pytest.mark.parametrize(

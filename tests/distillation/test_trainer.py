@@ -18,6 +18,7 @@ from torch import nn
 
 from silot import LabelSpace
 from silot.distillation.fitting import module_predict
+from silot.distillation.options import Training
 from silot.distillation.parameters import parameters_of
 from silot.distillation.trainer import FILE, Epoch, train
 from silot.errors import FileError, InputError, MismatchError, SilotError, SolverError
@@ -344,6 +345,15 @@ def test_a_step_that_breaks_the_parameters_is_found_after_the_last_batch() -> No
 def test_options_are_checked(options: dict[str, Any], expected: str) -> None:
     epochs = options.pop("epochs", 1)
     assert code(lambda: fitted(student(), epochs, **options)) == expected
+
+
+def test_options_may_be_given_as_one_object() -> None:
+    x, outputs, weights = problem()
+    models = [student() for _ in range(2)]
+    train(models[0], x, outputs, weights, LINE, epochs=2, rate=0.01, loss="entropy")
+    train(models[1], x, outputs, weights, LINE, Training(epochs=2, rate=0.01, loss="entropy"))
+    assert same(*models)
+    assert code(lambda: fitted(student(), 1, losses="entropy")) == "option-unknown"
 
 
 def test_shapes_and_simplices_are_checked() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -33,13 +33,7 @@ _NOISE = 2000
 _BILL = ("rounds", "bytes_sent", "bytes_received", "seconds", "privacy_mu", "disclosure")
 
 
-def parties(
-    teachers: Any,
-    inputs: Inputs | None,
-    timeout: float | None,
-    asker: str,
-    module_predict: Callable[..., Any],
-) -> Any:
+def parties(teachers: Any, inputs: Inputs | None, timeout: float | None, asker: str) -> Any:
     """A federation of the teachers given, or the one that was."""
     if hasattr(teachers, "run") and hasattr(teachers, "names"):
         if timeout is not None:
@@ -61,16 +55,18 @@ def parties(
             "teachers are neither a mapping, a sequence nor a federation.", code="holder-names"
         )
     return LocalFederation(
-        {name: _party(each, inputs, module_predict) for name, each in named.items()},
+        {name: _party(each, inputs) for name, each in named.items()},
         timeout=timeout,
         asker=asker,
     )
 
 
-def _party(teacher: Any, inputs: Inputs | None, module_predict: Callable[..., Any]) -> Endpoint:
+def _party(teacher: Any, inputs: Inputs | None) -> Endpoint:
     if isinstance(teacher, Endpoint):
         return teacher
     from torch import nn
+
+    from ..distillation import module_predict
 
     if isinstance(teacher, nn.Module):
         teacher = partial(module_predict, teacher)

@@ -11,26 +11,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
+from ..api.distill import distill
+from ..distillation.asking import distill as questions
 from ..distillation.result import Distillation
 from ..errors import FileError
 from ..federation.local import Progress
 from .console import ERRORS, progress_bar, save_transcript, say_where, show, write_report
-from .distill_config import Config, FileSource, Fit, field
+from .distill_config import Config, FileSource, Fitted, field
 from .distill_data import Records, read
 from .options import JsonOption, ReportOption, TranscriptOption, check_outputs
 
 if TYPE_CHECKING:
     from ..distillation.recipes import Recipe
     from ..distillation.trainer import Epoch
-
-_OPTIONS = (
-    "loss", "weights", "weight_cap", "robust", "memory", "memory_size", "epochs", "rate", "batch",
-    "epsilon", "temperature", "decimals", "privacy_epsilon", "privacy_delta", "shared",
-    "question_batch", "min_teachers", "timeout",
-)  # fmt: skip
-_QUESTIONS = (
-    "temperature", "decimals", "privacy_epsilon", "privacy_delta", "shared", "min_teachers",
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -106,31 +99,21 @@ def _run(
         space = config.labels.space()
     files = _read(path, config, space)
     # Slow to import, and says which extra is missing.
-    from ..api.distill import distill
     from ..distillation import train  # noqa: F401
-    from ..distillation.asking import distill as questions
-    from ..distillation.trainer import check_options
     from .distill_models import Workshop
 
     # Before models are trained for long.
     with field(path, "options"):
-        check_options(
-            config.loss, config.epsilon, config.epochs, config.rate, config.batch, config.seed
-        )
-        questions(
-            list(files.teachers),
-            files.transfer.inputs,
-            labels=space,
-            batch=config.question_batch,
-            **{name: getattr(config, name) for name in _QUESTIONS},
-        )
+        how = config.options().having(noise=files.noise)
+        how.check_labels(space)
+        questions(list(files.teachers), files.transfer.inputs, how, labels=space, sizes=how.by_size)
     with _shown() as tell:
         workshop = Workshop(
             path.parent,
             space,
             files.transfer,
-            config.student.fit or Fit(),
-            config.seed,
+            config.student.fit or Fitted(),
+            how.seed,
             checkpoint,
             tell.fit,
         )
@@ -145,13 +128,11 @@ def _run(
             module,
             teachers,
             files.transfer.inputs,
+            how,
             labels=space,
-            noise=files.noise,
-            checkpoint=checkpoint,
             test={name: (each.inputs, each.truth) for name, each in files.tests.items()},
-            seed=config.seed,
+            checkpoint=checkpoint,
             progress=tell.step,
-            **{name: getattr(config, name) for name in _OPTIONS},
         )
     notes: dict[str, str] = {}
     if files.transfer.labelled:

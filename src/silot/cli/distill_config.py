@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_type_hints
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictInt, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StrictInt,
+    ValidationError,
+    create_model,
+)
 
+from ..api.distill import Distill
 from ..data.documents import complaint, read_fields
-from ..distillation import LabelSpace
+from ..distillation import Fit, LabelSpace
 from ..errors import InputError, SilotError
 from ..federation.policy import Policy
+from ..options import Declared, Options, declared
+
+# What a file says in so many words; noise may be a file.
+_OPTIONS = [item.name for item in declared(Distill) if item.flag]
 
 
 class _Strict(BaseModel):
@@ -46,14 +60,37 @@ class FileSource(Columns):
 Source = Annotated[FileSource, BeforeValidator(_named_file)]
 
 
-class Fit(_Strict):
+def _keys(kind: type[Options], at_once: Collection[str] = ()) -> type[_Strict]:
+    """Keys of the options of a class, of the types that are declared.
+
+    Values are checked ``at_once``, for the error to name the key, or when the class is made.
+    """
+    hints = get_type_hints(kind)
+    keys: dict[str, Any] = {}
+    for item in declared(kind):
+        if item.flag:
+            hint = hints[item.name]
+            checked = Annotated[hint, _check_of(item)] if item.name in at_once else hint
+            keys[item.name] = (checked, item.default)
+    return create_model(kind.__name__, __base__=_Strict, **keys)
+
+
+def _check_of(item: Declared) -> AfterValidator:
+    def checked(value: Any) -> Any:
+        try:
+            return item.check.of(value, item.name, item.code)
+        except InputError as error:
+            raise ValueError(error.message) from None
+
+    return AfterValidator(checked)
+
+
+class Fitted(_keys(Fit, at_once=Fit.options)):
     """How a model is fitted to labelled records."""
 
-    epochs: int = Field(default=5, ge=1)
-    rate: float = Field(default=1e-3, gt=0)
-    batch: int = Field(default=32, ge=1)
-    decay: float = Field(default=0.01, ge=0)
-    balanced: bool = False
+    def options(self, seed: int) -> Fit:
+        """The options meant."""
+        return Fit(**self.model_dump(), seed=seed)
 
 
 class Vectors(_Strict):
@@ -112,7 +149,7 @@ class Learner(_Strict):
 
     model: Model | None = None
     train: Source | None = None
-    fit: Fit | None = None
+    fit: Fitted | None = None
     parameters: Path | None = None
 
 
@@ -171,7 +208,7 @@ def _teacher(value: Any) -> Any:
     return {"train": value} if isinstance(value, str) else value
 
 
-class Config(Columns):
+class Config(Columns, _keys(Distill, at_once=("memory_size",))):
     """Everything a file says; paths are relative to the file."""
 
     labels: Annotated[Labels, BeforeValidator(_named_preset)]
@@ -179,26 +216,11 @@ class Config(Columns):
     teachers: dict[str, Annotated[Instructor, BeforeValidator(_teacher)]]
     transfer: Source
     tests: dict[str, Source] = {}
-    loss: Literal["sinkhorn", "entropy"] = "sinkhorn"
-    weights: Literal["confidence", "uniform", "size", "uniform-distance"] = "confidence"
-    weight_cap: float | None = 1.5
-    robust: bool = False
     noise: StrictInt | Source | None = None
-    memory: bool = True
-    memory_size: int | None = Field(default=None, ge=1)
-    epochs: int = 10
-    rate: float = 1e-3
-    batch: int = 64
-    epsilon: float | None = None
-    temperature: float = 1.0
-    decimals: int | None = None
-    privacy_epsilon: float | None = None
-    privacy_delta: float = 1e-5
-    shared: bool = False
-    question_batch: int | None = None
-    min_teachers: int = 1
-    timeout: float | None = None
-    seed: int = 0
+
+    def options(self) -> Distill:
+        """The options meant, but for noise, which may be a file."""
+        return Distill(**{name: value for name, value in self if name in _OPTIONS})
 
     @classmethod
     def load(cls, path: Path) -> Config:
@@ -208,27 +230,29 @@ class Config(Columns):
             found = cls(**body)
         except ValidationError as error:
             raise _translated(path, body, error) from None
+        with field(path, "options"):
+            how = found.options()
         with field(path, "teachers"):
             if len(found.teachers) < 2:
                 raise InputError(
                     f"{len(found.teachers)} teacher(s); give two or more, by name.",
                     code="holder-names",
                 )
-            if found.memory and "global" in found.teachers:
+            if how.memory and "global" in found.teachers:
                 raise InputError(
                     "a teacher is called 'global', as the model itself is. Give it another name, "
                     "or memory: false.",
                     code="holder-names",
                 )
         with field(path, "noise"):
-            if found.noise is not None and found.weights != "confidence":
+            if found.noise is not None and how.weights != "confidence":
                 raise InputError(
-                    f"weights: {found.weights} has no use for it. Leave it out.",
+                    f"weights: {how.weights} has no use for it. Leave it out.",
                     code="option-noise",
                 )
         for place, learner in (("global", found.student), *_placed(found.teachers)):
             with field(path, place):
-                _check(learner, found)
+                _check(learner, how.memory)
         return found
 
 
@@ -236,28 +260,37 @@ def _placed(teachers: Mapping[str, Instructor]) -> Iterator[tuple[str, Instructo
     return ((f"teachers.{name}", each) for name, each in teachers.items())
 
 
-def _check(learner: Learner, config: Config) -> None:
+def _check(learner: Learner, memory: bool) -> None:
     if learner.train is not None and learner.parameters is not None:
         raise InputError(
             "train and parameters are both given. Give data to train on, or parameters.",
             code="distill-field",
         )
-    given = learner.train is not None or learner.parameters is not None
     if isinstance(learner, Instructor):
-        if not given:
-            raise InputError(
-                "it has no data. Give train (a file of labelled records) or parameters (a file "
-                "of a trained model).",
-                code="distill-teacher",
-            )
-        if learner.parts > 1 and learner.train is None:
-            raise InputError("parts are trained from data: give train.", code="distill-field")
+        _check_teacher(learner)
+    else:
+        _check_student(learner, memory)
+
+
+def _check_teacher(teacher: Instructor) -> None:
+    if teacher.train is None and teacher.parameters is None:
+        raise InputError(
+            "it has no data. Give train (a file of labelled records) or parameters (a file "
+            "of a trained model).",
+            code="distill-teacher",
+        )
+    if teacher.parts > 1 and teacher.train is None:
+        raise InputError("parts are trained from data: give train.", code="distill-field")
+
+
+def _check_student(student: Learner, memory: bool) -> None:
+    if student.parameters is not None:
         return
-    if learner.model is None and learner.parameters is None:
+    if student.model is None:
         raise InputError(
             "model is missing: vectors, bag, transformer or pretrained.", code="distill-field"
         )
-    if not given and config.memory and not isinstance(learner.model, Hub):
+    if student.train is None and memory and not isinstance(student.model, Hub):
         raise InputError(
             "it is not trained, and would teach itself what it does not know. Give train, "
             "parameters, or memory: false.",

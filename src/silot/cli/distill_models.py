@@ -22,7 +22,7 @@ from ..distillation.text import PAIR, Vocabulary
 from ..errors import InputError, MismatchError
 from ..federation.policy import Policy
 from ..privacy.ledger import Ledger
-from .distill_config import Bag, Fit, Hub, Instructor, Learner, Model, Sequential, Vectors
+from .distill_config import Bag, Fitted, Hub, Instructor, Learner, Model, Sequential, Vectors
 from .distill_data import Records
 
 Tell = Callable[[str, int, int, float], None]
@@ -54,7 +54,7 @@ class Workshop:
     home: Path
     space: LabelSpace
     transfer: Records
-    how: Fit
+    how: Fitted
     seed: int
     checkpoint: Path | None
     tell: Tell
@@ -148,6 +148,7 @@ class Workshop:
     def trained(self, name: str, learner: Learner, recipe: Recipe, data: Records) -> nn.Module:
         """A model fitted to data, now or in a run before."""
         how = learner.fit or self.how
+        options = how.options(self.seed)
         module = recipe.build(self.seed)
         place, mark = None, ""
         if self.checkpoint is not None:
@@ -167,9 +168,8 @@ class Workshop:
             module,
             inputs,
             data.truth.values,
-            **how.model_dump(),
-            seed=self.seed,
-            progress=lambda epoch, loss: self.tell(name, epoch, how.epochs, loss),
+            options,
+            progress=lambda epoch, loss: self.tell(name, epoch, options.epochs, loss),
         )
         if place is not None:
             save(place, "model", mark, {}, parameters_of(module))

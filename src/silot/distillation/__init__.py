@@ -10,6 +10,7 @@ from ..errors import ExtraError
 from ._coding import LabelCodes
 from .confidence import Weights, teacher_weights
 from .labels import LabelSpace
+from .options import Asking, Fit, Training, Weighing
 from .robust import majority
 from .scores import ClassScores, Scores, scores
 from .text import Vocabulary, noise, noise_vectors
@@ -22,16 +23,20 @@ if TYPE_CHECKING:
     from .trainer import Epoch, History, train
 
 __all__ = [
+    "Asking",
     "BagOfWords",
     "ClassScores",
     "Epoch",
+    "Fit",
     "History",
     "LabelCodes",
     "LabelSpace",
     "Scores",
+    "Training",
     "Transformer",
     "VectorHead",
     "Vocabulary",
+    "Weighing",
     "Weights",
     "entropy_loss",
     "fit",
@@ -73,6 +78,6 @@ def __getattr__(name: str) -> Any:
         import torch  # noqa: F401
     except ImportError:
         raise ExtraError(
-            f"{name} needs torch. Run: pip install 'silot[torch]'.", code="extra-torch"
+            "distillation needs torch. Run: pip install 'silot[torch]'.", code="extra-torch"
         ) from None
     return getattr(import_module(f".{_LATE[name]}", __name__), name)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from dataclasses import dataclass
 from typing import cast
 
@@ -13,8 +12,7 @@ import numpy.typing as npt
 from ..data.measure import label_name
 from ..errors import InputError, WireError
 from ..federation.answer import Answer, Array
-from ..transport._check import flag
-from .labels import LabelSpace
+from .options import Asking
 from .questions import RESOLUTION, Inputs, digest_of, fault_of
 
 
@@ -115,9 +113,9 @@ def places_of(own: tuple[str, ...] | None, labels: tuple[str, ...] | None, count
     return found if len(set(found)) == len(found) else [-1]
 
 
-def check_private(noise: Inputs | None, most: int, temperature: float, sizes: bool) -> None:
+def check_private(noise: Inputs | None, how: Asking, sizes: bool) -> None:
     """Refuse what noise cannot be added to, or would not be added to."""
-    if flag(sizes, "sizes", "option-sizes"):
+    if sizes:
         raise InputError(
             "sizes are exact, and with privacy_epsilon teachers tell nothing exact. Take weights "
             "other than 'size', or leave privacy_epsilon out.",
@@ -125,17 +123,17 @@ def check_private(noise: Inputs | None, most: int, temperature: float, sizes: bo
         )
     if noise is None:
         return
-    if temperature != 1.0:
+    if how.temperature != 1.0:
         # The mean of scaled predictions is not the scaled mean, and only that could be had.
         raise InputError(
-            f"temperature is {temperature:g}: with privacy_epsilon the bias cannot be brought to "
-            "it. Take temperature=1, or weights that need no noise.",
+            f"temperature is {how.temperature:g}: with privacy_epsilon the bias cannot be brought "
+            "to it. Take temperature=1, or weights that need no noise.",
             code="option-temperature",
         )
-    if len(noise) > most:
+    if len(noise) > how.noise_at_once:
         raise InputError(
-            f"there are {len(noise)} noise inputs. Give at most {most} noise inputs with "
-            "privacy_epsilon: their mean is asked for in one question.",
+            f"there are {len(noise)} noise inputs. Give at most {how.noise_at_once} noise inputs "
+            "with privacy_epsilon: their mean is asked for in one question.",
             code="option-noise",
         )
 
@@ -155,17 +153,3 @@ def hidden(inputs: Inputs, noise: Inputs) -> tuple[Inputs, npt.NDArray[np.intp]]
         both = [*inputs, *cast("list[str]", noise)]
         return [both[row] for row in order], places
     return np.concatenate([inputs, cast("Array", noise)])[order], places
-
-
-def names_of(labels: LabelSpace | int) -> tuple[str, ...] | None:
-    """Names of the labels; a label space without any numbers them."""
-    return labels.names if isinstance(labels, LabelSpace) else None
-
-
-def rounds_of(inputs: Inputs, noise: Inputs | None, batch: int, apart: bool, private: bool) -> int:
-    """How often a teacher is asked that answers all."""
-    more = 0 if noise is None else len(noise)
-    # With privacy noise is one question, of any length.
-    more = min(more, batch) if private else more
-    counts = (len(inputs), more) if apart else (len(inputs) + more,)
-    return 1 + sum(math.ceil(count / batch) for count in counts)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,13 +14,15 @@ import numpy.typing as npt
 from ..errors import HolderError, InputError, MismatchError, WireError
 from ..federation.answer import Answer, Array, Failure
 from ..federation.disclosure import Disclosure
+from ..federation.message import Scalar
 from ..federation.protocol import Answers, Protocol, Questions, Steps, failure_error
 from ..federation.question import Question
-from ..privacy.accounting import mu_of
-from ..transport._check import flag, real, whole
+from ..options import taking
+from ..transport._check import flag, whole
 from . import answers as answers_of
 from .answers import Told, check_private, places_of, released, shown, told
 from .labels import LabelSpace
+from .options import Asking
 from .questions import (
     DescribeTeacher,
     Inputs,
@@ -33,27 +36,23 @@ from .questions import (
 )
 from .result import Predictions
 
-_BATCH, _PRIVATE_BATCH = 256, 4096
 # Part of the privacy budget (of its square) that the bias gets.
 _BIAS_SHARE, _FEWEST_LABELS = 0.1, 2
 # Noise above which a probability of a label tells next to nothing.
 _DROWNED = 0.5
 
 
+@taking(Asking)
 def distill(
     teachers: Sequence[str],
     inputs: npt.ArrayLike | Sequence[str],
+    how: Asking | None = None,
     *,
     labels: LabelSpace | int,
     noise: npt.ArrayLike | Sequence[str] | None = None,
-    batch: int | None = None,
-    temperature: float = 1.0,
-    decimals: int | None = None,
-    privacy_epsilon: float | None = None,
-    privacy_delta: float = 1e-5,
-    shared: bool = False,
     sizes: bool = False,
-    min_teachers: int = 1,
+    batch: int | None = None,
+    **options: Any,
 ) -> Protocol[Predictions]:
     r"""Ask every teacher once for its predictions of a transfer set.
 
@@ -69,6 +68,8 @@ def distill(
         Names.
     inputs
         The transfer set: records (n, d), or n texts. Teachers see it.
+    how
+        The options below as one object, in place of them.
     labels
         The labels, or how many. A teacher that names other labels than a ``LabelSpace`` with
         names is excluded.
@@ -77,33 +78,15 @@ def distill(
         not asked for. They are shuffled among ``inputs``; but asked apart, so that a teacher knows
         them, with ``shared`` and with ``privacy_epsilon``: then in one question, at most 4096, or
         ``batch`` where that is more.
-    batch
-        Inputs of one question; 256, or 4096 with ``privacy_epsilon``. No more than teachers take.
-    temperature
-        Predictions become :math:`h^{1/T}`, normalised, at the teacher; with ``privacy_epsilon``
-        here, after the noise, and not together with ``noise``.
-    decimals
-        Predictions are rounded to so many decimals at the teacher, summing to 1; ``None`` does
-        not round.
-    privacy_epsilon, privacy_delta
-        Ask for predictions with Gaussian noise instead, charged to the teachers' ledgers: all
-        answers of a teacher together are private for its training records. Of this, a tenth of
-        the squared parameter mu goes to the bias. The noise of every probability is
-        :math:`\sqrt n\, (\sqrt 2 / m + \sqrt L / R) / \mu` for n inputs, a teacher of m parts,
-        L labels and counting in steps of 1 / R with R = 2**20: it drowns a single model's
-        predictions, and it needs many parts or few inputs. Sizes are not told then.
-    shared
-        Teachers have the transfer set, and questions carry places in it: nothing else is sent.
-        A teacher that has another one is excluded.
     sizes
         Exclude teachers that do not tell their size. Not with ``privacy_epsilon``.
-    min_teachers
-        Fewest teachers to go on with.
+    batch
+        The same as ``question_batch``.
 
     Returns
     -------
     Protocol[Predictions]
-        Discloses at level aggregate, with ``privacy_epsilon`` at level sketch. The result does
+        Discloses at level record, with ``privacy_epsilon`` at level sketch. The result does
         not depend on the order of ``teachers``.
 
     Raises
@@ -112,6 +95,13 @@ def distill(
         Inputs that are none, noise of another kind, options out of range.
     HolderError
         Fewer teachers than ``min_teachers`` are left (``"teachers-few"``, in the run).
+
+    Notes
+    -----
+    Of ``privacy_epsilon`` a tenth of the squared parameter mu goes to the bias. The noise of every
+    probability is :math:`\sqrt n\, (\sqrt 2 / m + \sqrt L / R) / \mu` for n inputs, a teacher of
+    m parts, L labels and counting in steps of 1 / R with R = 2**20: it drowns a single model's
+    predictions, and it needs many parts or few inputs.
 
     Examples
     --------
@@ -126,101 +116,93 @@ def distill(
     >>> found.outputs.tolist(), found.excluded
     ([[[1.0, 0.0], [0.0, 1.0]]], {'b': 'prediction-nan'})
     """
+    how = Asking.of(how, options if batch is None else {**options, "question_batch": batch})
     if isinstance(teachers, str):
         raise InputError("teachers is one text. Give a sequence of names.", code="holder-names")
-    names = tuple(sorted(teachers))
-    given = inputs_of(inputs)
-    unmeant = None if noise is None else inputs_of(noise)
-    if unmeant is not None and answers_of.kind_of(unmeant) != answers_of.kind_of(given):
-        raise MismatchError(
-            "the noise is of another kind or dimension than the transfer set.",
-            code="noise-dimension",
-        )
-    count = labels.size if isinstance(labels, LabelSpace) else labels
-    whole(count, "labels", "option-labels", least=2, most=4096)
-    if not real(temperature, "temperature", "option-temperature") > 0:
-        raise InputError("temperature must be positive.", code="option-temperature")
-    if decimals is not None:
-        whole(decimals, "decimals", "option-decimals", least=0, most=12)
-        if privacy_epsilon is not None:
-            raise InputError(
-                "predictions with noise are not rounded. Leave decimals out.",
-                code="option-decimals",
-            )
-    # Checked here, for it costs nothing and a run costs much.
-    mu = None if privacy_epsilon is None else mu_of(privacy_epsilon, privacy_delta)
-    if mu is not None and math.isinf(mu):
-        raise InputError(
-            "privacy_epsilon is infinite. Leave it out for predictions without noise.",
-            code="option-epsilon",
-        )
-    if batch is None:
-        batch = _BATCH if mu is None else _PRIVATE_BATCH
-    whole(batch, "batch", "option-batch")
-    if mu is not None:
-        check_private(unmeant, max(batch, _PRIVATE_BATCH), temperature, sizes)
-    plan = _Plan(
-        names=names,
-        inputs=given,
-        noise=unmeant,
-        count=count,
-        labels=answers_of.names_of(labels),
-        batch=batch,
-        temperature=float(temperature),
-        decimals=-1 if decimals is None else decimals,
-        mu=mu,
-        shared=digest_of(given) if flag(shared, "shared", "option-shared") else "",
+    poll = _Poll(
+        names=tuple(sorted(teachers)),
+        inputs=inputs_of(inputs),
+        noise=None if noise is None else inputs_of(noise),
+        count=labels.size if isinstance(labels, LabelSpace) else labels,
+        labels=labels.names if isinstance(labels, LabelSpace) else None,
         sizes=flag(sizes, "sizes", "option-sizes"),
-        least=whole(min_teachers, "min_teachers", "option-teachers", most=max(len(names), 1)),
+        how=how,
     )
+    poll.check()
     return Protocol(
         "distill",
-        names,
-        Disclosure.RECORD if mu is None else Disclosure.SKETCH,
-        plan.start,
-        {
-            "inputs": len(given),
-            "labels": count,
-            "noise": 0 if unmeant is None else len(unmeant),
-            "batch": batch,
-            "temperature": float(temperature),
-            "decimals": decimals,
-            "privacy_epsilon": privacy_epsilon,
-            "privacy_delta": privacy_delta,
-            "shared": bool(shared),
-        },
-        expected_rounds=answers_of.rounds_of(
-            given, unmeant, plan.batch, plan.apart, mu is not None
-        ),
+        poll.names,
+        Disclosure.SKETCH if how.private else Disclosure.RECORD,
+        poll.start,
+        poll.parameters(),
+        expected_rounds=poll.rounds,
     )
 
 
 @dataclass(frozen=True)
-class _Plan:
-    """What to ask."""
+class _Poll:
+    """Who is asked about what; where ``labels`` have no names, their ``count`` alone is known."""
 
     names: tuple[str, ...]
     inputs: Inputs = field(repr=False)
     noise: Inputs | None = field(repr=False)
     count: int
     labels: tuple[str, ...] | None
-    batch: int
-    temperature: float
-    decimals: int
-    mu: float | None
-    shared: str
     sizes: bool
-    least: int
+    how: Asking
+
+    def check(self) -> None:
+        """Raise for what does not fit together."""
+        kinds = {answers_of.kind_of(each) for each in (self.inputs, self.noise) if each is not None}
+        if len(kinds) > 1:
+            raise MismatchError(
+                "the noise is of another kind or dimension than the transfer set.",
+                code="noise-dimension",
+            )
+        whole(self.count, "labels", "option-labels", least=2, most=4096)
+        most = max(len(self.names), 1)
+        whole(self.how.min_teachers, "min_teachers", "option-teachers", most=most)
+        if self.how.private:
+            check_private(self.noise, self.how, self.sizes)
+
+    def parameters(self) -> dict[str, Scalar]:
+        """What transcripts tell of it."""
+        how = self.how
+        return {
+            "inputs": len(self.inputs),
+            "labels": self.count,
+            "noise": 0 if self.noise is None else len(self.noise),
+            "batch": how.inputs_at_once,
+            "temperature": how.temperature,
+            "decimals": how.decimals,
+            "privacy_epsilon": how.privacy_epsilon,
+            "privacy_delta": how.privacy_delta,
+            "shared": how.shared,
+        }
+
+    @property
+    def rounds(self) -> int:
+        """How often a teacher is asked that answers all."""
+        batch, noise = self.how.inputs_at_once, 0 if self.noise is None else len(self.noise)
+        if self.how.private:
+            # One question, of any length.
+            noise = min(noise, batch)
+        counts = (len(self.inputs), noise) if self.apart else (len(self.inputs) + noise,)
+        return 1 + sum(math.ceil(count / batch) for count in counts)
 
     @property
     def apart(self) -> bool:
         """Whether noise has questions of its own."""
-        return self.mu is not None or bool(self.shared)
+        return self.how.private or self.how.shared
+
+    @cached_property
+    def shared(self) -> str:
+        """What a transfer set that teachers have is known by; nothing where it is sent."""
+        return digest_of(self.inputs) if self.how.shared else ""
 
     def start(self) -> Steps[Predictions]:
-        run = _Asking(self, list(self.names))
-        private = self.mu is not None
-        answers = yield {name: DescribeTeacher(private=private) for name in run.left}
+        run = _Answers(self, list(self.names))
+        answers = yield {name: DescribeTeacher(private=self.how.private) for name in run.left}
         for name in self.names:
             run.describe(name, answers.get(name, Failure("holder-silent")))
         run.check()
@@ -237,10 +219,10 @@ class _Plan:
 
 
 @dataclass
-class _Asking:
+class _Answers:
     """Who is still there, and why the others are not."""
 
-    plan: _Plan
+    poll: _Poll
     left: list[str]
     told: dict[str, Told] = field(default_factory=dict[str, Told])
     failures: dict[str, Failure] = field(default_factory=dict[str, Failure])
@@ -253,37 +235,42 @@ class _Asking:
         self.left = [other for other in self.left if other != name]
 
     def describe(self, name: str, answer: Answer | Failure) -> None:
-        """Take note of what a teacher says it is."""
-        plan = self.plan
-        if isinstance(answer, Failure):
-            self.fail(name, answer)
-            return
+        """Take note of what a teacher says it is, or exclude it."""
         try:
-            found = told(answer)
+            failure = answer if isinstance(answer, Failure) else self._unfit(name, told(answer))
         except WireError as error:
-            self.fail(name, Failure(error.code))
-            return
-        self.told[name] = found
+            failure = Failure(error.code)
+        if failure is not None:
+            self.fail(name, failure)
+
+    def _unfit(self, name: str, said: Told) -> Failure | None:
+        """Why a teacher cannot be asked, if it cannot."""
+        poll = self.poll
+        self.told[name] = said
+        self.places[name] = places = places_of(said.labels, poll.labels, poll.count)
+        if self._means_others(said) or -1 in places or len(places) < _FEWEST_LABELS:
+            return Failure("labels-mismatch")
+        if poll.shared and poll.shared != said.shared:
+            return Failure("inputs-mismatch" if said.shared else "inputs-absent")
+        if poll.sizes and said.size is None:
+            return Failure("size-absent")
+        return None
+
+    def _means_others(self, said: Told) -> bool:
+        """Whether its labels have names, none of them the asker's, and not the first such ones."""
+        if not said.labels or set(said.labels) & set(self.poll.labels or ()):
+            return False
         # Where the asker has no names, teachers that have them must mean the same ones.
-        meant = [other.labels for other in self.told.values() if other.labels]
-        strange = bool(found.labels) and not set(found.labels) & set(plan.labels or ())
-        self.places[name] = places = places_of(found.labels, plan.labels, plan.count)
-        unlike = strange and found.labels != meant[0]
-        if unlike or -1 in places or len(places) < _FEWEST_LABELS:
-            self.fail(name, Failure("labels-mismatch"))
-        elif plan.shared and plan.shared != found.shared:
-            absent = "inputs-absent" if not found.shared else "inputs-mismatch"
-            self.fail(name, Failure(absent))
-        elif plan.sizes and found.size is None:
-            self.fail(name, Failure("size-absent"))
+        return said.labels != next(other.labels for other in self.told.values() if other.labels)
 
     def check(self) -> None:
         """Raise where too few teachers are left."""
-        if len(self.left) >= self.plan.least:
+        needed = self.poll.how.min_teachers
+        if len(self.left) >= needed:
             return
         reasons = " ".join(failure_error(n, f).message for n, f in sorted(self.failures.items()))
         raise HolderError(
-            f"{len(self.left)} teachers are left and {self.plan.least} are needed. {reasons}",
+            f"{len(self.left)} teachers are left and {needed} are needed. {reasons}",
             code="teachers-few",
         )
 
@@ -304,25 +291,29 @@ class _Asking:
 
     def _batches(self, inputs: Inputs, mean: bool) -> Iterator[range]:
         # A mean with noise is one number a label however many inputs: asked once.
-        step = len(inputs) if mean and self.plan.mu is not None else self.plan.batch
+        how = self.poll.how
+        step = len(inputs) if mean and how.private else how.inputs_at_once
         for at in range(0, len(inputs), step):
             yield range(at, min(at + step, len(inputs)))
 
     def _questions(self, inputs: Inputs, rows: range, mean: bool) -> Questions:
-        plan = self.plan
+        poll, how = self.poll, self.poll.how
         content: dict[str, Any] = {}
-        if plan.shared and not mean:
-            content |= {"indices": np.arange(rows.start, rows.stop), "shared": plan.shared}
+        if poll.shared and not mean:
+            content |= {"indices": np.arange(rows.start, rows.stop), "shared": poll.shared}
         elif isinstance(inputs, list):
             content["texts"] = encode_texts(inputs[rows.start : rows.stop])
         else:
             content["vectors"] = inputs[rows.start : rows.stop]
-        if plan.mu is not None:
+        if how.mu is not None:
             return {
-                name: self._release(name, content, plan.mu, len(rows), mean) for name in self.left
+                name: self._release(name, content, how.mu, len(rows), mean) for name in self.left
             }
         kind = PredictNoise if mean else Predict
-        options = {"temperature": plan.temperature, "decimals": plan.decimals}
+        options = {
+            "temperature": how.temperature,
+            "decimals": -1 if how.decimals is None else how.decimals,
+        }
         return {
             name: kind(**content, **options, labels=len(self.places[name])) for name in self.left
         }
@@ -330,9 +321,9 @@ class _Asking:
     def _release(
         self, name: str, content: dict[str, Any], mu: float, rows: int, mean: bool
     ) -> Question:
-        plan = self.plan
-        share = _BIAS_SHARE if mean else 1.0 - (_BIAS_SHARE if plan.noise is not None else 0.0)
-        spent = mu * math.sqrt(share * (1.0 if mean else rows / len(plan.inputs)))
+        poll = self.poll
+        share = _BIAS_SHARE if mean else 1.0 - (_BIAS_SHARE if poll.noise is not None else 0.0)
+        spent = mu * math.sqrt(share * (1.0 if mean else rows / len(poll.inputs)))
         question = ReleasePredictions(
             **content,
             labels=len(self.places[name]),
@@ -351,17 +342,17 @@ class _Asking:
             return answer
         places = self.places[name]
         labels = len(places)
-        if self.plan.mu is not None:
+        if self.poll.how.private:
             found = released(answer, (1 if mean else rows, labels))
             if not isinstance(found, str):
-                found = tempered(found[0] if mean else found, self.plan.temperature)
+                found = tempered(found[0] if mean else found, self.poll.how.temperature)
         elif mean:
             found = shown(answer, "mean", (labels,))
         else:
             found = shown(answer, "probabilities", (rows, labels))
         if isinstance(found, str):
             return Failure(found)
-        whole = np.zeros((*found.shape[:-1], self.plan.count))
+        whole = np.zeros((*found.shape[:-1], self.poll.count))
         whole[..., places] = found
         return whole
 
@@ -383,9 +374,9 @@ class _Asking:
         )
 
     def _status(self) -> str:
-        told = [f"{len(self.left)} of {len(self.plan.names)} teachers answered everything."]
+        told = [f"{len(self.left)} of {len(self.poll.names)} teachers answered everything."]
         told += [failure_error(n, f).message for n, f in sorted(self.failures.items())]
-        fewer = [n for n in self.left if len(self.places[n]) < self.plan.count]
+        fewer = [n for n in self.left if len(self.places[n]) < self.poll.count]
         if fewer:
             told.append(
                 f"{', '.join(fewer)} {'knows' if len(fewer) == 1 else 'know'} some of the labels "

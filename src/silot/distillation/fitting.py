@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
 from ..errors import InputError, MismatchError, SolverError
+from ..options import taking
 from ._batches import Inputs, batch_of, batches_of, count_of, device_of, modes_of, seeded
+from .options import Fit
 
 Array = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.int64]
@@ -41,19 +44,16 @@ class Fitting:
     epoch: int
 
 
+@taking(Fit)
 def fit(
     module: torch.nn.Module,
     inputs: Inputs,
     codes: npt.ArrayLike,
+    how: Fit | None = None,
     *,
-    epochs: int = 5,
-    rate: float = 1e-3,
-    batch: int = 32,
-    decay: float = 0.01,
-    balanced: bool = False,
     validation: tuple[Inputs, npt.ArrayLike] | None = None,
-    seed: int = 0,
     progress: Callable[[int, float], object] | None = None,
+    **options: Any,
 ) -> Fitting:
     r"""Fit a module to labelled inputs, in place, by cross-entropy and AdamW.
 
@@ -70,18 +70,11 @@ def fit(
         n texts, or an array of n rows.
     codes
         Shape (n,): whole numbers from 0 to L - 1.
-    epochs, batch
-        Times every input is seen; inputs of a step.
-    rate, decay
-        Largest learning rate, and weight decay. 1e-3 suits models from scratch; 2e-5 to 5e-5
-        pretrained ones.
-    balanced
-        Whether every label counts the same, however rare.
+    how
+        The options below as one object, in place of them.
     validation
         Inputs and codes that are not trained on; the module ends with the parameters of the
         epoch that was best on them.
-    seed
-        Order of inputs and dropout. Same seed, same result on one machine.
     progress
         Told the epoch, from 1, and its loss.
 
@@ -108,58 +101,67 @@ def fit(
     >>> module_predict(model, np.array([[-1.0], [1.0]])).argmax(1).tolist()
     [0, 1]
     """
-    count = count_of(inputs)
-    labels = _codes(codes, count)
+    how = Fit.of(how, options)
+    labels = _codes(codes, count_of(inputs))
     tested = None
     if validation is not None:
         tested = (validation[0], _codes(validation[1], count_of(validation[0])))
-    if epochs < 1 or batch < 1 or not rate > 0 or not decay >= 0 or not np.isfinite(rate + decay):
-        raise InputError(
-            "epochs and batch must be 1 or more, rate positive, decay 0 or more.",
-            code="option-fit",
-        )
-    trained = [parameter for parameter in module.parameters() if parameter.requires_grad]
-    if not trained:
-        raise InputError("the module has no parameter to train.", code="parameters-frozen")
-    optimiser = torch.optim.AdamW(trained, lr=rate, weight_decay=decay)
-    steps = epochs * len(batches_of(np.arange(count), batch))
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: _share(step, steps))
-    weights = _weights(labels) if balanced else np.ones(int(labels.max()) + 1)
-    order = np.random.default_rng(seed)
+    run = _Run(module, inputs, labels, how)
     losses: list[float] = []
     scores: list[float] = []
     best: dict[str, torch.Tensor] | None = None
-    device = device_of(module)
-    with modes_of(module), seeded(seed, device):
+    with modes_of(module), seeded(how.seed, device_of(module)):
         module.train()
-        for epoch in range(1, epochs + 1):
-            total = 0.0
-            for rows in batches_of(order.permutation(count), batch):
-                optimiser.zero_grad(set_to_none=True)
-                logits = _logits(module, batch_of(module, inputs, rows), len(rows), labels.max())
-                wanted = torch.from_numpy(labels[rows]).to(device)
-                each = torch.nn.functional.cross_entropy(logits, wanted, reduction="none")
-                share = torch.from_numpy(weights[labels[rows]]).to(logits)
-                loss = (each * share).sum() / share.sum()
-                total += float(loss.detach()) * len(rows)
-                _finite(total, epoch)
-                loss.backward()
-                torch.nn.utils.clip_grad_norm_(trained, _CLIP)
-                optimiser.step()
-                schedule.step()
-            if not all(bool(parameter.isfinite().all()) for parameter in trained):
-                _finite(float("nan"), epoch)
-            losses.append(total / count)
+        for epoch in range(1, how.epochs + 1):
+            losses.append(run.epoch(epoch))
             if tested is not None:
-                scores.append(_score(module, *tested, balanced))
+                scores.append(_score(module, *tested, how.balanced))
                 if scores[-1] <= min(scores[:-1], default=np.inf):
                     best = {name: held.clone() for name, held in module.state_dict().items()}
             if progress is not None:
                 progress(epoch, losses[-1])
     if best is not None:
         module.load_state_dict(best)
-    chosen = epochs if not scores else len(scores) - int(np.argmin(scores[::-1]))
+    chosen = how.epochs if not scores else len(scores) - int(np.argmin(scores[::-1]))
     return Fitting(tuple(losses), tuple(scores), chosen)
+
+
+class _Run:
+    """A module, what it is fitted to, and the optimiser between its steps."""
+
+    def __init__(self, module: torch.nn.Module, inputs: Inputs, labels: Codes, how: Fit) -> None:
+        self.module, self.inputs, self.labels, self.batch = module, inputs, labels, how.batch
+        self.trained = [each for each in module.parameters() if each.requires_grad]
+        if not self.trained:
+            raise InputError("the module has no parameter to train.", code="parameters-frozen")
+        self.optimiser = torch.optim.AdamW(self.trained, lr=how.rate, weight_decay=how.decay)
+        steps = how.epochs * len(batches_of(np.arange(len(labels)), how.batch))
+        self.schedule = torch.optim.lr_scheduler.LambdaLR(
+            self.optimiser, lambda step: _share(step, steps)
+        )
+        self.weights = _weights(labels) if how.balanced else np.ones(int(labels.max()) + 1)
+        self.order = np.random.default_rng(how.seed)
+
+    def epoch(self, number: int) -> float:
+        """One pass; its mean cross-entropy."""
+        total, labels = 0.0, self.labels
+        for rows in batches_of(self.order.permutation(len(labels)), self.batch):
+            self.optimiser.zero_grad(set_to_none=True)
+            tensor = batch_of(self.module, self.inputs, rows)
+            logits = _logits(self.module, tensor, len(rows), labels.max())
+            wanted = torch.from_numpy(labels[rows]).to(logits.device)
+            each = torch.nn.functional.cross_entropy(logits, wanted, reduction="none")
+            share = torch.from_numpy(self.weights[labels[rows]]).to(logits)
+            loss = (each * share).sum() / share.sum()
+            total += float(loss.detach()) * len(rows)
+            _finite(total, number)
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(self.trained, _CLIP)
+            self.optimiser.step()
+            self.schedule.step()
+        if not all(bool(parameter.isfinite().all()) for parameter in self.trained):
+            _finite(float("nan"), number)
+        return total / len(labels)
 
 
 def module_predict(module: torch.nn.Module, inputs: Inputs, batch: int = 256) -> Array:

@@ -226,7 +226,6 @@ def _test(found: Distillation, name: str) -> list[Block]:
     # Slow to import: they draw.
     from .figures import class_figure, confusion_figure
 
-    shown = printable(name)
     return [
         Heading((Name(shown),), level=3),
         class_figure(name, old, new, found.space),

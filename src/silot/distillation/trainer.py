@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,19 +14,15 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import FileError, InputError, MismatchError, SolverError
-from ..transport._check import real, whole
+from ..options import taking
 from . import checkpoint as files
 from ._batches import Inputs, batch_of, batches_of, count_of, device_of, seeded
 from .labels import LabelSpace, improper
 from .losses import entropy_loss, sinkhorn_loss
+from .options import Training
 from .parameters import load_parameters, parameters_of
 
 Array = npt.NDArray[np.float64]
-
-Loss = Literal["sinkhorn", "entropy"]
-
-# Above it a step overflows inside torch.
-_LARGEST_RATE = 1e6
 
 FILE = "training.npz"
 """Name of the checkpoint in its folder."""
@@ -71,21 +67,18 @@ class History:
     resumed: int = 0
 
 
+@taking(Training)
 def train(
     module: nn.Module,
     inputs: Inputs,
     outputs: npt.ArrayLike,
     weights: npt.ArrayLike,
     space: LabelSpace,
+    how: Training | None = None,
     *,
-    loss: Loss = "sinkhorn",
-    epsilon: float | None = None,
-    epochs: int = 10,
-    rate: float = 1e-3,
-    batch: int = 64,
-    seed: int = 0,
     checkpoint: str | Path | None = None,
     progress: Callable[[Epoch], None] | None = None,
+    **options: Any,
 ) -> History:
     r"""Fit a model to the predictions of several teachers, in place.
 
@@ -108,14 +101,8 @@ def train(
         the teachers.
     space
         The labels.
-    loss
-        ``"sinkhorn"`` (transport of labels) or ``"entropy"`` (Kullback-Leibler).
-    epsilon
-        Of the Sinkhorn loss, in the unit of the coordinates; ``None`` for exact transport.
-    epochs, rate, batch
-        Passes over all inputs, learning rate of AdamW, inputs a step.
-    seed
-        Of the order of inputs and of dropout.
+    how
+        The options below as one object, in place of them.
     checkpoint
         A folder. After every epoch the model, the moments of the optimiser and the losses are
         written to it; called again with the same arguments, training goes on after the last
@@ -155,55 +142,48 @@ def train(
     >>> bool(found.losses[-1] < 0.5 * found.losses[0])
     True
     """
+    how = Training.of(how, options)
     taught, shares = _checked(outputs, weights, count_of(inputs), space)
-    check_options(loss, epsilon, epochs, rate, batch, seed)
-    module.float()
-    learnt = [each for each in module.parameters() if each.requires_grad]
-    if not learnt:
-        raise InputError("the model has no parameter to train.", code="model-parameters")
-    optimiser = torch.optim.AdamW(learnt, lr=rate)
-    run = _Run(module, optimiser, inputs, taught, shares, space, loss, epsilon, batch, seed)
-    place, mark = None, ""
-    losses, by_teacher = np.zeros(0), np.zeros((0, len(taught)))
+    run = _Run(module.float(), inputs, taught, shares, space, how)
+    place, mark, resumed = None, "", 0
     if checkpoint is not None:
-        place = files.folder(checkpoint) / FILE
-        mark = _mark(module, inputs, taught, shares, space, loss, epsilon, rate, batch, seed)
-        found = _resume(place, mark, module, optimiser, epochs)
-        if found is not None:
-            losses, by_teacher = found
-    resumed = len(losses)
-    for epoch in range(resumed, epochs):
+        place, mark = files.folder(checkpoint) / FILE, run.mark()
+        resumed = run.resume(place, mark)
+    for epoch in range(resumed, how.epochs):
         began = time.perf_counter()
-        value, each = run.epoch(epoch)
-        losses = np.append(losses, value)
-        by_teacher = np.vstack([by_teacher, each])
+        loss = run.epoch(epoch)
         if place is not None:
-            _save(place, mark, module, optimiser, losses, by_teacher)
+            run.save(place, mark)
         if progress is not None:
-            progress(Epoch(epoch + 1, epochs, value, time.perf_counter() - began))
+            progress(Epoch(epoch + 1, how.epochs, loss, time.perf_counter() - began))
     module.eval()
-    return History(losses, by_teacher, resumed)
+    return History(run.losses, run.by_teacher, resumed)
 
 
-@dataclass
 class _Run:
-    """Everything an epoch needs."""
+    """A model, what it learns from, and how far it has come."""
 
-    module: nn.Module
-    optimiser: torch.optim.Optimizer
-    inputs: Inputs
-    outputs: Array
-    weights: Array
-    space: LabelSpace
-    loss: Loss
-    epsilon: float | None
-    batch: int
-    seed: int
+    def __init__(
+        self,
+        module: nn.Module,
+        inputs: Inputs,
+        outputs: Array,
+        weights: Array,
+        space: LabelSpace,
+        how: Training,
+    ) -> None:
+        self.module, self.inputs, self.space, self.how = module, inputs, space, how
+        self.outputs, self.weights = outputs, weights
+        learnt = [each for each in module.parameters() if each.requires_grad]
+        if not learnt:
+            raise InputError("the model has no parameter to train.", code="model-parameters")
+        self.optimiser = torch.optim.AdamW(learnt, lr=how.rate)
+        self.losses, self.by_teacher = np.zeros(0), np.zeros((0, len(outputs)))
 
-    def epoch(self, number: int) -> tuple[float, Array]:
-        """One pass: mean weighted loss, and mean loss by teacher."""
+    def epoch(self, number: int) -> float:
+        """One pass; its mean weighted loss."""
         device = device_of(self.module)
-        draw = np.random.default_rng([self.seed, number])
+        draw = np.random.default_rng([self.how.seed, number])
         order = draw.permutation(len(self.inputs))
         with seeded(int(draw.integers(2**62)), device):
             self.module.train()
@@ -213,15 +193,34 @@ class _Run:
                 if held and not any(each.requires_grad for each in held):
                     part.eval()
             total, each = 0.0, np.zeros(len(self.outputs))
-            for rows in batches_of(order, self.batch):
+            for rows in batches_of(order, self.how.batch):
                 values = self._step(rows, number, device)
                 total += float((values * self.weights[:, rows].T).sum())
                 each += values.sum(axis=0)
         if not all(bool(torch.isfinite(p).all()) for p in self.module.parameters()):
             raise _diverged(number)
-        return total / len(order), each / len(order)
+        loss = total / len(order)
+        self.losses = np.append(self.losses, loss)
+        self.by_teacher = np.vstack([self.by_teacher, each / len(order)])
+        return loss
 
     def _step(self, rows: npt.NDArray[np.intp], number: int, device: torch.device) -> Array:
+        """One step of the paper's algorithm 1; the loss of every input against every teacher."""
+        predictions = torch.softmax(self._logits(rows, number), dim=1)[:, None]
+        taught = torch.from_numpy(self.outputs[:, rows].swapaxes(0, 1).astype(np.float32))
+        shares = torch.from_numpy(self.weights[:, rows].T.astype(np.float32)).to(device)
+        # Lines 1 to 10: T and its gradient, the potentials f of each of the K teachers.
+        values = self._losses(predictions, taught.to(device))
+        # Line 11: the mean over the teachers by their weights, which sum to 1.
+        value = (shares * values).sum(dim=1).mean()
+        if not bool(torch.isfinite(value)):
+            raise _diverged(number)
+        self.optimiser.zero_grad(set_to_none=True)
+        value.backward()
+        self.optimiser.step()
+        return values.detach().double().cpu().numpy()
+
+    def _logits(self, rows: npt.NDArray[np.intp], number: int) -> Tensor:
         logits = self.module(batch_of(self.module, self.inputs, rows))
         wanted = (len(rows), self.space.size)
         if not isinstance(logits, Tensor) or tuple(logits.shape) != wanted:
@@ -233,23 +232,70 @@ class _Run:
         logits = logits.float()
         if not bool(torch.isfinite(logits).all()):
             raise _diverged(number)
-        told = torch.softmax(logits, dim=1)[:, None]
-        taught = torch.from_numpy(self.outputs[:, rows].swapaxes(0, 1).astype(np.float32))
-        shares = torch.from_numpy(self.weights[:, rows].T.astype(np.float32)).to(device)
-        values = self._losses(told, taught.to(device))
-        self.optimiser.zero_grad(set_to_none=True)
-        value = (shares * values).sum(dim=1).mean()
-        if not bool(torch.isfinite(value)):
-            raise _diverged(number)
-        value.backward()
-        self.optimiser.step()
-        return values.detach().double().cpu().numpy()
+        return logits
 
-    def _losses(self, told: Tensor, taught: Tensor) -> Tensor:
+    def _losses(self, predictions: Tensor, taught: Tensor) -> Tensor:
         """Loss of every input against every teacher, (B, K)."""
-        if self.loss == "entropy":
-            return entropy_loss(told, taught, reduction="none")
-        return sinkhorn_loss(told, taught, self.space, epsilon=self.epsilon, reduction="none")
+        if self.how.loss == "entropy":
+            return entropy_loss(predictions, taught, reduction="none")
+        epsilon = self.how.epsilon
+        return sinkhorn_loss(predictions, taught, self.space, epsilon=epsilon, reduction="none")
+
+    def mark(self) -> str:
+        """What a checkpoint has to belong to: the model as it is, options and data."""
+        module, how = self.module, self.how
+        return files.fingerprint(
+            model=[[name, each.requires_grad] for name, each in module.named_parameters()],
+            # Layers without parameters; what else a forward does cannot be seen.
+            layers=repr(module),
+            **{f"start.{name}": array for name, array in parameters_of(module).items()},
+            inputs=self.inputs if isinstance(self.inputs, np.ndarray) else list(self.inputs),
+            outputs=self.outputs,
+            weights=self.weights,
+            space=self.space.to_dict(),
+            options=[how.loss, how.epsilon, how.rate, how.batch, how.seed],
+        )
+
+    def save(self, place: Path, mark: str) -> None:
+        """Keep the model, the moments of the optimiser and the losses."""
+        arrays = {f"model.{name}": array for name, array in parameters_of(self.module).items()}
+        for number, moments in self.optimiser.state_dict()["state"].items():
+            for name, value in moments.items():
+                arrays[f"moment.{number}.{name}"] = value.detach().cpu().numpy()
+        arrays |= {"losses": self.losses, "by_teacher": self.by_teacher}
+        files.save(place, "training", mark, {"epoch": len(self.losses)}, arrays)
+
+    def resume(self, place: Path, mark: str) -> int:
+        """Go on from what was kept, where anything was; how many epochs that are."""
+        kept = files.load(place, "training", mark)
+        if kept is None:
+            return 0
+        values, arrays = kept
+        if values["epoch"] > self.how.epochs:
+            raise MismatchError(
+                f"{place} has {values['epoch']} epochs and {self.how.epochs} are asked for. Ask "
+                "for as many or more, or give another folder.",
+                code="checkpoint-mismatch",
+            )
+        if not {"losses", "by_teacher"} <= set(arrays):
+            raise FileError(
+                f"{place} is no checkpoint of a training. Remove it to begin anew.",
+                code="checkpoint-broken",
+            )
+        self.losses, self.by_teacher = arrays.pop("losses"), arrays.pop("by_teacher")
+        state: dict[str, npt.NDArray[Any]] = {}
+        moments: dict[int, dict[str, Tensor]] = {}
+        for name, array in arrays.items():
+            kind, _, rest = name.partition(".")
+            if kind == "model":
+                state[rest] = array
+            else:
+                number, _, part = rest.partition(".")
+                moments.setdefault(int(number), {})[part] = torch.from_numpy(array.copy())
+        load_parameters(self.module, state)
+        groups = self.optimiser.state_dict()["param_groups"]
+        self.optimiser.load_state_dict({"state": moments, "param_groups": groups})
+        return len(self.losses)
 
 
 def _checked(
@@ -278,106 +324,9 @@ def _checked(
     return taught, shares
 
 
-def check_options(
-    loss: str, epsilon: float | None, epochs: int, rate: float, batch: int, seed: int
-) -> None:
-    """Raise for options of ``train`` that are out of range."""
-    if loss not in get_args(Loss):
-        raise InputError(
-            f"loss is {loss!r}; give one of {', '.join(get_args(Loss))}.", code="option-loss"
-        )
-    if epsilon is not None and loss == "entropy":
-        raise InputError("loss='entropy' has no epsilon. Leave it out.", code="option-epsilon")
-    if epsilon is not None and not real(epsilon, "epsilon", "option-epsilon") > 0:
-        raise InputError("epsilon must be positive, or None.", code="option-epsilon")
-    if not 0 < real(rate, "rate", "option-rate") <= _LARGEST_RATE:
-        raise InputError(
-            f"rate is {rate:g}; a number above 0, far below 1, is needed.", code="option-rate"
-        )
-    whole(epochs, "epochs", "option-epochs", least=1)
-    whole(batch, "batch", "option-batch", least=1)
-    whole(seed, "seed", "option-seed", least=0, most=2**63 - 1)
-
-
 def _diverged(epoch: int) -> SolverError:
     return SolverError(
         f"the loss or a parameter is not finite in epoch {epoch + 1}. Lower the rate, or scale "
         "the inputs.",
         code="training-diverged",
     )
-
-
-def _mark(
-    module: nn.Module,
-    inputs: Inputs,
-    taught: Array,
-    shares: Array,
-    space: LabelSpace,
-    loss: Loss,
-    epsilon: float | None,
-    rate: float,
-    batch: int,
-    seed: int,
-) -> str:
-    given = inputs if isinstance(inputs, np.ndarray) else list(inputs)
-    return files.fingerprint(
-        model=[[name, each.requires_grad] for name, each in module.named_parameters()],
-        # Layers without parameters; what else a forward does cannot be seen.
-        layers=repr(module),
-        **{f"start.{name}": array for name, array in parameters_of(module).items()},
-        inputs=given,
-        outputs=taught,
-        weights=shares,
-        space=space.to_dict(),
-        options=[loss, epsilon, rate, batch, seed],
-    )
-
-
-def _save(
-    place: Path,
-    mark: str,
-    module: nn.Module,
-    optimiser: torch.optim.Optimizer,
-    losses: Array,
-    by_teacher: Array,
-) -> None:
-    arrays = {f"model.{name}": array for name, array in parameters_of(module).items()}
-    for number, moments in optimiser.state_dict()["state"].items():
-        for name, value in moments.items():
-            arrays[f"moment.{number}.{name}"] = value.detach().cpu().numpy()
-    arrays |= {"losses": losses, "by_teacher": by_teacher}
-    files.save(place, "training", mark, {"epoch": len(losses)}, arrays)
-
-
-def _resume(
-    place: Path, mark: str, module: nn.Module, optimiser: torch.optim.Optimizer, epochs: int
-) -> tuple[Array, Array] | None:
-    found = files.load(place, "training", mark)
-    if found is None:
-        return None
-    values, arrays = found
-    if values["epoch"] > epochs:
-        raise MismatchError(
-            f"{place} has {values['epoch']} epochs and {epochs} are asked for. Ask for as many "
-            "or more, or give another folder.",
-            code="checkpoint-mismatch",
-        )
-    if not {"losses", "by_teacher"} <= set(arrays):
-        raise FileError(
-            f"{place} is no checkpoint of a training. Remove it to begin anew.",
-            code="checkpoint-broken",
-        )
-    losses, by_teacher = arrays.pop("losses"), arrays.pop("by_teacher")
-    state: dict[str, npt.NDArray[Any]] = {}
-    moments: dict[int, dict[str, Tensor]] = {}
-    for name, array in arrays.items():
-        kind, _, rest = name.partition(".")
-        if kind == "model":
-            state[rest] = array
-        else:
-            number, _, part = rest.partition(".")
-            moments.setdefault(int(number), {})[part] = torch.from_numpy(array.copy())
-    load_parameters(module, state)
-    groups = optimiser.state_dict()["param_groups"]
-    optimiser.load_state_dict({"state": moments, "param_groups": groups})
-    return losses, by_teacher

@@ -101,7 +101,7 @@ class Billed(Shown, ABC):
             self.rounds, self.bytes_sent, self.bytes_received, self.seconds, self.privacy_mu
         )
 
-    def with_run(self, run: Run) -> Self:
+    def with_run(self, run: Run | Billed) -> Self:
         """Return the result with the bill of the run that made it."""
         return replace(
             self,

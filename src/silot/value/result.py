@@ -210,7 +210,7 @@ class Contributions(Billed):
     missing: Mapping[str, str] = field(default_factory=dict[str, str])
     between: DistanceMatrix | None = field(default=None, repr=False)
 
-    def with_run(self, run: Run) -> Self:
+    def with_run(self, run: Run | Billed) -> Self:
         result = super().with_run(run)
         if self.between is None:
             return result
