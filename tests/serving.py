@@ -49,7 +49,7 @@ class Distant:
 
     def __init__(self, after: int | None = None, harm: signal.Signals = signal.SIGKILL) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "tests.protocols.serving"],
+            [sys.executable, "-m", "tests.serving"],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT,
         )  # fmt: skip
         self.after, self.harm, self.replies = after, harm, 0
