@@ -1,4 +1,4 @@
-"""Names of versions before 0.2 lead to where things live now."""
+"""Names of before the wings lead to where things live now."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names of versions before 0.2: they are found where things live now, with a warning, until 1.0."""
+"""Names that modules had before the wings: they lead to where things live now, until 1.0."""
 
 from __future__ import annotations
 
