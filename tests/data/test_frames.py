@@ -281,10 +281,11 @@ def test_public_records_are_matched_with_the_holders() -> None:
     pytest.importorskip("dp_accounting")
     rng = np.random.default_rng(1)
     many, public = rng.normal(size=(3000, 3)) * SCALE, rng.normal(size=(300, 3)) * SCALE
+    much = {"privacy_epsilon": 500.0}
     halves = {"a": frame(pl.DataFrame, many[:1500]), "b": frame(pl.DataFrame, many[1500:], OTHER)}
-    found = silot.sketches(halves, public=frame(pl.DataFrame, public, OTHER), privacy_epsilon=5)
-    plain = silot.sketches({"a": many[:1500], "b": many[1500:]}, public=public, privacy_epsilon=5)
-    # The cells are public, and in the order of the first holder's columns.
+    found = silot.sketches(halves, public=frame(pl.DataFrame, public, OTHER), **much)
+    plain = silot.sketches({"a": many[:1500], "b": many[1500:]}, public=public, **much)
+    # The cells are public, and in the order of the first holder's columns. Both are drawn anew.
     one, two = (each.distance("a", "b").value for each in (found, plain))
     assert one == pytest.approx(two, rel=0.5)
     odd = frame(pl.DataFrame, public).rename({"dose": "Dose"})

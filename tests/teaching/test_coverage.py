@@ -1,5 +1,6 @@
 """Links class by class: proven optimal, and what expected errors are made of."""
 
+import dataclasses
 import itertools
 from dataclasses import replace
 from typing import Any
@@ -127,7 +128,7 @@ def test_thecosts_of_devices_does_not_matter(seed: int) -> None:
 def test_evaluate_reads_a_plan_that_was_changed(seed: int, change: int) -> None:
     costs, rng = instance(7, 4, seed), np.random.default_rng(change)
     plan = solve_coverage(costs)
-    fields = {name: getattr(plan, name) for name in plan.__dataclass_fields__}
+    fields = {each.name: getattr(plan, each.name) for each in dataclasses.fields(plan)}
     sources = costs.eligible & (rng.uniform(size=7) < 0.5)
     sources[0] = True  # it may reach everybody
     links = np.isfinite(costs.links) & sources[:, None] & ~sources

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from typing import Any
 from unittest import mock
@@ -314,7 +315,7 @@ def test_options_out_of_range_are_refused(options: dict[str, object], code: str)
 def test_evaluate_reads_the_plan_itself() -> None:
     costs = network("uniform", 6, 1)
     plan = solve_exact(costs)
-    fields = {name: getattr(plan, name) for name in plan.__dataclass_fields__}
+    fields = {each.name: getattr(plan, each.name) for each in dataclasses.fields(plan)}
     forged = LinkPlan(**{**fields, "objective": -5.0})
     assert evaluate(forged, costs) == plan.objective
     with pytest.raises(MismatchError):
