@@ -58,7 +58,7 @@ def gaussian(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.chdir(tmp_path)
     for name, x in HOLDERS.items():
         np.savez(f"{name}.npz", X=x)
-    before = dict(_pairwise.METHODS)
+    before = dict(silot.METHODS)
     __import__("gaussian_method")
     yield
     _pairwise.METHODS.clear()
