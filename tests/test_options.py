@@ -14,6 +14,7 @@ from silot.options import (
     Options,
     count,
     declared,
+    documented,
     none_or,
     number,
     option,
@@ -128,6 +129,14 @@ def test_the_docstring_has_every_option_before_the_notes() -> None:
             f"{item.name} : {item.check.words}, default {item.default!r}\n    {item.help}" in text
         )
     assert text.index("Parameters") < text.index("seed :") < text.index("Notes")
+
+
+def test_a_function_has_its_own_parameters_before_those_of_its_options() -> None:
+    own = "Do it.\n\nParameters\n----------\nx\n    What.\n\nReturns\n-------\nint\n"
+    text = documented(Few, own)
+    assert text.count("Parameters") == 1
+    places = [text.index(part) for part in ("What.", "size :", "seed :", "Returns")]
+    assert places == sorted(places)
 
 
 @pytest.mark.parametrize("kind", [FedWaD, TriangleWad])

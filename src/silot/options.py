@@ -45,13 +45,19 @@ class Check:
         Bounds that a flag shows.
     words
         What the value may be, for people.
+    reads
+        What makes the value of the text of a flag.
+    metavar
+        What stands for the value in the help of a flag; by default its kind does.
     """
 
     of: Callable[[Any, str, str], Any]
     kind: type | tuple[str, ...] | None
     words: str
-    least: int | None = None
-    most: int | None = None
+    least: float | None = None
+    most: float | None = None
+    reads: Callable[[str], Any] = str
+    metavar: str | None = None
 
 
 def count(least: int = 1, most: int = 10_000_000) -> Check:
@@ -112,9 +118,9 @@ def word(*choices: str) -> Check:
     return Check(of, choices, "{" + ", ".join(map(repr, choices)) + "}")
 
 
-def anything(words: str) -> Check:
-    """Whatever its class checks as a whole; no flag can give it."""
-    return Check(lambda value, *_: value, None, words)
+def anything(words: str, kind: type | tuple[str, ...] | None = None) -> Check:
+    """Whatever its class checks as a whole; no flag can give it where it has no ``kind``."""
+    return Check(lambda value, *_: value, kind, words)
 
 
 def none_or(check: Check) -> Check:
@@ -139,7 +145,16 @@ def word_or(text: str, check: Check) -> Check:
             )
         return check.of(value, name, code)
 
-    return replace(check, of=of, kind=str, words=f"{check.words}, or {text!r}")
+    words = f"{check.words}, or {text!r}"
+    return replace(check, of=of, kind=str, words=words, reads=_number_or_text)
+
+
+def _number_or_text(text: str) -> float | str:
+    """A number where the text is one; what else it may be, the class says."""
+    try:
+        return float(text)
+    except ValueError:
+        return text
 
 
 @dataclass(frozen=True)
@@ -286,22 +301,19 @@ def check_known(
 
 
 def documented(kind: type[Options], text: str | None = None) -> str:
-    """A docstring, by default that of the class, with the options of the class as parameters."""
-    entries: list[str] = []
-    for item in declared(kind):
-        entries.append(f"{item.name} : {item.check.words}, default {item.default!r}")
-        entries += [f"    {line}" for line in wrap(item.help, _WIDTH)]
-    lines = inspect.cleandoc(vars(kind).get("__doc__") or "" if text is None else text).splitlines()
+    """A docstring, by default the class's own, with a numpydoc section made of its options."""
+    own = inspect.cleandoc(text or vars(kind).get("__doc__") or "").splitlines()
     ends = (
-        k
-        for k, line in enumerate(lines[:-1])
-        if line in _SECTIONS and lines[k + 1].startswith("---")
+        k for k, line in enumerate(own[:-1]) if line in _SECTIONS and own[k + 1].startswith("---")
     )
-    place = next(ends, len(lines))
-    before = "\n".join(lines[:place]).rstrip().splitlines()
-    if "Parameters" not in before:
-        before += ["", "Parameters", "----------"]
-    return "\n".join([*before, *entries, "", *lines[place:]]).rstrip() + "\n"
+    place = next(ends, len(own))
+    # A function has parameters of its own, before the options.
+    heading = [] if "Parameters" in own else ["", "Parameters", "----------"]
+    lines = ["\n".join(own[:place]).rstrip(), *heading]
+    for item in declared(kind):
+        lines.append(f"{item.name} : {item.check.words}, default {item.default!r}")
+        lines += [f"    {line}" for line in wrap(item.help, _WIDTH)]
+    return "\n".join([*lines, "", *own[place:]]).rstrip() + "\n"
 
 
 def taking(kind: type[Options]) -> Callable[[Function], Function]:

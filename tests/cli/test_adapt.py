@@ -159,6 +159,12 @@ def _result(told: dict[str, Any]) -> dict[str, Any]:
     return kept
 
 
+def test_a_label_that_reads_as_a_number_is_a_text(folder: Path) -> None:
+    told = found(folder, "links", *DATA)["measured"]
+    assert "-1" not in told["classes"] and "-1.0" not in told["classes"]
+    assert told["unlabelled"]["d4"] == 250
+
+
 @pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
 def test_images_are_learnt_by_a_cnn(folder: Path, tmp_path: Path) -> None:
     for name in (*DEVICES, "d3.test.npz"):
@@ -207,6 +213,7 @@ def test_images_are_learnt_by_a_cnn(folder: Path, tmp_path: Path) -> None:
         (("links", "bad.yml", "--divergence", "mmd"), 3, "option-network"),
         (("links", "bad.yml", "--objective", "coverage"), 3, "option-network"),
         (("adapt", *DATA, "--shape", "8x8"), 3, "model-kind"),
+        (("adapt", *DATA, "--shape", "8"), 3, "option-image-shape"),
     ],
 )
 def test_what_cannot_be_done_is_refused_with_a_code(

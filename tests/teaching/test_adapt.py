@@ -17,7 +17,7 @@ from silot.federation.answer import decode_reply, encode_reply
 from silot.federation.question import decode_question
 from silot.learning import Combination, ModelSpec, combine
 from silot.privacy import Ledger
-from silot.teaching.adapt import adapt
+from silot.teaching.adapt import Adapt, adapt
 from silot.teaching.costs import NoEligibleSource
 from silot.teaching.evaluate import evaluate
 from silot.teaching.questions.models import ClassFeatures, CountLabelled, TrainModel
@@ -452,6 +452,20 @@ def test_options_are_checked_before_any_question(options: dict[str, Any], code: 
     with pytest.raises((InputError, MismatchError)) as caught:
         adapt(["a", "b"], **options)
     assert caught.value.code == code
+
+
+def test_options_left_to_others_are_chosen_anew_in_a_copy() -> None:
+    ours = Adapt()
+    assert (ours.settled.objective, ours.settled.prior) == ("coverage", "auto")
+    assert ours.chosen() == {} and ours.settled.settled is ours.settled
+    bound = ours.having(objective="bound").settled
+    assert (bound.divergence, bound.prior, bound.rule) == ("mmd", "source", "output")
+    assert adapt(["a", "b"], objective="bound").parameters == bound.protocol(["a", "b"]).parameters
+    with pytest.raises(InputError) as caught:
+        ours.having(objective="bound", divergence_options={"colour": 1})
+    assert caught.value.code == "option-unknown"
+    text = adapt.__doc__ or ""
+    assert all(f"\n{name} : " in text for name in Adapt.options)
 
 
 def test_a_failure_keeps_its_code() -> None:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from silot.errors import InputError, MismatchError, SilotError
 from silot.teaching import _location as location
 from silot.teaching import _search as branching
-from silot.teaching._search import branch
+from silot.teaching._search import Schedule, branch
 from silot.teaching.costs import LinkCosts, NoEligibleSource
 from silot.teaching.evaluate import best_alpha, check_plan, evaluate
 from silot.teaching.exact import solve_exact
@@ -126,7 +126,7 @@ def test_multipliers_never_exceed_the_optimum() -> None:
             costs.phi[0] * costs.source, costs.links, costs.eligible, None
         )
         bound, _ = location.multipliers(
-            problem.opening, problem.service, problem.outside, 100.0, steps=200
+            problem.opening, problem.service, problem.outside, 100.0, Schedule(200)
         )
         assert bound + problem.constant <= brute_force(costs) + 1e-9
 

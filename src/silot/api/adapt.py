@@ -11,9 +11,8 @@ from ..errors import InputError, MismatchError, SilotError
 from ..federation.local import LocalFederation, Progress
 from ..federation.party import Holder
 from ..federation.policy import Policy
-from ..options import check_known
 from ..privacy.ledger import Ledger
-from ..teaching.adapt import adapt as _adapt
+from ..teaching.adapt import Adapt
 from ..teaching.result import Adaptation
 from ._holders import checked_measures, measure_named, named_holders, unreserved
 
@@ -43,7 +42,7 @@ def adapt(
     progress
         Called after every exchange.
     **options
-        Options of ``silot.teaching.adapt``, such as ``model``, ``objective``, ``budget``,
+        Options of ``silot.teaching.Adapt``, such as ``model``, ``objective``, ``budget``,
         ``rule``, ``unlabelled`` and ``seed``.
 
     Returns
@@ -87,8 +86,7 @@ def adapt(
     if tests:
         checked_measures(tests, labels=True)
     measures = checked_measures({**named, **tests}, labels=False, last=tests)
-    check_known(_adapt, options, "adapt")
-    protocol = _adapt(list(named), **options)
+    protocol = Adapt(**options).protocol(list(named))
     federation = LocalFederation(
         {
             name: Holder(

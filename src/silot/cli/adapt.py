@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json as jsonlib
 from dataclasses import asdict
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,61 +14,17 @@ import typer
 from ..data.files import write_whole
 from ..errors import FileError, InputError
 from ..federation.result import Array
+from ..teaching.adapt import Adapt
 from ..teaching.result import Adaptation
-from .audit import shape_of
 from .console import save_transcript, say_where, show, write_report
-from .devices import (
-    DivergenceOption,
-    EnergyOption,
-    ModelOption,
-    ShapeOption,
-    UnlabelledOption,
-    evaluation_files,
-    run_adaptation,
-)
-from .options import (
-    ColumnsOption,
-    JsonOption,
-    LabelColumnOption,
-    ReportOption,
-    SeedOption,
-    TranscriptOption,
-    check_outputs,
-    given,
-)
-from .plans import (
-    ConstantsOption,
-    GapOption,
-    LinkMethod,
-    MethodOption,
-    MixingChoice,
-    MixingOption,
-    ObjectiveChoice,
-    PhiOption,
-    TimeOption,
-    UnservedOption,
-)
-
-
-class RuleChoice(StrEnum):
-    """How targets combine models."""
-
-    output = "output"
-    parameter = "parameter"
-    density = "density"
-
-
-class PriorChoice(StrEnum):
-    """Class proportions that models at a target are adjusted to."""
-
-    auto = "auto"
-    matched = "matched"
-    source = "source"
+from .devices import DeviceFiles, evaluation_files
+from .generate import taking
+from .options import JsonOption, ReportOption, TranscriptOption, check_outputs
 
 
 def register(app: typer.Typer) -> None:
     """Add the command of this file."""
-    app.command("adapt")(adapt_command)
+    app.command("adapt")(taking([Adapt])(adapt_command))
 
 
 def adapt_command(
@@ -84,94 +39,26 @@ def adapt_command(
             "NAME.test.npz beside NAME.npz.",
         ),
     ] = None,
-    objective: Annotated[
-        ObjectiveChoice | None,
-        typer.Option(
-            help="Every class of a target taught, errors matched, or the paper's bound. Default: "
-            "coverage, or bound with --method st-lf."
-        ),
-    ] = None,
-    budget: Annotated[
-        float | None,
-        typer.Option(
-            help="For coverage: share of the energy of all links. Default: 0.275, or two links a "
-            "target where three devices or fewer have labels."
-        ),
-    ] = None,
-    method: MethodOption = LinkMethod.exact,
-    mixing: MixingOption = MixingChoice.none,
-    rule: Annotated[
-        RuleChoice | None,
-        typer.Option(
-            help="How a target combines models. Default: output, or parameter with --method st-lf."
-        ),
-    ] = None,
-    prior: Annotated[
-        PriorChoice | None,
-        typer.Option(
-            help="Adjust models to the class shares a target seems to have (matched), leave them "
-            "(source), or adjust where shares are what differs (auto). Default: auto where they "
-            "are estimated."
-        ),
-    ] = None,
-    phi: PhiOption = None,
-    constants: ConstantsOption = None,
-    allow_unserved: UnservedOption = None,
-    time_limit: TimeOption = 60.0,
-    gap: GapOption = 0.0,
-    label_column: LabelColumnOption = None,
-    columns: ColumnsOption = None,
-    unlabelled: UnlabelledOption = None,
-    model: ModelOption = None,
-    shape: ShapeOption = None,
-    iterations: Annotated[
-        int | None, typer.Option(min=1, help="Steps of training at a device. Default: 300.")
-    ] = None,
-    divergence: DivergenceOption = None,
-    energy: EnergyOption = None,
-    report: ReportOption = None,
+    *,
+    files: DeviceFiles,
     save: Annotated[
         Path | None, typer.Option(help="Save the trained models and the links to this .npz file.")
     ] = None,
-    seed: SeedOption = 0,
+    report: ReportOption = None,
     transcript: TranscriptOption = None,
     json: JsonOption = False,
+    **options: Any,
 ) -> None:
     """Train where labels are, choose links, combine models at the targets, and evaluate them."""
     check_outputs(report, save, transcript, inputs=devices)
     if save is not None and save.suffix != ".npz":
         raise FileError(f"{save.name} is no .npz file. Give --save NAME.npz.", code="file-kind")
-    files, tests = evaluation_files(devices, test)
-    if len(files) < 2:
+    paths, tests = evaluation_files(devices, test)
+    if len(paths) < 2:
         raise InputError(
-            f"{len(files)} device(s); give a data file for each, two or more.", code="holder-names"
+            f"{len(paths)} device(s); give a data file for each, two or more.", code="holder-names"
         )
-    found = run_adaptation(
-        files,
-        label_column=label_column,
-        columns=columns,
-        unlabelled=unlabelled,
-        network=energy,
-        tests=tests,
-        mixing=mixing.value,
-        method=method.value,
-        allow_unserved=allow_unserved,
-        time_limit=time_limit,
-        gap=gap,
-        seed=seed,
-        **given(
-            phi=phi,
-            model=None if model is None else model.value,
-            divergence=None if divergence is None else divergence.value,
-            prior=None if prior is None else prior.value,
-            objective=None if objective is None else objective.value,
-            rule=None if rule is None else rule.value,
-            budget=budget,
-            iterations=iterations,
-            constants=None if constants is None else constants.value,
-            shape=None if shape is None else shape_of(shape),
-        ),
-    )
+    found = files.adapt(paths, tests, options)
     save_transcript(found, transcript)
     if save is not None:
         _save_models(found, save)
@@ -179,7 +66,7 @@ def adapt_command(
     if json:
         typer.echo(found.to_json())
         return
-    show(found, assumed=energy is None)
+    show(found, assumed=files.energy is None)
     say_where(report=report, models=save)
 
 

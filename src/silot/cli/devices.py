@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from enum import StrEnum
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,78 +16,48 @@ from ..data.measure import Measure
 from ..errors import FileError, InputError, SilotError
 from ..teaching.network import as_rows
 from ..teaching.result import Adaptation
+from .audit import shape_of
 from .console import steps
-from .options import Tables
+from .generate import Flags
+from .options import ColumnsOption, LabelColumnOption, Tables
 
 _TEST = ".test."
 _FIELDS = ("rates_mbit", "power_dbm", "model_bits")
 
 
-class ModelChoice(StrEnum):
-    """What devices train."""
+@dataclass(frozen=True, kw_only=True)
+class DeviceFiles(Flags):
+    """How the files of devices are read, and what sending costs them."""
 
-    mlp = "mlp"
-    logistic = "logistic"
-    cnn = "cnn"
+    label_column: LabelColumnOption = None
+    columns: ColumnsOption = None
+    energy: Annotated[
+        Path | None,
+        typer.Option("--network", help="File with rates_mbit, power_dbm and model_bits."),
+    ] = None
 
-
-class DivergenceChoice(StrEnum):
-    """How it is measured how far apart data are."""
-
-    mmd = "mmd"
-    classifier = "classifier"
-    sliced = "sliced"
-    fedwad = "fedwad"
-    trianglewad = "trianglewad"
-    direct = "direct"
-    none = "none"
-
-
-UnlabelledOption = Annotated[
-    str | None, typer.Option(help="Label that stands for none. Default: empty.")
-]
-ModelOption = Annotated[ModelChoice | None, typer.Option(help="What devices train. Default: mlp.")]
-ShapeOption = Annotated[
-    str | None, typer.Option(help="Shape of a record as an image, such as 28x28, for a cnn.")
-]
-DivergenceOption = Annotated[
-    DivergenceChoice | None,
-    typer.Option(help="How it is measured how far apart data are. Default: mmd where it is used."),
-]
-EnergyOption = Annotated[
-    Path | None,
-    typer.Option("--network", help="File with rates_mbit, power_dbm and model_bits."),
-]
-
-
-def run_adaptation(
-    paths: Sequence[Path],
-    *,
-    label_column: str | None,
-    columns: str | None,
-    unlabelled: str | None,
-    network: Path | None,
-    tests: Mapping[str, Path] | None = None,
-    **options: Any,
-) -> Adaptation:
-    """Run ``adapt`` over data files; ``tests`` are files of evaluation records by device."""
-    tables = Tables(label_column=label_column, columns=columns)
-    loaded = tables.load(paths, unlabelled or "")
-    marker = _marker(loaded) if unlabelled is None else unlabelled
-    truth: dict[str, Measure] = {}
-    for name, path in (tests or {}).items():
-        read = replace(tables, labels=True).load([path], marker)
-        truth[name] = next(iter(read.values()))
-    numbers = {} if network is None else energy_numbers(network, list(loaded))
-    with steps("adapt") as progress:
-        return adapt(
-            loaded,
-            evaluation=truth,
-            progress=progress,
-            unlabelled=marker,
-            **numbers,
-            **options,
-        )
+    def adapt(
+        self, paths: Sequence[Path], tests: Mapping[str, Path], options: Mapping[str, Any]
+    ) -> Adaptation:
+        """Run ``adapt`` over data files; ``tests`` are files of evaluation records by device."""
+        options = dict(options)
+        if "shape" in options:
+            options["shape"] = shape_of(options["shape"])
+        tables = Tables(label_column=self.label_column, columns=self.columns)
+        loaded = tables.load(paths, options.get("unlabelled", ""))
+        marker = options["unlabelled"] if "unlabelled" in options else _marker(loaded)
+        truth: dict[str, Measure] = {}
+        for name, path in tests.items():
+            read = replace(tables, labels=True).load([path], marker)
+            truth[name] = next(iter(read.values()))
+        numbers = {} if self.energy is None else energy_numbers(self.energy, list(loaded))
+        with steps("adapt") as progress:
+            return adapt(
+                loaded,
+                evaluation=truth,
+                progress=progress,
+                **(numbers | options | {"unlabelled": marker}),
+            )
 
 
 def evaluation_files(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
 from enum import Enum, StrEnum
 from functools import wraps
 from typing import Annotated, Any, cast, get_type_hints
@@ -16,6 +17,7 @@ Kinds = Iterable[type[Options]]
 
 # Flags of a command that stand after those of its methods.
 _LAST = ("plot", "report", "transcript", "json")
+_SHORT = {"method": "-m"}
 
 
 class Flags:
@@ -31,16 +33,24 @@ def choice(name: str, words: Iterable[str]) -> type[StrEnum]:
 
 
 def taking(
-    kinds: Kinds = (), *, choose: str = "", among: Iterable[str] = ()
+    kinds: Kinds = (),
+    *,
+    choose: str = "",
+    among: Iterable[str] = (),
+    without: Collection[str] = (),
+    help: Mapping[str, str] | None = None,
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command the flags of some methods, in place of its ``**options``, and of its groups.
 
     The command is called with the options that were given; a method refuses those it has not.
     Where one is to ``choose``, by default this one, it is told the ``method`` by its name:
-    ``among`` these, or the methods.
+    ``among`` these, or the methods. Options it is ``without`` get no flag, and those that it has
+    another ``help`` of are told by that.
     """
     kinds = list(kinds)
-    flags = flags_of(kinds)
+    uses = _uses(kinds, without, help or {})
+    flags = {name: _flag(name, using, len(kinds)) for name, using in uses.items()}
+    reads = {name: using[0][1].check.reads for name, using in uses.items()}
     if choose:
         names = list(among) or [kind.name for kind in kinds]
         flags = {"method": _method(names, choose), **flags}
@@ -67,7 +77,7 @@ def taking(
             given = {name: values.pop(name) for name in flags}
             for name, group in groups.items():
                 values[name] = group(**{each.name: values.pop(each.name) for each in _group(group)})
-            command(**values, **read(given, flags))
+            command(**values, **_read(given, flags, reads))
 
         called.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         called.__annotations__ = {item.name: item.annotation for item in parameters}
@@ -87,32 +97,39 @@ def _group(group: type[Flags]) -> list[inspect.Parameter]:
     ]
 
 
-def read(values: dict[str, Any], flags: dict[str, inspect.Parameter]) -> dict[str, Any]:
+def _read(
+    values: dict[str, Any],
+    flags: dict[str, inspect.Parameter],
+    reads: Mapping[str, Callable[[str], Any]],
+) -> dict[str, Any]:
     """Options as methods take them, of the flags that were given."""
     found: dict[str, Any] = {}
     for name, value in values.items():
         if value is None or (value is False and flags[name].default is False):
             continue
         if isinstance(value, Enum):
-            value = value.value
-        found[name] = _number(value) if isinstance(value, str) else value
+            found[name] = value.value
+        else:
+            found[name] = reads[name](value) if isinstance(value, str) else value
     return found
 
 
-def flags_of(kinds: Kinds) -> dict[str, inspect.Parameter]:
-    """Parameters of a command, one for each option that any of the methods declares."""
-    kinds = list(kinds)
+def _uses(
+    kinds: Kinds, without: Collection[str], help: Mapping[str, str]
+) -> dict[str, list[tuple[str, Declared]]]:
+    """What any of the methods declare by a name, and which."""
     uses: dict[str, list[tuple[str, Declared]]] = {}
     for kind in kinds:
         for item in declared(kind):
-            if item.flag:
-                uses.setdefault(item.name, []).append((kind.name, item))
-    return {name: _flag(name, using, len(kinds)) for name, using in uses.items()}
+            if item.flag and item.name not in without:
+                told = replace(item, brief=help.get(item.name, item.brief))
+                uses.setdefault(item.name, []).append((kind.name, told))
+    return uses
 
 
 def _method(names: list[str], default: str) -> inspect.Parameter:
     words = choice("Method", names)
-    shown = typer.Option("--method", "-m", help="See `silot methods`.")
+    shown = typer.Option("--method", _SHORT["method"], help="See `silot methods`.")
     return inspect.Parameter(
         "method",
         inspect.Parameter.KEYWORD_ONLY,
@@ -124,15 +141,15 @@ def _method(names: list[str], default: str) -> inspect.Parameter:
 def _flag(name: str, uses: list[tuple[str, Declared]], kinds: int) -> inspect.Parameter:
     checks = [item.check for _, item in uses]
     kind, default = _kind(name, checks), None
-    flag = "--" + name.replace("_", "-")
+    names = ["--" + name.replace("_", "-"), *([_SHORT[name]] if name in _SHORT else [])]
     limits: dict[str, Any] = {}
-    if kind is int:
+    if kind in (int, float):
         leasts, mosts = [check.least for check in checks], [check.most for check in checks]
-        limits["min"] = None if None in leasts else min(cast("list[int]", leasts))
-        limits["max"] = None if None in mosts else max(cast("list[int]", mosts))
+        limits["min"] = None if None in leasts else min(cast("list[float]", leasts))
+        limits["max"] = None if None in mosts else max(cast("list[float]", mosts))
     if kind is bool:
         default = False
-    shown = typer.Option(flag, help=_help(uses, kinds), **limits)
+    shown = typer.Option(*names, help=_help(uses, kinds), metavar=checks[0].metavar, **limits)
     annotation = kind if kind is bool else kind | None
     return inspect.Parameter(
         name,
@@ -156,7 +173,9 @@ def _help(uses: list[tuple[str, Declared]], kinds: int) -> str:
     texts: dict[str, list[str]] = {}
     for_all = len(uses) == kinds and len({item.brief for _, item in uses}) == 1
     for name, item in uses:
-        told = item.default is not None and not isinstance(item.default, bool)
+        # What a flag cannot say is said in its words.
+        told = item.default not in (None, "") and not isinstance(item.default, bool)
+        told &= not (item.check.kind in (int, float) and isinstance(item.default, str))
         text = item.brief.rstrip(".") + (f" (default {_shown(item.default)})" if told else "")
         texts.setdefault(text, []).append(name)
     if for_all and len(texts) == 1:
@@ -171,11 +190,3 @@ def _help(uses: list[tuple[str, Declared]], kinds: int) -> str:
 
 def _shown(value: object) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def _number(text: str) -> float | str:
-    """A number where the text is one; what else it may be, the method says."""
-    try:
-        return float(text)
-    except ValueError:
-        return text

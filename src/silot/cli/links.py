@@ -3,57 +3,37 @@
 from __future__ import annotations
 
 import json as jsonlib
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from ..errors import InputError
+from ..teaching.adapt import Adapt
 from ..teaching.network import Network
-from ..teaching.solve import links
-from .audit import shape_of
+from ..teaching.solve import Links, links
 from .console import progress_bar, say_where, show, show_blocks, write_report
-from .devices import (
-    DivergenceOption,
-    EnergyOption,
-    ModelOption,
-    ShapeOption,
-    UnlabelledOption,
-    evaluation_files,
-    run_adaptation,
-)
-from .options import (
-    ColumnsOption,
-    JsonOption,
-    LabelColumnOption,
-    ReportOption,
-    SeedOption,
-    check_outputs,
-    given,
-)
-from .plans import (
-    ConstantsOption,
-    GapOption,
-    LinkMethod,
-    MethodOption,
-    MixingChoice,
-    MixingOption,
-    ObjectiveChoice,
-    PhiOption,
-    TimeOption,
-    UnservedOption,
-)
+from .devices import DeviceFiles, evaluation_files
+from .generate import taking
+from .options import JsonOption, ReportOption, check_outputs
 
 _NETWORKS = (".json", ".yml", ".yaml")
 _DATA = (".npz", ".csv", ".csv.gz", ".parquet")
+# Options of an adaptation that it does not offer, and those of a network.
+_UNUSED = ("budget", "rule", "prior", "iterations")
+_FIELDS = ("phi", "constants")
+_OF_NETWORKS = {*_FIELDS, *Links.options}
 # Of an adaptation: what is about its plan, and about models that this command does not tell.
 _APART = ("plan", "accuracies", "accuracy", "unevaluated", "rule")
 
 
 def register(app: typer.Typer) -> None:
     """Add the command of this file."""
-    app.command("links")(links_command)
+    of_data = (
+        "Of data files, as in adapt. Default: coverage, or bound with --method gp or --mixing."
+    )
+    made = taking([Adapt], without=_UNUSED, help={"objective": of_data})(links_command)
+    app.command("links")(made)
 
 
 def links_command(
@@ -61,99 +41,51 @@ def links_command(
         list[Path],
         typer.Argument(help="A network (.json, .yml, .yaml), or a data file for each device."),
     ],
-    objective: Annotated[
-        ObjectiveChoice | None,
-        typer.Option(
-            help="Of data files, as in adapt. Default: coverage, or bound with --method gp or "
-            "--mixing."
-        ),
-    ] = None,
-    method: MethodOption = LinkMethod.exact,
-    mixing: MixingOption = MixingChoice.none,
-    phi: PhiOption = None,
-    constants: ConstantsOption = None,
-    allow_unserved: UnservedOption = None,
-    time_limit: TimeOption = 60.0,
-    gap: GapOption = 0.0,
-    label_column: LabelColumnOption = None,
-    columns: ColumnsOption = None,
-    unlabelled: UnlabelledOption = None,
-    model: ModelOption = None,
-    shape: ShapeOption = None,
-    divergence: DivergenceOption = None,
-    energy: EnergyOption = None,
+    *,
+    files: DeviceFiles,
     report: ReportOption = None,
-    seed: SeedOption = 0,
     json: JsonOption = False,
+    **options: Any,
 ) -> None:
     """Which devices train, which receive, and over which links with which weights."""
     check_outputs(report, inputs=network)
-    options: dict[str, Any] = {
-        "method": method.value,
-        "mixing": mixing.value,
-        "allow_unserved": allow_unserved,
-        "time_limit": time_limit,
-        "gap": gap,
-        "seed": seed,
-    }
-    chosen = given(phi=phi, constants=None if constants is None else constants.value)
-    alone = len(network) == 1 and not network[0].name.lower().endswith(_DATA)
-    if alone or any(path.suffix.lower() in _NETWORKS for path in network):
-        measured = (
-            label_column, columns, unlabelled, shape, energy, model, divergence, objective
-        )  # fmt: skip
-        if len(network) > 1 or any(option is not None for option in measured):
+    if _is_network(network):
+        if len(network) > 1 or options.keys() - _OF_NETWORKS or files != DeviceFiles():
             raise InputError(
                 "a network file comes alone, and without options about data files.",
                 code="option-network",
             )
-        _of_network(network[0], chosen, options, report, json)
+        _of_network(network[0], options, report, json)
         return
-    files, _ = evaluation_files(network, None)
-    if len(files) < 2:
+    paths, _ = evaluation_files(network, None)
+    if len(paths) < 2:
         raise InputError(
             f"{network[0].name} is one data file; give one for each device, two or more, or a "
             "network as .json, .yml or .yaml.",
             code="holder-names",
         )
-    if objective is None:
-        plain = method is LinkMethod.exact and mixing is MixingChoice.none
-        objective = ObjectiveChoice.coverage if plain else ObjectiveChoice.bound
+    plain = options.get("method", "exact") == "exact" and options.get("mixing", "none") == "none"
     # Slow to import, and not needed for a network.
     from ..teaching.view import measured_sections
 
-    found = run_adaptation(
-        files,
-        label_column=label_column,
-        columns=columns,
-        unlabelled=unlabelled,
-        network=energy,
-        objective=objective.value,
-        **given(
-            shape=None if shape is None else shape_of(shape),
-            model=None if model is None else model.value,
-            divergence=None if divergence is None else divergence.value,
-        ),
-        **options,
-        **chosen,
-    )
+    found = files.adapt(paths, {}, {"objective": "coverage" if plain else "bound"} | options)
     write_report(report, found, title="Who can teach whom")
     if json:
         told = {name: value for name, value in found.to_dict().items() if name not in _APART}
         typer.echo(jsonlib.dumps({**found.plan.to_dict(), "measured": told}, allow_nan=False))
         return
-    show_blocks(measured_sections(found, assumed=energy is None))
+    show_blocks(measured_sections(found, assumed=files.energy is None))
     say_where(report=report)
 
 
-def _of_network(
-    path: Path,
-    chosen: Mapping[str, Any],
-    options: Mapping[str, Any],
-    report: Path | None,
-    json: bool,
-) -> None:
-    network = Network.load(path).model_copy(update=chosen)
+def _is_network(paths: list[Path]) -> bool:
+    alone = len(paths) == 1 and not paths[0].name.lower().endswith(_DATA)
+    return alone or any(path.suffix.lower() in _NETWORKS for path in paths)
+
+
+def _of_network(path: Path, options: dict[str, Any], report: Path | None, json: bool) -> None:
+    own = {name: options.pop(name) for name in _FIELDS if name in options}
+    network = Network.load(path).model_copy(update=own)
     costs = network.costs()
     with progress_bar("links") as bar:
         bar.add_task("links", total=None)

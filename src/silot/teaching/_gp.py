@@ -8,14 +8,15 @@ the paper's :math:`N` copies of it carry the same two constraints.
 
 from __future__ import annotations
 
+import time
 import warnings
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
 
-from ..errors import ExtraError, InputError, SolverError
+from ..errors import ExtraError, SolverError
 from .costs import Array, Indices, LinkCosts
 from .evaluate import unreachable
 from .plan import Flags
@@ -71,14 +72,11 @@ class Relaxed:
         costs: LinkCosts,
         *,
         barred: bool,
-        energy: str,
+        energy: Energy,
         epsilon_energy: float,
         epsilon_sum: float,
     ) -> Relaxed:
         """Build the problem; links that cannot be used get no variable."""
-        if energy not in get_args(Energy):
-            known = ", ".join(get_args(Energy))
-            raise InputError(f"energy={energy!r}; known: {known}.", code="option-energy")
         usable = np.isfinite(costs.transfer) & np.isfinite(costs.energy)
         np.fill_diagonal(usable, False)
         if barred:
@@ -327,6 +325,52 @@ class Surrogate:
 
     def _constant(self, name: str, size: int) -> Any:
         return self._parameters.setdefault(f"{name} constant", self._cp.Parameter(size))
+
+
+class Descent:
+    """One convex program after another, from a point that gets better."""
+
+    def __init__(self, problem: Relaxed, point: Point) -> None:
+        self._problem = problem
+        self.point = point
+        self.history: list[dict[str, float]] = []
+        self.converged, self.stopped = True, "no link is allowed, and every device trains"
+
+    def run(self, *, max_iterations: int, tolerance: float, time_limit: float | None) -> None:
+        """Iterate until the surrogate stays, or something ends it."""
+        surrogate = Surrogate(self._problem)
+        end = np.inf if time_limit is None else time.monotonic() + time_limit
+        last = np.inf
+        for _ in range(max_iterations):
+            left = end - time.monotonic()
+            try:
+                value, point = surrogate.around(self.point, time_limit=left)
+            except SolverError as failure:
+                if failure.code == "gp-time":
+                    return self._end(False, "stopped by the time limit: allow more")
+                if not self.history:
+                    raise
+                return self._end(False, "stopped as a convex program failed: start elsewhere")
+            change = last - value
+            if self.history and change < 0:
+                # In exact arithmetic it cannot rise: what is left to gain is below what the
+                # solver resolves. Keeping the point keeps the surrogate from rising.
+                if -change <= max(tolerance, 1e-6) * abs(last):
+                    return self._end(True, "converged to the accuracy of the convex solver")
+                return self._end(False, "stopped as the convex solver's error made it rise")
+            self.point, last = point, value
+            self.history.append(
+                {
+                    "surrogate": self._problem.unit * value - self._problem.shift,
+                    "objective": self._problem.objective(self.point),
+                }
+            )
+            if len(self.history) > 1 and change <= tolerance * abs(last):
+                return self._end(True, f"converged after {len(self.history)} iterations")
+        return self._end(False, f"stopped after {max_iterations} iterations: allow more")
+
+    def _end(self, converged: bool, stopped: str) -> None:
+        self.converged, self.stopped = converged, stopped
 
 
 def _cvxpy() -> Any:

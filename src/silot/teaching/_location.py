@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sparse
 from scipy.optimize import Bounds, LinearConstraint, milp
 
-from ._search import Branching, branch, improved, multipliers, reach, reduced_opening
+from ._search import Branching, Schedule, branch, improved, multipliers, reach, reduced_opening
 from .costs import Array, Indices
 from .plan import Flags
 
@@ -221,7 +221,7 @@ def _reduced(problem: Problem, always: Flags, known: float, room: float) -> _Mod
     opening = np.where(always, np.inf, problem.opening)
     outside = problem.reach(always)
     fixed = float(problem.opening[always].sum())
-    value, v = multipliers(opening, problem.service, outside, known - fixed, steps=_STEPS)
+    value, v = multipliers(opening, problem.service, outside, known - fixed, Schedule(_STEPS))
     least, slack = value + fixed, known - fixed - value
     reduced = reduced_opening(opening, problem.service, v)
     base = always | (-reduced >= slack)

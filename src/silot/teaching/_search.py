@@ -18,7 +18,6 @@ import numpy as np
 from .costs import Array
 from .plan import Flags
 
-_STEPS, _PACE, _PATIENCE, _SHRINK = 40, 2.0, 4, 0.6
 _ROUNDING = 1e-12
 _SEARCH = 20
 
@@ -74,37 +73,47 @@ def _two_nearest(c: Array, outside: Array, places: Flags) -> tuple[Array, Array,
     return first, second, np.append(-1, rows)[best]
 
 
+class Schedule(NamedTuple):
+    """Steps of subgradients; after ``patience`` of them without a better bound they shrink."""
+
+    steps: int
+    pace: float = 1.0
+    patience: int = 20
+    shrink: float = 0.5
+
+
+# For nodes of a search, which start from prices of the node above.
+_BELOW = Schedule(40, pace=2.0, patience=4, shrink=0.6)
+
+
 def multipliers(
     opening: Array,
     service: Array,
     outside: Array,
     known: float,
-    *,
-    steps: int,
+    schedule: Schedule,
     start: Array | None = None,
-    pace: float = 1.0,
-    patience: int = 20,
-    shrink: float = 0.5,
 ) -> tuple[float, Array]:
     r"""Best bound found by subgradients, and its multipliers.
 
     For any prices :math:`v_j \le u_j` that devices pay for being served,
     :math:`\sum_j v_j + \sum_i \min(0, f_i - \sum_j \max(0, v_j - c_ij))` is at most the cost of
-    every set of places. After ``patience`` steps without a better bound they become shorter.
+    every set of places.
     """
+    pace = schedule.pace
     v = np.minimum(_third_cheapest(service) if start is None else start, outside)
     v = np.where(np.isfinite(v), v, 0.0)
     best, prices, stale = -np.inf, v, 0
     direction = np.zeros_like(v)
     saving = np.empty_like(service)
-    for _ in range(steps):
+    for _ in range(schedule.steps):
         value, slope = _dual(opening, service, v, saving)
         if value > best:
             best, prices, stale = value, v, 0
         else:
             stale += 1
-        if stale >= patience:
-            pace, stale, v = pace * shrink, 0, prices
+        if stale >= schedule.patience:
+            pace, stale, v = pace * schedule.shrink, 0, prices
             direction = np.zeros_like(v)
             if pace < 1e-3:
                 break
@@ -208,11 +217,8 @@ def _expand(
         left,
         least_cost[clients],
         known - fixed,
-        steps=_STEPS,
-        start=node.start[clients],
-        pace=_PACE,
-        patience=_PATIENCE,
-        shrink=_SHRINK,
+        _BELOW,
+        node.start[clients],
     )
     reduced = reduced_opening(costs, left, prices)
     met = node.open.copy()

@@ -3,151 +3,272 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from functools import cached_property
+from typing import Any
 
-import numpy.typing as npt
+import numpy as np
 
-from ..distances.sides import check_seed
-from ..errors import InputError
+from ..errors import HolderError, InputError
+from ..federation.answer import Answer, Array, Failure
 from ..federation.disclosure import Disclosure
-from ..federation.protocol import Protocol
-from ..learning import DensitySpec, ModelSpec, Rule, Training
-from ..transport._check import real, whole
-from .costs import Mixing
-from .divergences import divergences
-from .network import Constants
-from .options import (
-    Choices,
-    Objective,
-    Prior,
-    check_choices,
-    check_classes,
-    check_model,
-    check_phi,
-    check_training,
-    check_use,
-    energy_options,
-)
-from .pipeline import Plan
+from ..federation.protocol import Protocol, Steps
+from ..learning import ModelSpec
+from ..options import anything, documented, option
+from .between import Divergence
+from .devices import Devices, ask_columns, ask_each, codes_of, count
+from .divergence import Divergences
+from .divergences import DIVERGENCES, divergence_named
+from .matched import Features
+from .objectives import AIMS, Choosing
+from .plan import LinkPlan
+from .pricing import Evidence, energy_share
+from .questions.combinations import Disagreement
+from .questions.models import described
 from .result import Adaptation
+from .targets import Combining
+from .training import Learning, guessing, settled
+
+# Sketches need public records, which no flag gives.
+_COMPARED = (*(name for name in DIVERGENCES if name != "sketch"), "none")
+# The paper as published, and what is ours.
+_PUBLISHED: dict[str, Any] = {
+    "objective": "bound",
+    "divergence": "classifier",
+    "constants": "log10",
+    "folds": 0,
+    "rule": "parameter",
+}
+_OURS: dict[str, Any] = {
+    "objective": "coverage",
+    "constants": "none",
+    "folds": 2,
+    "rule": "output",
+}
+# What other options decide on where it is not given.
+_LEFT = (*_PUBLISHED, "prior")
 
 
-def adapt(
-    holders: Sequence[str],
-    *,
-    model: ModelSpec | str = "mlp",
-    shape: Sequence[int] | None = None,
-    classes: Sequence[str] | None = None,
-    unlabelled: str = "",
-    iterations: int = 300,
-    passes: float = 0.0,
-    batch: int = 10,
-    rate: float = 0.01,
-    momentum: float = 0.9,
-    folds: int | None = None,
-    minimum_labelled: int = 5,
-    divergence: str | None = None,
-    divergence_options: Mapping[str, Any] | None = None,
-    objective: Objective | None = None,
-    mixing: Mixing = "none",
-    mixing_scale: float = 1.0,
-    method: str = "exact",
-    phi: Sequence[float] | None = None,
-    budget: float | Literal["auto"] | None = "auto",
-    constants: Constants | None = None,
-    delta: float = 0.1,
-    unlabelled_error: float | None = 1.0,
-    allow_unserved: float | None = None,
-    features: int = 512,
-    bandwidth: float | None = None,
-    domain_weight: float = 1.0,
-    rates: npt.ArrayLike = 74.0,
-    powers: float | Mapping[str, float] = 24.0,
-    model_bits: float | None = None,
-    rule: Rule | None = None,
-    dimensions: int = 16,
-    sharpness: float = 1.0,
-    prior: Prior | None = None,
-    time_limit: float = 60.0,
-    gap: float = 0.0,
-    seed: int = 0,
-) -> Protocol[Adaptation]:
+class Adapt(Combining, Choosing, Features, Learning):
     r"""Train at labelled devices, choose links, combine models at the others, and evaluate.
 
     Devices tell how many labels they have; those with labels train models from one common
     start; divergences and costs follow; a plan is solved; targets combine the models their
     links bring.
 
+    ``method``, ``mixing``, ``mixing_scale`` and ``allow_unserved`` are for ``"matched"`` and
+    ``"bound"``. ``mixing="ambiguity"`` sends every model to every device, which no energy of the
+    plan counts. ``method="st-lf"`` is the paper as published: besides the solver it makes
+    ``objective="bound"``, ``divergence="classifier"`` (its Algorithm 1), ``constants="log10"``,
+    ``folds=0`` and ``rule="parameter"`` the defaults.
+
+    Raises
+    ------
+    InputError, MismatchError
+        Options out of range or that do not go together.
+
+    Notes
+    -----
+    Wang et al., *Multi-Source to Multi-Target Decentralized Federated Domain Adaptation*, 2023.
+    ``"coverage"`` and ``"matched"`` are ours: the paper's bound never rewards more than one
+    source a target. Everything they use is computed without labels of the target.
+
+    Models go from devices to targets through the coordinator here, and their bytes are on the
+    bill; ``energy`` is that of the paper's model, where devices send directly.
+
+    Examples
+    --------
+    >>> Adapt(method="st-lf").settled.divergence
+    'classifier'
+    """
+
+    name = "adapt"
+
+    divergence: str | None = option(
+        'Method of ``divergences``, or ``"none"``. By default ``"mmd"`` where the plan rests on '
+        'divergences, with ``objective="bound"`` or ``mixing="mmd"``, else none. Columns are '
+        "scaled as for the model.",
+        anything("str, or None", _COMPARED),
+        default=None,
+        brief="How it is measured how far apart data are. Default: mmd where it is used.",
+    )
+    divergence_options: Mapping[str, Any] | None = option(
+        "Options of that divergence.", anything("dict, or None"), default=None
+    )
+
+    def fit(self) -> None:
+        if self.settled is self:
+            self._check_together()
+            super().fit()
+
+    @cached_property
+    def settled(self) -> Adapt:
+        """The same options, with those chosen that were left to the others."""
+        given = {name: getattr(self, name) for name in _LEFT}
+        given = {name: value for name, value in given.items() if value is not None}
+        chosen = (_PUBLISHED if self.method == "st-lf" else _OURS) | given
+        estimates = AIMS[chosen["objective"]].estimates
+        compares = not estimates or self.needs == "kernel"
+        adjusts = estimates and chosen["rule"] != "parameter"
+        chosen.setdefault("divergence", "mmd" if compares else "none")
+        chosen.setdefault("prior", "auto" if adjusts else "source")
+        return self if chosen == given else self.having(**chosen)
+
+    def _check_together(self) -> None:
+        """Raise where options of several stages do not go together."""
+        if self.prior != "source" and not (self.aim.estimates and self.rule != "parameter"):
+            raise InputError(
+                f"prior={self.prior!r} needs the class proportions that objective='coverage' or "
+                "'matched' estimates, and a rule other than 'parameter'.",
+                code="option-prior",
+            )
+        if self.needs == "kernel" and self.divergence != "mmd":
+            raise InputError(
+                "mixing='mmd' needs divergence='mmd', which tells the kernel.",
+                code="option-mixing",
+            )
+        if self.divergence == "none" and self.divergence_options:
+            raise InputError(
+                "divergence_options are given, and no divergence. Give divergence='mmd'.",
+                code="option-divergence",
+            )
+        if self.comparison is None and not self.aim.estimates:
+            raise InputError(
+                "objective='bound' needs a divergence. Give divergence='mmd'.",
+                code="option-divergence",
+            )
+
+    def protocol(self, holders: Sequence[str]) -> Protocol[Adaptation]:
+        """The protocol of some devices, by name."""
+        options, names = self.settled, tuple(holders)
+        if len(names) < 2:
+            raise InputError(
+                f"{len(names)} device(s) given; two or more are needed.", code="holder-names"
+            )
+        options.check_holders(names)
+        comparison = options.comparison
+        compared = 0 if comparison is None else comparison.among(names).expected_rounds
+        model = options.model
+        return Protocol(
+            "adapt",
+            names,
+            Disclosure.RECORD,
+            lambda: options.steps(names),
+            {
+                "model": model if isinstance(model, str) else model.to_text(),
+                "iterations": options.iterations,
+                "folds": options.folds,
+                "divergence": options.divergence,
+                "objective": options.objective,
+                "mixing": options.mixing,
+                "method": options.method,
+                "rule": options.rule,
+                "prior": options.prior,
+                "seed": options.seed,
+            },
+            expected_rounds=8 + compared,
+        )
+
+    @cached_property
+    def comparison(self) -> Divergence | None:
+        """How devices are compared with one another, if at all."""
+        method = settled(self.divergence)
+        if method == "none":
+            return None
+        # Columns have units of their own for it, too.
+        scaled = method in ("mmd", "classifier") and self.by_column
+        more = {"standardise": True} if scaled else {}
+        more |= self.divergence_options or {}
+        return divergence_named(method).build(seed=self.seed, **more)
+
+    def steps(self, holders: tuple[str, ...]) -> Steps[Adaptation]:
+        """Questions, and the adaptation that follows from the answers."""
+        devices = Devices()
+        classes = yield from count(sorted(holders), self.classes, self.unlabelled, devices)
+        if self.by_column:
+            yield from ask_columns(devices)
+        spec = self.spec_of(devices, classes)
+        trained = yield from self.train(devices, spec, classes)
+        means = {}
+        if self.aim.estimates:
+            means = yield from self.ask_features(devices, spec, trained, classes)
+        apart = yield from self._compare(devices)
+        sources = {name: trained[name].parameters for name in trained if name in devices.counted}
+        disagreement = yield from self._disagreement(devices, spec, sources)
+        models = {name: value for name, value in sources.items() if name in devices.counted}
+        matching = self.match(devices, means, trained, classes) if means else None
+        evidence = Evidence(devices, trained, spec, apart, matching, disagreement)
+        costs = self.costs_of(evidence, holders)
+        plan = self.aim.solve(self, costs)
+        targets = self.targets(evidence, classes, means, models)
+        combined = yield from targets.combine(plan, models)
+        accuracies, unevaluated = yield from targets.evaluate(plan, combined)
+        return Adaptation(
+            names=devices.names,
+            classes=classes,
+            plan=plan,
+            costs=costs,
+            divergences=apart,
+            labelled=devices.labelled,
+            unlabelled=devices.unlabelled,
+            errors={name: trained[name].error for name in models},
+            shares=None if matching is None else matching.shares,
+            models=combined,
+            spec=spec,
+            parameters=models,
+            rule=targets.rule,
+            accuracies=accuracies,
+            energy=plan.energy,
+            energy_share=energy_share(plan, costs),
+            status=_status(plan, devices, guessing(trained, devices, classes))
+            + targets.status(plan, combined, unevaluated),
+            seed=self.seed,
+            excluded=codes_of(devices.excluded),
+            missing=codes_of(devices.missing),
+            unevaluated=unevaluated,
+        )
+
+    def _compare(self, devices: Devices) -> Steps[Divergences | None]:
+        if self.comparison is None:
+            return None
+        apart = yield from self.comparison.among(devices.names).start()
+        devices.drop({name: Failure(code) for name, code in apart.missing.items()})
+        return apart
+
+    def _disagreement(
+        self, devices: Devices, spec: ModelSpec, models: Mapping[str, Array]
+    ) -> Steps[Array | None]:
+        """Where the mixing needs it, how far models differ at every device."""
+        if self.needs != "disagreement":
+            return None
+        question = Disagreement(**described(spec), parameters=np.stack(list(models.values())))
+
+        def read(_: str, answer: Answer) -> Array:
+            squares = answer.array("squares", ndim=2)
+            if squares.shape != (len(models), len(models)):
+                raise HolderError("a table of another size.", code="answer-malformed")
+            return squares
+
+        told, failed = yield from ask_each(dict.fromkeys(devices.names, question), read)
+        devices.drop(failed)
+        names = devices.names
+        places = [names.index(name) for name in models if name in names]
+        kept = [k for k, name in enumerate(models) if name in names]
+        squares = np.zeros((len(names),) * 3)
+        for j, name in enumerate(names):
+            squares[np.ix_([j], places, places)] = told[name][np.ix_(kept, kept)]
+        return squares
+
+
+def adapt(holders: Sequence[str], **options: Any) -> Protocol[Adaptation]:
+    """Train at labelled devices, choose links, combine models at the others, and evaluate.
+
+    ``Adapt(**options).protocol(holders)``.
+
     Parameters
     ----------
-    holders
+    holders : sequence of str
         Names of the devices, two or more. A record without a label has the label
         ``unlabelled``; a device may have no labels at all.
-    model
-        Architecture of all models: ``"mlp"``, ``"logistic"`` or ``"cnn"``, scaled by the mean
-        and the standard deviation of all numbers of all devices, or a ``ModelSpec``.
-    shape
-        Shape of one record, such as (28, 28); ``"cnn"`` needs it.
-    classes
-        Public list of the classes; by default those that devices name.
-    unlabelled
-        Label of records that have none.
-    iterations, passes, batch, rate, momentum
-        Of the training, as in ``learning.train``. The paper's are 100 iterations without
-        momentum, which leaves its CNN near chance on small devices.
-    folds
-        Parts for the held-out error, by default 2; 0 believes the error on the training
-        records, as the paper does, which is too low.
-    minimum_labelled
-        Fewest labelled records of a source.
-    divergence, divergence_options
-        Method of ``divergences`` and its options, or ``"none"``. By default ``"mmd"`` where the
-        plan rests on divergences, with ``objective="bound"`` or ``mixing="mmd"``, else none.
-        Columns are scaled as for the model.
-    objective
-        ``"coverage"``, the default: every class of a target by a source that knows it, within
-        ``budget`` (``adaptation.solve_coverage``). ``"matched"``: the paper's objective with
-        expected errors of ``adaptation.match`` for :math:`T_{ij}`. ``"bound"``: the paper's
-        objective with its eq. 17 and 18.
-    mixing, mixing_scale, method, allow_unserved
-        Of ``adaptation.links``, for ``"matched"`` and ``"bound"``. ``mixing="ambiguity"`` sends
-        every model to every device, which no energy of the plan counts. ``method="st-lf"`` is
-        the paper as published: besides the solver it makes ``objective="bound"``,
-        ``divergence="classifier"`` (its Algorithm 1), ``constants="log10"``, ``folds=0`` and
-        ``rule="parameter"`` the defaults.
-    phi
-        Scales of source errors, target errors and energy (joule). By default (1, 5, 1), the
-        paper's; for ``"coverage"`` (0, 1, .001 a mean link): all that may are sources, and a
-        link must lower the expected error of a target by .001.
-    budget
-        For ``"coverage"``: largest share of the energy of all links; one link a target is
-        always allowed. ``None`` for no limit. ``"auto"`` is .275, about what the paper's plans
-        use, or two links a target where no more than three devices can be sources.
-    constants, delta, unlabelled_error
-        Of eq. 17 and 18 (``adaptation.Network``), for ``"bound"``.
-    features, bandwidth, domain_weight
-        Of the matching: most random features; bandwidth of their kernel, by default half of
-        the root mean squared distance of two records of a device; error per unit of distance.
-    rates, powers, model_bits
-        Mbit/s of all pairs (one number, or a row and a column for each holder in the order
-        given), dBm of all devices (one number, or by name), bits of a model: by default those
-        of its parameters as they travel, 64 each (the paper's: 1e9).
-    rule, dimensions, sharpness
-        How targets combine models (``learning.combine``; by default ``"output"``), and of
-        ``rule="density"``.
-    prior
-        ``"matched"`` adjusts each model's predictions from the class proportions it was trained
-        with to those that the target's own records seem to have; ``"source"`` leaves them.
-        ``"auto"`` does the first at targets where it can be told that proportions are what
-        differs: their mean features are farther from those of the senders' records than chance
-        makes them on average, and within 1.25 times of that (squared) of those of some
-        proportions of the sources' classes. By default ``"auto"`` where it can be: not with
-        ``objective="bound"``, which estimates no proportions, nor with ``rule="parameter"``.
-    time_limit, gap
-        Of the solver.
-    seed
-        Of the common start, of batches, folds, random features, projections. The result does
-        not depend on the order of ``holders``.
 
     Returns
     -------
@@ -162,15 +283,6 @@ def adapt(
         a model that does not fit them (in the run).
     NoEligibleSource
         No device has labels enough, or none of them could train (in the run).
-
-    Notes
-    -----
-    Wang et al., *Multi-Source to Multi-Target Decentralized Federated Domain Adaptation*, 2023.
-    ``"coverage"`` and ``"matched"`` are ours: the paper's bound never rewards more than one
-    source a target. Everything they use is computed without labels of the target.
-
-    Models go from devices to targets through the coordinator here, and their bytes are on the
-    bill; ``energy`` is that of the paper's model, where devices send directly.
 
     Examples
     --------
@@ -187,105 +299,26 @@ def adapt(
     >>> found.plan.targets, bool((found.predict("new", x[200:]) == y[200:]).mean() > 0.9)
     (('new',), True)
     """
-    names = tuple(holders)
-    published = method == "st-lf"
-    objective = objective or ("bound" if published else "coverage")
-    rule = rule or ("parameter" if published else "output")
-    constants = constants or ("log10" if published else "none")
-    folds = (0 if published else 2) if folds is None else folds
-    if divergence is None and published:
-        divergence = "classifier"
-    if divergence is None:
-        divergence = "mmd" if objective == "bound" or mixing == "mmd" else "none"
-    if prior is None:
-        prior = "source" if objective == "bound" or rule == "parameter" else "auto"
-    check_choices(objective, mixing, rule, prior, divergence, divergence_options)
-    check_use(
-        objective,
-        method=method != "exact",
-        budget=budget != "auto",
-        constants=constants != "none",
-        delta=delta != 0.1,
-        unlabelled_error=unlabelled_error != 1.0,
-    )
-    training = check_training(
-        Training(
-            iterations=iterations,
-            passes=passes,
-            batch=batch,
-            rate=rate,
-            momentum=momentum,
-            seed=check_seed(seed),
-        ),
-        folds,
-    )
-    if len(names) < 2:
-        raise InputError(
-            f"{len(names)} device(s) given; two or more are needed.", code="holder-names"
+    return Adapt(**options).protocol(holders)
+
+
+adapt.__doc__ = documented(Adapt, adapt.__doc__)
+
+
+def _status(plan: LinkPlan, devices: Devices, guessing: list[str]) -> str:
+    """How the plan was found, who is left out, and who should not be relied on."""
+    text = f"links: {plan.status}"
+    if plan.optimal:
+        text += ", which are estimates"
+    for failures, words in (
+        (devices.missing, "; without"),
+        (devices.excluded, "; never sources:"),
+    ):
+        if failures:
+            text += f"{words} {', '.join(f'{n} ({f.code})' for n, f in sorted(failures.items()))}"
+    if guessing:
+        text += (
+            f"; no better than naming its largest class: {', '.join(guessing)}. Give more labels, "
+            "or train longer"
         )
-    if not isinstance(unlabelled, str):
-        raise InputError(
-            "unlabelled is no text; give the label that stands for none.",
-            code="option-unlabelled",
-        )
-    more = dict(divergence_options or {})
-    if divergence in ("mmd", "classifier") and isinstance(model, str) and model != "cnn":
-        more.setdefault("standardise", True)
-    extra = 0
-    if divergence != "none":
-        extra = divergences(names, method=divergence, seed=seed, **more).expected_rounds
-    if bandwidth is not None and not real(bandwidth, "bandwidth", "option-bandwidth") > 0:
-        raise InputError("bandwidth must be positive.", code="option-bandwidth")
-    whole(features, "features", "option-features", least=2, most=1 << 16)
-    # Checks its options; the records' dimension is not known yet.
-    DensitySpec(1, 2, dimensions, seed, sharpness)
-    choices = Choices(
-        model=check_model(model, shape),
-        shape=None if shape is None else tuple(shape),
-        classes=check_classes(classes),
-        unlabelled=unlabelled,
-        training=training,
-        folds=folds,
-        minimum_labelled=whole(minimum_labelled, "minimum_labelled", "option-labelled"),
-        divergence=divergence,
-        divergence_options=more,
-        objective=objective,
-        mixing=mixing,
-        mixing_scale=mixing_scale,
-        method=method,
-        phi=None if phi is None else check_phi(phi),
-        budget=budget,
-        bound={"constants": constants, "delta": delta, "unlabelled_error": unlabelled_error},
-        allow_unserved=allow_unserved,
-        features=features - features % 2,
-        bandwidth=bandwidth,
-        domain_weight=domain_weight,
-        energy=energy_options(names, rates, powers, model_bits),
-        rule=rule,
-        dimensions=dimensions,
-        sharpness=sharpness,
-        prior=prior,
-        time_limit=time_limit,
-        gap=gap,
-        seed=seed,
-    )
-    choices.check()
-    return Protocol(
-        "adapt",
-        names,
-        Disclosure.RECORD,
-        Plan(tuple(sorted(names)), choices).start,
-        {
-            "model": choices.model if isinstance(choices.model, str) else choices.model.to_text(),
-            "iterations": iterations,
-            "folds": folds,
-            "divergence": divergence,
-            "objective": objective,
-            "mixing": mixing,
-            "method": method,
-            "rule": rule,
-            "prior": prior,
-            "seed": seed,
-        },
-        expected_rounds=extra + 8,
-    )
+    return text

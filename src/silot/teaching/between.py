@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
@@ -12,9 +12,13 @@ from ..data.measure import Embedding
 from ..distances.sides import agreed_dimension, check_seed, present
 from ..errors import InputError, SilotError, WireError
 from ..federation.answer import Answer, Array, Failure
-from ..federation.protocol import Answers, Questions, Steps, failure_error
+from ..federation.disclosure import Disclosure
+from ..federation.message import Scalar
+from ..federation.protocol import Answers, Protocol, Questions, Steps, failure_error
+from ..options import Options, anything, option, seed
 from ..transport._check import whole
 from ..value.answers import missing_text
+from .divergence import Divergences
 from .questions.divergences import Spread
 
 T = TypeVar("T")
@@ -86,6 +90,86 @@ class Devices:
     def note(self) -> str:
         """How a status names them."""
         return missing_text(self.missing)
+
+
+class Divergence(Options):
+    """A way to compare all devices with one another.
+
+    Attributes
+    ----------
+    name
+        Name to ask for it by.
+    disclosure
+        Finest thing it discloses.
+    sends, needs, guarantees, privacy
+        In words.
+    """
+
+    disclosure: ClassVar[Disclosure] = Disclosure.RECORD
+    sends: ClassVar[str] = ""
+    needs: ClassVar[str] = ""
+    guarantees: ClassVar[str] = ""
+    privacy: ClassVar[str] = ""
+
+    seed: int = option(
+        "Seed of everything drawn. The result does not depend on the order of ``holders``.",
+        seed(),
+        default=0,
+    )
+    quorum: int = option(
+        "Fewest devices that must answer. One that fails is named in ``missing`` and left out.",
+        # How many are too many, the devices say.
+        anything("int, 2 or more"),
+        default=2,
+    )
+
+    @classmethod
+    def takes(cls) -> tuple[str, ...]:
+        """Names of its options beside ``seed`` and ``quorum``."""
+        return tuple(name for name in cls.options if name not in ("seed", "quorum"))
+
+    @classmethod
+    def check(cls, options: Mapping[str, object]) -> None:
+        unknown = sorted(set(options) - set(cls.options))
+        if unknown:
+            raise cls.stranger(unknown[0])
+
+    @classmethod
+    def stranger(cls, name: str) -> InputError:
+        """The error of an option that it has not."""
+        return InputError(
+            f"method {cls.name!r} has no option {name!r}; it takes {', '.join(cls.takes())}.",
+            code="option-unknown",
+        )
+
+    @classmethod
+    def build(cls, **options: Any) -> Divergence:
+        """The divergence of options by name."""
+        return cls(**options)
+
+    def among(self, holders: Sequence[str]) -> Protocol[Divergences]:
+        """The protocol of some devices."""
+        devices = Devices.of(holders, self.quorum, self.seed)
+        return Protocol(
+            self.name,
+            devices.names,
+            self.disclosure,
+            lambda: self.steps(devices.fresh()),
+            self.parameters(),
+            expected_rounds=self.most_rounds(devices.names),
+        )
+
+    def most_rounds(self, names: tuple[str, ...]) -> int:
+        """Most exchanges it makes among some devices."""
+        raise NotImplementedError
+
+    def parameters(self) -> dict[str, Scalar]:
+        """Options as transcripts tell them."""
+        raise NotImplementedError
+
+    def steps(self, run: Devices) -> Steps[Divergences]:
+        """Questions, and the divergences that follow from the answers."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import combinations
 from typing import Any, Literal, get_args
@@ -15,10 +15,11 @@ import numpy.typing as npt
 from ..errors import InputError, MismatchError
 from ..federation.answer import Answer, Array
 from ..federation.disclosure import Disclosure
-from ..federation.protocol import Protocol, Steps
+from ..federation.message import Scalar
+from ..federation.protocol import Steps
 from ..learning import ModelSpec, initial
-from ..transport._check import flag, real, whole
-from .between import Devices, Width, ask_width, odd, symmetric, within
+from ..options import Check, count, none_or, number, option, truth, word
+from .between import Devices, Divergence, Width, ask_width, odd, symmetric, within
 from .divergence import Divergences
 from .questions.divergences import MOST_LOG_ODDS, DomainErrors, DomainScores, TrainDomain
 
@@ -31,20 +32,15 @@ _LARGEST = 1e6
 _LEAST_SCALE = 0.1
 
 
-def classifier(
-    holders: Sequence[str],
-    *,
-    model: ModelSpec | None = None,
-    rounds: int = 10,
-    iterations: int = 5,
-    batch: int = 10,
-    rate: float = 0.01,
-    momentum: float = 0.0,
-    standardise: bool | None = None,
-    threshold: Threshold = "best",
-    seed: int = 0,
-    quorum: int = 2,
-) -> Protocol[Divergences]:
+def _two_classes(model: Any, *_: str) -> ModelSpec:
+    if not isinstance(model, ModelSpec):
+        raise InputError(
+            f"model is {type(model).__name__}; a ModelSpec is needed.", code="option-model"
+        )
+    return replace(model, classes=2)
+
+
+class Classifier(Divergence):
     r"""Empirical H-divergence by pairwise domain classifiers (Algorithm 1).
 
     Devices i and j start from one hypothesis, label all their records 0 and 1, train alone for
@@ -56,34 +52,6 @@ def classifier(
 
     The minimum stands for the symmetry of the hypotheses: with h, 1 - h is one too. All pairs go
     in step, one question a device a round.
-
-    Parameters
-    ----------
-    holders
-        Devices.
-    model
-        Architecture; its classes are replaced by two. Default: one hidden layer of 64 units.
-    rounds, iterations
-        Averagings (:math:`\tau^d`), and steps between two of them (:math:`T^d`). Between
-        averagings a device sees one label only and its model drifts towards it: keep
-        ``iterations`` few.
-    batch, rate, momentum
-        Of stochastic gradient descent.
-    standardise
-        Whether features are shifted and scaled by mean and standard deviation of all devices
-        together. Default: for all models but ``"cnn"``, whose ``ModelSpec.scale`` does that; then
-        a feature that hardly varies is not blown up, as if all had one unit. ``True`` is for
-        tables, whose columns have units of their own.
-    threshold
-        ``"half"``, as the paper: a record is taken for side 1 where that is the more probable.
-        ``"best"``: where its log odds exceed a threshold, for each pair the one of least error,
-        which the devices' quantiles of log odds tell. It is the same hypothesis with another
-        bias. Training on one label moves the bias most: with ``"half"`` both devices often take
-        all records for one side, whose error of ½ reads as no divergence at all.
-    seed
-        Of the start and of the batches.
-    quorum
-        Fewest devices that must answer.
 
     Returns
     -------
@@ -104,57 +72,80 @@ def classifier(
     Algorithm 1 and appendix F. Errors are on the records trained on, as there: few records and a
     large model make devices of one law look apart.
     """
-    devices = Devices.of(holders, quorum, seed)
-    spec = None if model is None else _two_classes(model)
-    steps = {
-        "iterations": whole(iterations, "iterations", "option-iterations", most=100_000),
-        "batch": whole(batch, "batch", "option-batch"),
-        "rate": real(rate, "rate", "option-rate"),
-        "momentum": real(momentum, "momentum", "option-momentum"),
-    }
-    if not (steps["rate"] > 0 and 0 <= steps["momentum"] < 1):
-        raise InputError(
-            f"rate is {rate!r} and momentum {momentum!r}; rate > 0 and 0 <= momentum < 1 are "
-            "needed.",
-            code="option-training",
-        )
-    if not isinstance(threshold, str) or threshold not in get_args(Threshold):
-        raise InputError(
-            f"threshold is {threshold!r}; give 'best' or 'half'.", code="option-threshold"
-        )
-    plan = _Plan(
-        devices=devices,
-        model=spec,
-        rounds=whole(rounds, "rounds", "option-rounds", most=10_000),
-        steps=steps,
-        standardise=None
-        if standardise is None
-        else flag(standardise, "standardise", "option-standardise"),
-        threshold=threshold,
+
+    name = "classifier"
+    disclosure = Disclosure.RECORD
+    sends = (
+        "means and variances, a round the parameters of a classifier for each other device, "
+        "averages of its sorted scores, and its errors"
     )
-    return Protocol(
-        "classifier",
-        devices.names,
-        Disclosure.RECORD,
-        plan.start,
-        {"rounds": plan.rounds, **steps, "threshold": threshold, "seed": devices.seed},
-        expected_rounds=plan.rounds + 2 + (threshold == "best"),
+    needs = (
+        "13 rounds; for n devices, n - 1 models a device a round; a cnn needs the extra named torch"
+    )
+    guarantees = (
+        "an estimate from 0 to 2: what one classifier learnt in the given steps; with "
+        "threshold='half' as published"
+    )
+    privacy = "none: parameters after a few steps can be inverted"
+
+    model: ModelSpec | None = option(
+        "Architecture; its classes are replaced by two. Default: one hidden layer of 64 units.",
+        none_or(Check(_two_classes, None, "ModelSpec")),
+        default=None,
+    )
+    rounds: int = option(r"Averagings (:math:`\tau^d`).", count(1, 10_000), default=10)
+    iterations: int = option(
+        "Steps between two averagings (:math:`T^d`). Between averagings a device sees one label "
+        "only and its model drifts towards it: keep ``iterations`` few.",
+        count(1, 100_000),
+        default=5,
+    )
+    batch: int = option("Of stochastic gradient descent.", count(), default=10)
+    rate: float = option("Of stochastic gradient descent.", number(), default=0.01)
+    momentum: float = option("Of stochastic gradient descent.", number(), default=0.0)
+    standardise: bool | None = option(
+        "Whether features are shifted and scaled by mean and standard deviation of all devices "
+        'together. Default: for all models but ``"cnn"``, whose ``ModelSpec.scale`` does that; '
+        "then a feature that hardly varies is not blown up, as if all had one unit. "
+        "``True`` is for tables, whose columns have units of their own.",
+        none_or(truth()),
+        default=None,
+    )
+    threshold: Threshold = option(
+        '``"half"``, as the paper: a record is taken for side 1 where that is the more probable. '
+        '``"best"``: where its log odds exceed a threshold, for each pair the one of least error, '
+        "which the devices' quantiles of log odds tell. It is the same hypothesis with another "
+        'bias. Training on one label moves the bias most: with ``"half"`` both devices often take '
+        "all records for one side, whose error of ½ reads as no divergence at all.",
+        word(*get_args(Threshold)),
+        default="best",
     )
 
+    def fit(self) -> None:
+        if not (self.rate > 0 and 0 <= self.momentum < 1):
+            raise InputError(
+                f"rate is {self.rate!r} and momentum {self.momentum!r}; rate > 0 and 0 <= momentum "
+                "< 1 are needed.",
+                code="option-training",
+            )
 
-@dataclass(frozen=True)
-class _Plan:
-    """Checked options of one protocol."""
+    @property
+    def training(self) -> dict[str, Any]:
+        """Of stochastic gradient descent, between two averagings."""
+        return {name: getattr(self, name) for name in ("iterations", "batch", "rate", "momentum")}
 
-    devices: Devices
-    model: ModelSpec | None
-    rounds: int
-    steps: Mapping[str, Any]
-    standardise: bool | None
-    threshold: Threshold
+    def most_rounds(self, names: tuple[str, ...]) -> int:
+        return self.rounds + 2 + (self.threshold == "best")
 
-    def start(self) -> Steps[Divergences]:
-        run = self.devices.fresh()
+    def parameters(self) -> dict[str, Scalar]:
+        return {
+            "rounds": self.rounds,
+            **self.training,
+            "threshold": self.threshold,
+            "seed": self.seed,
+        }
+
+    def steps(self, run: Devices) -> Steps[Divergences]:
         told = yield from ask_width(run)
         spec = self._spec(told)
         names = tuple(sorted(told.names))
@@ -167,7 +158,7 @@ class _Plan:
                     **_batch(parameters, name),
                     seeds=_seeds(parameters, name, run.seed, k),
                     **fixed,
-                    **self.steps,
+                    **self.training,
                 )
                 for name in names
             }
@@ -249,7 +240,7 @@ class _Plan:
             law="half",
             errors=errors,
             status=f"estimate: what a {spec.kind} of {spec.size} parameters learnt in "
-            f"{self.rounds} rounds of {self.steps['iterations']} steps" + note + run.note,
+            f"{self.rounds} rounds of {self.iterations} steps" + note + run.note,
             seed=run.seed,
             details={"parameters": spec.size, "turned": turned},
             history=tuple(history),
@@ -259,14 +250,6 @@ class _Plan:
 
 Pair = tuple[str, str]
 """Two devices in the order of their names: the first labels its records 0, the other 1."""
-
-
-def _two_classes(model: ModelSpec) -> ModelSpec:
-    if not isinstance(model, ModelSpec):
-        raise InputError(
-            f"model is {type(model).__name__}; a ModelSpec is needed.", code="option-model"
-        )
-    return replace(model, classes=2)
 
 
 def _partners(parameters: Mapping[Pair, Array], name: str) -> list[Pair]:

@@ -12,7 +12,7 @@ from scipy.sparse import coo_array
 from ..errors import InputError, SolverError
 from ..transport._check import real
 from .costs import Array, LinkCosts, NoEligibleSource
-from .evaluate import make_plan, terms_of
+from .evaluate import Search, make_plan, terms_of
 from .mixing import COVERAGE
 from .plan import Flags, LinkPlan
 
@@ -218,18 +218,23 @@ def _plan(
     alpha = links / np.maximum(links.sum(axis=0), 1)
     total = terms_of(psi, alpha, costs, mixing="coverage").total
     left, tolerance = max(0.0, total - bound) / max(1.0, abs(total)), max(gap, 1e-6)
+    status = "proven optimal: no plan has a lower objective at these costs"
+    if left > tolerance:
+        status = (
+            f"stopped by the time limit: the best plan may be {left:.2%} better. Raise time_limit"
+        )
     return make_plan(
         psi,
         alpha,
         costs,
-        method="coverage",
+        Search(
+            method="coverage",
+            status=status,
+            lower_bound=bound,
+            tolerance=tolerance,
+            seconds=time.perf_counter() - began,
+        ),
         mixing="coverage",
-        status="proven optimal: no plan has a lower objective at these costs"
-        if left <= tolerance
-        else f"stopped by the time limit: the best plan may be {left:.2%} better. Raise time_limit",
-        lower_bound=bound,
-        tolerance=tolerance,
-        seconds=time.perf_counter() - began,
     )
 
 

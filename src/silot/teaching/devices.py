@@ -108,6 +108,16 @@ class Devices:
         """Devices that take part."""
         return tuple(sorted(self.counted))
 
+    @property
+    def labelled(self) -> dict[str, int]:
+        """How many records have a label."""
+        return {name: self.counted[name].labelled for name in self.names}
+
+    @property
+    def unlabelled(self) -> dict[str, int]:
+        """How many records have none."""
+        return {name: self.counted[name].unlabelled for name in self.names}
+
     def units(self) -> tuple[Array, Array]:
         """Mean and standard deviation of all records, column by column where that was told.
 
@@ -150,7 +160,7 @@ class Devices:
 
 
 def count(
-    names: Sequence[str], classes: tuple[str, ...] | None, unlabelled: str, devices: Devices
+    names: Sequence[str], classes: Sequence[str] | None, unlabelled: str, devices: Devices
 ) -> Steps[tuple[str, ...]]:
     """Ask everybody for counts; return the list of classes."""
     text = "" if classes is None else encode_classes(list(classes))
@@ -161,11 +171,11 @@ def count(
     devices.check()
     agreed_dimension({name: devices.counted[name].dimension for name in devices.names})
     if classes is not None:
-        return classes
+        return tuple(classes)
     return tuple(sorted({name for item in devices.counted.values() for name in item.counts}))
 
 
-def _counted(answer: Answer, classes: tuple[str, ...] | None) -> Counted:
+def _counted(answer: Answer, classes: Sequence[str] | None) -> Counted:
     told = answer.scalars.get("classes")
     names = list(classes) if classes is not None else decode_classes(str(told))
     counts = answer.arrays.get("counts")

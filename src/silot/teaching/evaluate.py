@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import cast
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy.typing as npt
 from ..errors import InputError, MismatchError
 from ..transport._check import real
 from ._outer import best_weights
-from .costs import Array, LinkCosts, Mixing, NoEligibleSource, canonical_order
+from .costs import Array, Indices, LinkCosts, Mixing, NoEligibleSource, canonical_order
 from .mixing import COVERAGE, Objective, mixture_named
 from .plan import LinkPlan, LinkTerms
 
@@ -240,11 +241,7 @@ def best_alpha(
     """
     mixture = mixture_named(mixing, costs)
     price = checked_unserved(allow_unserved)
-    kinds = checked_roles(psi, costs)
-    sources, targets = np.flatnonzero(kinds == 0), np.flatnonzero(kinds == 1)
-    if not costs.eligible[sources].all():
-        device = costs.names[sources[np.argmin(costs.eligible[sources])]]
-        raise InputError(f"device {device!r} may not be a source.", code="plan-constraint")
+    sources, targets = _roles(psi, costs)
     if len(sources) == 0 and price is None and len(targets):
         raise NoEligibleSource("psi has no source.", code="no-eligible-source")
     order = canonical_order(costs)
@@ -266,6 +263,16 @@ def best_alpha(
             if price is None or value <= price:
                 alpha[able, j] = weights
     return alpha
+
+
+def _roles(psi: npt.ArrayLike, costs: LinkCosts) -> tuple[Indices, Indices]:
+    """Sources and targets, refused where a source may not be one."""
+    kinds = checked_roles(psi, costs)
+    sources = np.flatnonzero(kinds == 0)
+    if not costs.eligible[sources].all():
+        device = costs.names[sources[np.argmin(costs.eligible[sources])]]
+        raise InputError(f"device {device!r} may not be a source.", code="plan-constraint")
+    return sources, np.flatnonzero(kinds == 1)
 
 
 def checked_roles(psi: npt.ArrayLike, costs: LinkCosts) -> Kinds:
@@ -290,30 +297,45 @@ def unreachable(name: str) -> InputError:
 
 def checked_unserved(price: float | None) -> float | None:
     """Refuse a cost of an unserved target that is no cost."""
-    if price is None:
-        return None
-    if real(price, "allow_unserved", "option-unserved") < 0:
+    if price is not None and real(price, "allow_unserved", "option-unserved") < 0:
         raise InputError(
             f"allow_unserved is {price}; give a cost of 0 or more, or None.",
             code="option-unserved",
         )
-    return float(price)
+    return None if price is None else float(price)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Search:
+    """How a plan was found, and what is proven of it.
+
+    Attributes
+    ----------
+    method, status, seconds, history, details
+        As of ``LinkPlan``.
+    lower_bound
+        What the method proved; moved down to the objective where rounding put it above.
+    tolerance
+        Largest gap of an optimal plan.
+    """
+
+    method: str
+    status: str
+    lower_bound: float = -np.inf
+    tolerance: float = TOLERANCE
+    seconds: float = 0.0
+    history: tuple[Mapping[str, float], ...] = ()
+    details: Mapping[str, float] = field(default_factory=dict[str, float])
 
 
 def make_plan(
     psi: npt.ArrayLike,
     alpha: npt.ArrayLike,
     costs: LinkCosts,
+    search: Search,
     *,
-    method: str,
-    status: str,
     mixing: Objective = "none",
     allow_unserved: float | None = None,
-    lower_bound: float = -np.inf,
-    tolerance: float = TOLERANCE,
-    seconds: float = 0.0,
-    history: tuple[Mapping[str, float], ...] = (),
-    details: Mapping[str, float] | None = None,
 ) -> LinkPlan:
     """A checked plan with its exact terms; weights below 1e-9 are dropped.
 
@@ -321,14 +343,10 @@ def make_plan(
     ----------
     psi, alpha, costs, mixing
         As ``terms_of``.
-    method, status, seconds, history, details
-        As ``LinkPlan``.
+    search
+        How it was found.
     allow_unserved
         Cost of a target without a model.
-    lower_bound
-        What the method proved; moved down to the objective where rounding put it above.
-    tolerance
-        Largest gap of an optimal plan.
 
     Returns
     -------
@@ -342,7 +360,8 @@ def make_plan(
     Examples
     --------
     >>> costs = LinkCosts([1, 9], [[0, 2], [2, 0]], [[0, 3], [3, 0]])
-    >>> plan = make_plan([0, 1], [[0, 1], [0, 0]], costs, method="mine", status="a guess")
+    >>> guess = Search(method="mine", status="a guess")
+    >>> plan = make_plan([0, 1], [[0, 1], [0, 0]], costs, guess)
     >>> plan.objective, plan.optimal, plan.energy
     (14.0, False, 3.0)
     """
@@ -354,10 +373,10 @@ def make_plan(
     near = np.abs(sums - 1.0) < costs.size * 10 * TOLERANCE
     weights[:, near] /= sums[near]
     terms = terms_of(kinds, weights, costs, mixing=mixing, unserved_cost=allow_unserved)
-    bound = min(lower_bound, terms.total)
+    bound = min(search.lower_bound, terms.total)
     gap = (terms.total - bound) / max(1.0, abs(terms.total))
     left = (kinds == 1) & (weights.sum(axis=0) < 0.5)
-    numbers = dict(details or {})
+    numbers = dict(search.details)
     if allow_unserved is not None:
         numbers["unserved_cost"] = float(allow_unserved)
     return LinkPlan(
@@ -368,13 +387,13 @@ def make_plan(
         terms=terms,
         lower_bound=bound,
         gap=gap,
-        status=status,
-        optimal=bool(gap <= tolerance),
-        seconds=seconds,
-        method=method,
+        status=search.status,
+        optimal=bool(gap <= search.tolerance),
+        seconds=search.seconds,
+        method=search.method,
         mixing=mixing,
         energy=float(costs.energy[weights > 0].sum()),
         unserved=tuple(costs.names[j] for j in np.flatnonzero(left)),
-        history=history,
+        history=search.history,
         details=numbers,
     )

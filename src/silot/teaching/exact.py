@@ -21,7 +21,15 @@ from .costs import (
     reordered,
     restored,
 )
-from .evaluate import TOLERANCE, Kinds, best_alpha, checked_unserved, make_plan, unreachable
+from .evaluate import (
+    TOLERANCE,
+    Kinds,
+    Search,
+    best_alpha,
+    checked_unserved,
+    make_plan,
+    unreachable,
+)
 from .mixing import Mixture, mixture_named
 from .plan import LinkPlan
 
@@ -149,14 +157,16 @@ def solve_exact(
         psi,
         alpha,
         costs,
-        method="exact",
+        Search(
+            method="exact",
+            status=solved.status,
+            lower_bound=solved.bound,
+            tolerance=solved.tolerance,
+            seconds=time.perf_counter() - began,
+            details=solved.numbers,
+        ),
         mixing=mixing,
-        status=solved.status,
         allow_unserved=price,
-        lower_bound=solved.bound,
-        tolerance=solved.tolerance,
-        seconds=time.perf_counter() - began,
-        details=solved.numbers,
     )
 
 
@@ -173,12 +183,8 @@ class _Solved(NamedTuple):
 
 def _check_options(costs: LinkCosts, price: float | None, time_limit: float, gap: float) -> None:
     """Refuse options out of range, and networks in which nobody can teach somebody."""
-    if not real(time_limit, "time_limit", "option-time-limit") > 0:
-        raise InputError(
-            f"time_limit is {time_limit}; give seconds above 0.", code="option-time-limit"
-        )
-    if real(gap, "gap", "option-gap") < 0:
-        raise InputError(f"gap is {gap}; give 0 or more.", code="option-gap")
+    checked_time(time_limit)
+    checked_gap(gap)
     if price is not None:
         return
     if not costs.eligible.any():
@@ -190,6 +196,22 @@ def _check_options(costs: LinkCosts, price: float | None, time_limit: float, gap
     alone = ~costs.eligible & np.isinf(costs.links).all(axis=0)
     if alone.any():
         raise unreachable(costs.names[int(np.argmax(alone))])
+
+
+def checked_time(seconds: float) -> float:
+    """Refuse a limit that leaves no time."""
+    if not real(seconds, "time_limit", "option-time-limit") > 0:
+        raise InputError(
+            f"time_limit is {seconds}; give seconds above 0.", code="option-time-limit"
+        )
+    return seconds
+
+
+def checked_gap(gap: float) -> float:
+    """Refuse a gap below 0."""
+    if real(gap, "gap", "option-gap") < 0:
+        raise InputError(f"gap is {gap}; give 0 or more.", code="option-gap")
+    return gap
 
 
 def _located(costs: LinkCosts, price: float | None, time_limit: float, gap: float) -> _Solved:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import combinations
+from typing import Any, get_args
 
 import numpy as np
 
@@ -11,11 +11,13 @@ from ..data.measure import Embedding
 from ..errors import InputError
 from ..federation.answer import Answer, Array
 from ..federation.disclosure import Disclosure
-from ..federation.protocol import Protocol, Steps
+from ..federation.message import Scalar
+from ..federation.protocol import Steps
 from ..learning.features import effective_columns
-from ..transport._check import flag, real, whole
+from ..options import Check, count, none_or, number, option, truth, word
+from ..transport._check import whole
 from ..transport.sliced import line_costs
-from .between import Devices, Width, ask_width, odd, symmetric, within
+from .between import Devices, Divergence, Width, ask_width, odd, symmetric, within
 from .divergence import Divergences
 from .questions.divergences import (
     MOST_DIRECTIONS,
@@ -32,17 +34,46 @@ _NORM = 1.0 + 1e-9
 _ROUNDING = 1e-12
 
 
-def mmd(
-    holders: Sequence[str],
-    *,
-    features: int | None = None,
-    bandwidth: float | None = None,
-    standardise: bool = False,
-    least: int = 5,
-    seed: int = 0,
-    quorum: int = 2,
-    embedding: Embedding = "none",
-) -> Protocol[Divergences]:
+def _even(features: Any, name: str, code: str) -> int:
+    number = whole(features, name, code, least=2, most=MOST_FEATURES)
+    if number % 2:
+        raise InputError(
+            f"features is {features}; they come in pairs, so an even number is needed.",
+            code=code,
+        )
+    return number
+
+
+class Features(Divergence):
+    """A divergence from one aggregate of every device."""
+
+    disclosure = Disclosure.AGGREGATE
+
+    least: int = option(
+        "Fewest numbers of the records behind each number told (``sliced``: records behind a "
+        "quantile); 1 lifts the limit. A device's policy may want more.",
+        count(),
+        default=5,
+    )
+    embedding: Embedding = option(
+        "Label coordinates added to the records.", word(*get_args(Embedding)), default="none"
+    )
+
+    def most_rounds(self, names: tuple[str, ...]) -> int:
+        return 2
+
+    def parameters(self) -> dict[str, Scalar]:
+        own = [name for name in self.takes() if name not in ("least", "embedding")]
+        return {name: getattr(self, name) for name in (*own, "least", "seed")}
+
+    def affordable(self, told: Width, wanted: int, columns: float) -> int:
+        """How many numbers a device may tell so that ``least`` of its own stand behind each."""
+        if self.least == 1:
+            return wanted
+        return min(wanted, int(told.records * columns) // self.least)
+
+
+class Mmd(Features):
     r"""Maximum mean discrepancy with a Gaussian kernel, by random Fourier features.
 
     .. math:: \mathrm{MMD}^2(\mu, \nu) = \mathbb{E} k(x, x') + \mathbb{E} k(y, y')
@@ -50,29 +81,6 @@ def mmd(
 
     Every device tells the mean of its features, corrected so that the square has the right
     expectation whatever the number of records: it is 0 on average for devices of one law.
-
-    Parameters
-    ----------
-    holders
-        Devices.
-    features
-        Random features, an even number. Default: 2048, or fewer where the records of a device
-        hold fewer than ``least`` numbers for each.
-    bandwidth
-        Bandwidth h. Default: the root mean squared distance of two records of all devices
-        together, from the means and variances they tell.
-    standardise
-        Whether columns are divided by their standard deviation over all devices together: for
-        tables, whose columns have units of their own.
-    least
-        Fewest numbers of the records behind each number told; 1 lifts the limit. A device's
-        policy may want more.
-    seed
-        Of the features, public.
-    quorum
-        Fewest devices that must answer.
-    embedding
-        Label coordinates added to the records.
 
     Returns
     -------
@@ -92,51 +100,61 @@ def mmd(
     about ``features ** -0.5`` of the kernel's. Means of as many features as there are numbers in
     the records determine these; ``least`` keeps away from that, and is no guarantee.
     """
-    devices = Devices.of(
-        holders, quorum, whole(seed, "seed", "option-seed", least=0, most=MOST_SEED)
-    )
-    count = None if features is None else _even(features)
-    width = None if bandwidth is None else _positive(bandwidth, "bandwidth", "option-bandwidth")
-    fewest = whole(least, "least", "option-least")
-    by_column = flag(standardise, "standardise", "option-standardise")
 
-    def start() -> Steps[Divergences]:
-        run = devices.fresh()
-        told = yield from ask_width(run, embedding)
+    name = "mmd"
+    sends = "mean and variances of the features, and the mean of random features"
+    needs = "two rounds; 2048 numbers a device"
+    guarantees = (
+        "an estimate whose square is right on average for every number of records; kernel matrix "
+        "for mixing='mmd'"
+    )
+    privacy = (
+        "none: exact means; fewer numbers are told than the records have, which is a fence and no "
+        "guarantee"
+    )
+
+    seed: int = option("Of the features, public.", count(0, MOST_SEED), default=0)
+    features: int | None = option(
+        "Random features, an even number. Default: 2048, or fewer where the records of a device "
+        "hold fewer than ``least`` numbers for each.",
+        none_or(Check(_even, int, "int, 2 or more")),
+        default=None,
+        code="option-count",
+    )
+    bandwidth: float | None = option(
+        "Bandwidth h. Default: the root mean squared distance of two records of all devices "
+        "together, from the means and variances they tell.",
+        none_or(number(above=0)),
+        default=None,
+    )
+    standardise: bool = option(
+        "Whether columns are divided by their standard deviation over all devices together: for "
+        "tables, whose columns have units of their own.",
+        truth(),
+        default=False,
+    )
+
+    def steps(self, run: Devices) -> Steps[Divergences]:
+        told = yield from ask_width(run, self.embedding)
         scale, columns, pooled = np.zeros(0), float(told.dimension), told.pooled
-        if by_column:
+        if self.standardise:
             scale = np.sqrt(pooled)
             # Of a constant only rounding varies.
             scale = np.where(scale > _ROUNDING * np.abs(told.centre), scale, 1.0)
             pooled = pooled / scale**2
             columns = min(effective_columns(each / scale**2) for each in told.variances.values())
-        chosen = count or _affordable(told, fewest, 2048, columns) // 2 * 2
-        h = width or (2.0 * float(pooled.sum())) ** 0.5 or 1.0
+        features = self.features or self.affordable(told, 2048, columns) // 2 * 2
+        bandwidth = self.bandwidth or (2.0 * float(pooled.sum())) ** 0.5 or 1.0
         question = MeanFeatures(
-            features=max(chosen, _FEWEST_FEATURES),
-            bandwidth=h,
+            features=max(features, _FEWEST_FEATURES),
+            bandwidth=bandwidth,
             seed=run.seed,
-            least=fewest,
+            least=self.least,
             scale=scale,
-            embedding=embedding,
+            embedding=self.embedding,
         )
         answers = yield from run.ask(dict.fromkeys(told.names, question))
         return _mmd_result(run, answers, question)
-
-    return Protocol(
-        "mmd",
-        devices.names,
-        Disclosure.AGGREGATE,
-        start,
-        {
-            "features": count,
-            "bandwidth": width,
-            "standardise": by_column,
-            "least": fewest,
-            "seed": devices.seed,
-        },
-        expected_rounds=2,
-    )
 
 
 def _mmd_result(run: Devices, answers: dict[str, Answer], question: MeanFeatures) -> Divergences:
@@ -181,16 +199,7 @@ def _read_mean(answer: Answer, features: int) -> tuple[Array, float]:
     return mean, squares
 
 
-def sliced(
-    holders: Sequence[str],
-    *,
-    directions: int = 64,
-    quantiles: int = 32,
-    least: int = 5,
-    seed: int = 0,
-    quorum: int = 2,
-    embedding: Embedding = "none",
-) -> Protocol[Divergences]:
+class Sliced(Features):
     r"""Sliced Wasserstein distance from quantiles of random public projections.
 
     .. math:: \mathrm{SW}^2(\mu, \nu) = \frac{1}{L} \sum_{l=1}^L W_2^2(u_l^T \mu, u_l^T \nu)
@@ -198,26 +207,6 @@ def sliced(
     with quantile functions averaged over equal steps, which makes it a lower bound of the exact
     value for the same directions, equal to it for shifts. Weights and unequal numbers of records
     are exact.
-
-    Parameters
-    ----------
-    holders
-        Devices.
-    directions
-        Projections L; fewer where the records hold fewer than ``least`` numbers for each number
-        told.
-    quantiles
-        Steps of the quantile functions; fewer where a step would hold less than ``least``
-        records.
-    least
-        Fewest records behind a quantile; 1 lifts the limit, and with as many quantiles as
-        records tells their projections.
-    seed
-        Of the directions, public.
-    quorum
-        Fewest devices that must answer.
-    embedding
-        Label coordinates added to the records.
 
     Returns
     -------
@@ -234,44 +223,46 @@ def sliced(
     -----
     Bonneel et al., *Sliced and Radon Wasserstein Barycenters of Measures*, 2015. Quantiles of
     few records are these records' coordinates; ``least`` keeps away from that and is no
-    guarantee.
+    guarantee: with ``least=1`` as many quantiles as records tell their projections.
     """
-    devices = Devices.of(holders, quorum, seed)
-    most_directions = whole(directions, "directions", "option-count", most=MOST_DIRECTIONS)
-    most_steps = whole(quantiles, "quantiles", "option-count", most=MOST_FEATURES)
-    fewest = whole(least, "least", "option-least")
 
-    def start() -> Steps[Divergences]:
-        run = devices.fresh()
-        told = yield from ask_width(run, embedding)
-        wanted = most_directions * most_steps
-        affordable = _affordable(told, fewest, wanted, told.dimension)
+    name = "sliced"
+    sends = "mean and variances of the features, and quantiles of random projections"
+    needs = "two rounds; 2048 numbers a device"
+    guarantees = "an estimate, below the sliced distance of the same directions; exact for shifts"
+    privacy = "none: exact means of at least five records each, which is a fence and no guarantee"
+
+    directions: int = option(
+        "Projections L; fewer where the records hold fewer than ``least`` numbers for each number "
+        "told.",
+        count(1, MOST_DIRECTIONS),
+        default=64,
+        code="option-count",
+    )
+    quantiles: int = option(
+        "Steps of the quantile functions; fewer where a step would hold less than ``least`` "
+        "records.",
+        count(1, MOST_FEATURES),
+        default=32,
+        code="option-count",
+    )
+
+    def steps(self, run: Devices) -> Steps[Divergences]:
+        told = yield from ask_width(run, self.embedding)
+        wanted = self.directions * self.quantiles
+        affordable = self.affordable(told, wanted, told.dimension)
         # Where not all can be told, directions and quantiles give way alike.
-        steps = int(most_steps * (affordable / wanted) ** 0.5)
-        steps = max(min(steps, told.records // fewest), 1)
+        steps = int(self.quantiles * (affordable / wanted) ** 0.5)
+        steps = max(min(steps, told.records // self.least), 1)
         question = ProjectedQuantiles(
-            directions=max(min(most_directions, affordable // steps), 1),
+            directions=max(min(self.directions, affordable // steps), 1),
             quantiles=steps,
             seed=run.seed,
-            least=fewest,
-            embedding=embedding,
+            least=self.least,
+            embedding=self.embedding,
         )
         answers = yield from run.ask(dict.fromkeys(told.names, question))
         return _sliced_result(run, answers, question, told)
-
-    return Protocol(
-        "sliced",
-        devices.names,
-        Disclosure.AGGREGATE,
-        start,
-        {
-            "directions": most_directions,
-            "quantiles": most_steps,
-            "least": fewest,
-            "seed": devices.seed,
-        },
-        expected_rounds=2,
-    )
 
 
 def _sliced_result(
@@ -303,25 +294,3 @@ def _read_quantiles(answer: Answer, question: ProjectedQuantiles) -> Array:
     if len(table) != question.directions or table.shape[1] > question.quantiles:
         raise odd(f"quantiles of shape {table.shape} for {question.directions} directions")
     return table
-
-
-def _affordable(told: Width, least: int, wanted: int, columns: float) -> int:
-    """How many numbers a device may tell so that ``least`` of its own stand behind each."""
-    return wanted if least == 1 else min(wanted, int(told.records * columns) // least)
-
-
-def _even(features: int) -> int:
-    count = whole(features, "features", "option-count", least=2, most=MOST_FEATURES)
-    if count % 2:
-        raise InputError(
-            f"features is {features}; they come in pairs, so an even number is needed.",
-            code="option-count",
-        )
-    return count
-
-
-def _positive(value: float, name: str, code: str) -> float:
-    number = real(value, name, code)
-    if number <= 0:
-        raise InputError(f"{name} is {value!r}; a number above 0 is needed.", code=code)
-    return number

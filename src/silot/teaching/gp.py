@@ -14,13 +14,41 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from ..errors import InputError, SolverError
-from ._gp import FLOOR, Energy, Point, Relaxed, Start, Surrogate, starting_point
+from ..errors import InputError
+from ..options import (
+    Check,
+    Options,
+    count,
+    documented,
+    none_or,
+    number,
+    option,
+    seed,
+    truth,
+    word,
+)
+from ..transport._check import real
+from ._gp import FLOOR, Descent, Energy, Relaxed, Start, starting_point
 from .costs import Array, LinkCosts, Mixing, NoEligibleSource
-from .evaluate import Kinds, best_alpha, make_plan, terms_of, unreachable
+from .evaluate import Kinds, Search, best_alpha, make_plan, terms_of, unreachable
 from .plan import LinkPlan
 
 Rounding = Literal["best-response", "paper", "threshold"]
+
+
+def _share(value: Any, name: str, code: str) -> float:
+    if not FLOOR < real(value, name, code) < 1:
+        raise InputError(f"{name} is {value}; it must be above {FLOOR:g} and below 1.", code=code)
+    return float(value)
+
+
+def _start_psi(value: Any, name: str, code: str) -> float:
+    if not FLOOR <= real(value, name, code) <= 0.5:
+        raise InputError(f"{name} is {value}; it must be from {FLOOR:g} to 0.5.", code=code)
+    return float(value)
+
+
+_SHARE = Check(_share, float, f"float, above {FLOOR:g} and below 1")
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,54 +86,154 @@ class Relaxation:
         return float(np.minimum(self.psi, 1.0 - self.psi).max())
 
 
-def relax_gp(
-    costs: LinkCosts,
-    *,
-    energy: Energy = "fraction",
-    epsilon_energy: float = 1e-2,
-    epsilon_sum: float = 1e-2,
-    start: Start = "paper",
-    start_psi: float = 0.02,
-    seed: int = 0,
-    max_iterations: int = 60,
-    tolerance: float = 1e-4,
-    missing_constraint: bool = True,
-    time_limit: float | None = 60.0,
-) -> Relaxation:
+class GeometricProgram(Options):
+    """Algorithm 2 of the paper: the options of ``relax_gp`` and ``solve_gp``."""
+
+    name = "gp"
+
+    energy: Energy = option(
+        '``"fraction"``: a link pays :math:`K_{ij} \\alpha / (\\alpha + \\epsilon_E)`, as in (14). '
+        '``"linear"``: :math:`K_{ij} \\alpha`, as in effect in the published code, whose monomial '
+        "for :math:`\\alpha + \\epsilon_E`, the constant of (14), multiplies: links cost no more "
+        "than one.",
+        word(*get_args(Energy)),
+        default="fraction",
+    )
+    epsilon_energy: float = option("That constant.", _SHARE, default=1e-2, code="option-epsilon")
+    epsilon_sum: float = option(
+        ":math:`\\epsilon_C` of (75) and (76): how far a target's weights may be from ``psi``.",
+        _SHARE,
+        default=1e-2,
+        code="option-epsilon",
+    )
+    start: Start = option(
+        '``"paper"``: eligible devices train, the others receive from all of them equally, or the '
+        "symmetric point when every device is eligible. The paper asks for any feasible point and "
+        "names none; this is one from which its figure 5 is nearly met. "
+        '``"symmetric"``: every eligible device as undecided as can be, weights equal; '
+        '``"random"``: a random feasible point.',
+        word(*get_args(Start)),
+        default="paper",
+    )
+    start_psi: float = option(
+        'Where ``"paper"`` starts ``psi`` of devices that train. Where it ends depends on it: up '
+        "to 0.03 devices mostly stay sources, from 0.05 on many become targets at a loss.",
+        Check(_start_psi, float, f"float, {FLOOR:g} to 0.5"),
+        default=0.02,
+    )
+    seed: int = option("Of the random start.", seed(), default=0)
+    max_iterations: int = option(
+        "Convex programs at most.", count(), default=60, code="option-iterations"
+    )
+    tolerance: float = option(
+        "Relative change of the surrogate at which to stop.", number(least=0), default=1e-4
+    )
+    missing_constraint: bool = option(
+        "Whether :math:`\\alpha_{ij} \\le 1 - \\psi_i` holds. The paper leaves it out, so that "
+        "links from one target to another serve it at the price of their energy alone.",
+        truth(),
+        default=True,
+    )
+    time_limit: float | None = option(
+        "Seconds; ``None`` for no limit.", none_or(number(above=0)), default=60.0
+    )
+    rounding: Rounding = option(
+        '``"best-response"``: the best weights for the rounded ``psi``; ``"paper"``: the relaxed '
+        "weights among sources and targets, those above ``epsilon_energy``, made to sum to 1; "
+        '``"threshold"``: not one half but the threshold for ``psi`` whose plan is cheapest, with '
+        "the best weights. Nothing that ``relax_gp`` does.",
+        word(*get_args(Rounding)),
+        default="best-response",
+    )
+
+    def relax(self, costs: LinkCosts) -> Relaxation:
+        """The relaxed point, as ``relax_gp``."""
+        if not costs.eligible.any():
+            raise NoEligibleSource(
+                "no device may be a source. Give labels to one.", code="no-eligible-source"
+            )
+        problem = Relaxed.of(
+            costs,
+            barred=self.missing_constraint,
+            energy=self.energy,
+            epsilon_energy=self.epsilon_energy,
+            epsilon_sum=self.epsilon_sum,
+        )
+        if problem.shift > 0 and not self.missing_constraint:
+            raise InputError(
+                "a cost is negative: the problem as printed needs costs of 0 or more.",
+                code="gp-negative",
+            )
+        # Nobody has to receive: there, every device trains, and no small change improves that.
+        undecided = self.start == "paper" and costs.eligible.all()
+        start: Start = "symmetric" if undecided else self.start
+        point = starting_point(
+            problem, costs.names, start, seed=self.seed, start_psi=self.start_psi
+        )
+        descent = Descent(problem, point)
+        if len(problem.rows):
+            descent.run(
+                max_iterations=self.max_iterations,
+                tolerance=self.tolerance,
+                time_limit=self.time_limit,
+            )
+        return Relaxation(
+            psi=descent.point.psi,
+            alpha=problem.matrix(descent.point.alpha),
+            history=tuple(descent.history),
+            objective=problem.objective(descent.point),
+            start=start,
+            converged=descent.converged,
+            stopped=descent.stopped,
+        )
+
+    def solve(self, costs: LinkCosts) -> LinkPlan:
+        """The rounded plan, as ``solve_gp``."""
+        begun = time.perf_counter()
+        relaxation = self.relax(costs)
+        psi = relaxation.psi
+        kinds = np.where(costs.eligible & (psi < 0.5), 0, 1).astype(np.int64)
+        opened = _open(kinds, psi, costs)
+        best, swept = best_alpha(kinds, costs), _swept(psi, costs)
+        plans: dict[Rounding, tuple[Kinds, Array]] = {
+            "best-response": (kinds, best),
+            "paper": (kinds, _kept(relaxation.alpha, kinds, costs, self.epsilon_energy, best)),
+            "threshold": (swept, best_alpha(swept, costs)),
+        }
+        objectives = {name: terms_of(*plan, costs).total for name, plan in plans.items()}
+        beyond = relaxation.alpha - (1.0 - psi)[:, None]
+        phantom = np.where(beyond > self.epsilon_energy, beyond, 0.0)
+        total = float(relaxation.alpha.sum())
+        return make_plan(
+            *plans[self.rounding],
+            costs,
+            Search(
+                method="gp",
+                status=_status(relaxation, self.rounding),
+                seconds=time.perf_counter() - begun,
+                history=relaxation.history,
+                details={
+                    "relaxed_objective": relaxation.objective,
+                    "non_binariness": relaxation.non_binariness,
+                    "iterations": float(len(relaxation.history)),
+                    "opened": float(opened),
+                    "phantom_links": float((phantom > 0).sum()),
+                    "phantom_weight": float(phantom.sum()) / total if total > 0 else 0.0,
+                    "best_response_objective": objectives["best-response"],
+                    "paper_rounding_objective": objectives["paper"],
+                    "threshold_objective": objectives["threshold"],
+                },
+            ),
+        )
+
+
+def relax_gp(costs: LinkCosts, **options: Any) -> Relaxation:
     r"""Run Algorithm 2 and return its point as it is, between 0 and 1.
 
     Parameters
     ----------
-    costs
+    costs : LinkCosts
         Costs of the network.
-    energy
-        ``"fraction"``: a link pays :math:`K_{ij} \alpha / (\alpha + \epsilon_E)`, as in (14).
-        ``"linear"``: :math:`K_{ij} \alpha`, as in effect in the published code, whose monomial for
-        :math:`\alpha + \epsilon_E`, the constant of (14), multiplies: links cost no more than one.
-    epsilon_energy
-        That constant.
-    epsilon_sum
-        :math:`\epsilon_C` of (75) and (76): how far a target's weights may be from ``psi``.
-    start
-        ``"paper"``: eligible devices train, the others receive from all of them equally, or the
-        symmetric point when every device is eligible. The paper asks for any feasible point and
-        names none; this is one from which its figure 5 is nearly met. ``"symmetric"``: every
-        eligible device as undecided as can be, weights equal; ``"random"``: a random feasible
-        point.
-    start_psi
-        Where ``"paper"`` starts ``psi`` of devices that train. Where it ends depends on it: up
-        to 0.03 devices mostly stay sources, from 0.05 on many become targets at a loss.
-    seed
-        Of the random start.
-    max_iterations
-        Convex programs at most.
-    tolerance
-        Relative change of the surrogate at which to stop.
-    missing_constraint
-        Whether :math:`\alpha_{ij} \le 1 - \psi_i` holds. The paper leaves it out, so that links
-        from one target to another serve it at the price of their energy alone.
-    time_limit
-        Seconds; ``None`` for no limit.
 
     Raises
     ------
@@ -139,120 +267,13 @@ def relax_gp(
     >>> (relaxation.psi > 0.5).tolist(), relaxation.converged
     ([False, False, True], True)
     """
-    share = f"it must be above {FLOOR:g} and below 1"
-    starts = ", ".join(get_args(Start))
-    for fits, fault, code in (
-        (FLOOR < epsilon_energy < 1, f"epsilon_energy is {epsilon_energy}; {share}", "epsilon"),
-        (FLOOR < epsilon_sum < 1, f"epsilon_sum is {epsilon_sum}; {share}", "epsilon"),
-        (start in get_args(Start), f"start={start!r}; known: {starts}", "start"),
-        (
-            FLOOR <= start_psi <= 0.5,
-            f"start_psi is {start_psi}; it must be from {FLOOR:g} to 0.5",
-            "start-psi",
-        ),
-        (
-            max_iterations >= 1,
-            f"max_iterations is {max_iterations}; 1 or more is needed",
-            "iterations",
-        ),
-        (tolerance >= 0, f"tolerance is {tolerance}; give 0 or more", "tolerance"),
-        (
-            time_limit is None or time_limit > 0,
-            f"time_limit is {time_limit} s; give more than 0, or None",
-            "time-limit",
-        ),
-    ):
-        if not fits:
-            raise InputError(f"{fault}.", code=f"option-{code}")
-    if not costs.eligible.any():
-        raise NoEligibleSource(
-            "no device may be a source. Give labels to one.", code="no-eligible-source"
-        )
-    problem = Relaxed.of(
-        costs,
-        barred=missing_constraint,
-        energy=energy,
-        epsilon_energy=epsilon_energy,
-        epsilon_sum=epsilon_sum,
-    )
-    if problem.shift > 0 and not missing_constraint:
-        raise InputError(
-            "a cost is negative: the problem as printed needs costs of 0 or more.",
-            code="gp-negative",
-        )
-    if start == "paper" and costs.eligible.all():
-        # Nobody has to receive: there, every device trains, and no small change improves that.
-        start = "symmetric"
-    descent = _Descent(
-        problem, starting_point(problem, costs.names, start, seed=seed, start_psi=start_psi)
-    )
-    if len(problem.rows):
-        descent.run(max_iterations=max_iterations, tolerance=tolerance, time_limit=time_limit)
-    return Relaxation(
-        psi=descent.point.psi,
-        alpha=problem.matrix(descent.point.alpha),
-        history=tuple(descent.history),
-        objective=problem.objective(descent.point),
-        start=start,
-        converged=descent.converged,
-        stopped=descent.stopped,
-    )
+    return GeometricProgram(**options).relax(costs)
 
 
-class _Descent:
-    """One convex program after another, from a point that gets better."""
-
-    def __init__(self, problem: Relaxed, point: Point) -> None:
-        self._problem = problem
-        self.point = point
-        self.history: list[dict[str, float]] = []
-        self.converged, self.stopped = True, "no link is allowed, and every device trains"
-
-    def run(self, *, max_iterations: int, tolerance: float, time_limit: float | None) -> None:
-        """Iterate until the surrogate stays, or something ends it."""
-        surrogate = Surrogate(self._problem)
-        end = np.inf if time_limit is None else time.monotonic() + time_limit
-        last = np.inf
-        for _ in range(max_iterations):
-            left = end - time.monotonic()
-            try:
-                value, point = surrogate.around(self.point, time_limit=left)
-            except SolverError as failure:
-                if failure.code == "gp-time":
-                    return self._end(False, "stopped by the time limit: allow more")
-                if not self.history:
-                    raise
-                return self._end(False, "stopped as a convex program failed: start elsewhere")
-            change = last - value
-            if self.history and change < 0:
-                # In exact arithmetic it cannot rise: what is left to gain is below what the
-                # solver resolves. Keeping the point keeps the surrogate from rising.
-                if -change <= max(tolerance, 1e-6) * abs(last):
-                    return self._end(True, "converged to the accuracy of the convex solver")
-                return self._end(False, "stopped as the convex solver's error made it rise")
-            self.point, last = point, value
-            self.history.append(
-                {
-                    "surrogate": self._problem.unit * value - self._problem.shift,
-                    "objective": self._problem.objective(self.point),
-                }
-            )
-            if len(self.history) > 1 and change <= tolerance * abs(last):
-                return self._end(True, f"converged after {len(self.history)} iterations")
-        return self._end(False, f"stopped after {max_iterations} iterations: allow more")
-
-    def _end(self, converged: bool, stopped: str) -> None:
-        self.converged, self.stopped = converged, stopped
+relax_gp.__doc__ = documented(GeometricProgram, relax_gp.__doc__)
 
 
-def solve_gp(
-    costs: LinkCosts,
-    *,
-    mixing: Mixing = "none",
-    rounding: Rounding = "best-response",
-    epsilon_energy: float = 1e-2,
-    **options: Any,
-) -> LinkPlan:
+def solve_gp(costs: LinkCosts, *, mixing: Mixing = "none", **options: Any) -> LinkPlan:
     r"""Plan of successive geometric programming: Algorithm 2 of the paper, then rounded.
 
     ``psi`` below one half is a source. Without any, the eligible device with the smallest
@@ -261,16 +282,11 @@ def solve_gp(
 
     Parameters
     ----------
-    costs, epsilon_energy, **options
-        As in :func:`relax_gp`. Without ``missing_constraint`` the relaxed point may hold phantom
+    costs : LinkCosts
+        Costs of the network. Without ``missing_constraint`` the relaxed point may hold phantom
         links; the plan never does.
-    mixing
-        ``"none"``: the published objective has no other.
-    rounding
-        ``"best-response"``: the best weights for the rounded ``psi``; ``"paper"``: the relaxed
-        weights among sources and targets, those above ``epsilon_energy``, made to sum to 1;
-        ``"threshold"``: not one half but the threshold for ``psi`` whose plan is cheapest, with
-        the best weights.
+    mixing : {'none'}
+        The published objective has no other.
 
     Returns
     -------
@@ -286,7 +302,7 @@ def solve_gp(
     Raises
     ------
     InputError
-        As in :func:`relax_gp`; another ``mixing``; an unknown ``rounding``.
+        As in :func:`relax_gp`; another ``mixing``.
     NoEligibleSource, SolverError, ExtraError
         As in :func:`relax_gp`.
 
@@ -303,45 +319,10 @@ def solve_gp(
             f"mixing={mixing!r}: gp solves the published objective only. Take the exact method.",
             code="gp-mixing",
         )
-    if rounding not in get_args(Rounding):
-        raise InputError(
-            f"rounding={rounding!r}; known: {', '.join(get_args(Rounding))}.",
-            code="option-rounding",
-        )
-    begun = time.perf_counter()
-    relaxation = relax_gp(costs, epsilon_energy=epsilon_energy, **options)
-    psi = relaxation.psi
-    kinds = np.where(costs.eligible & (psi < 0.5), 0, 1).astype(np.int64)
-    opened = _open(kinds, psi, costs)
-    best, swept = best_alpha(kinds, costs), _swept(psi, costs)
-    plans: dict[Rounding, tuple[Kinds, Array]] = {
-        "best-response": (kinds, best),
-        "paper": (kinds, _kept(relaxation.alpha, kinds, costs, epsilon_energy, best)),
-        "threshold": (swept, best_alpha(swept, costs)),
-    }
-    objectives = {name: terms_of(*plan, costs).total for name, plan in plans.items()}
-    beyond = relaxation.alpha - (1.0 - psi)[:, None]
-    phantom = np.where(beyond > epsilon_energy, beyond, 0.0)
-    total = float(relaxation.alpha.sum())
-    return make_plan(
-        *plans[rounding],
-        costs,
-        method="gp",
-        status=_status(relaxation, rounding),
-        seconds=time.perf_counter() - begun,
-        history=relaxation.history,
-        details={
-            "relaxed_objective": relaxation.objective,
-            "non_binariness": relaxation.non_binariness,
-            "iterations": float(len(relaxation.history)),
-            "opened": float(opened),
-            "phantom_links": float((phantom > 0).sum()),
-            "phantom_weight": float(phantom.sum()) / total if total > 0 else 0.0,
-            "best_response_objective": objectives["best-response"],
-            "paper_rounding_objective": objectives["paper"],
-            "threshold_objective": objectives["threshold"],
-        },
-    )
+    return GeometricProgram(**options).solve(costs)
+
+
+solve_gp.__doc__ = documented(GeometricProgram, solve_gp.__doc__)
 
 
 def _kept(alpha: Array, kinds: Kinds, costs: LinkCosts, smallest: float, best: Array) -> Array:

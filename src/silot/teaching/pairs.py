@@ -4,27 +4,29 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from itertools import combinations
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
-from ..data.measure import Embedding
-from ..distances.direct import exact_distance
+from ..distances.direct import Direct, exact_distance
+from ..distances.fedwad import FedWaD
+from ..distances.pairwise import Pairwise
 from ..distances.questions.distances import Records
 from ..distances.result import Distance
 from ..distances.sides import agreed_dimension, received_weights
+from ..distances.trianglewad import TriangleWad
 from ..errors import HolderError, InputError, SilotError, WireError
 from ..federation.answer import Answer, Array, Failure
-from ..federation.disclosure import Disclosure
+from ..federation.message import Scalar
 from ..federation.parallel import parallel
 from ..federation.protocol import Answers, Protocol, Questions, Steps
+from ..options import anything, option
 from ..sketch.derived import LEAST_NU, Book
-from ..sketch.methods import METHODS
 from ..sketch.result import Sketches
-from ..sketch.sketch import sketches
-from ..transport._check import as_order
-from .between import Devices, ask_width, symmetric, within
+from ..sketch.sketch import Sketch, sketches
+from .between import Devices, Divergence, ask_width, symmetric, within
 from .divergence import Divergences
 
 T = TypeVar("T")
@@ -32,26 +34,67 @@ Found = dict[tuple[str, str], Distance]
 _UNIT = "the unit of the features: Wasserstein distance of order "
 
 
-def in_step(
-    method: str, holders: Sequence[str], *, seed: int = 0, quorum: int = 2, **options: Any
-) -> Protocol[Divergences]:
-    """A distance method between every two devices, several pairs at once, with its options."""
-    build = METHODS[method].build
-    devices = Devices.of(holders, quorum, seed)
-    # Options are checked here, before anything is asked.
-    sample = build(*devices.names[:2], seed=devices.seed, **options)
-    order = as_order(options.get("p", 2))
-    stages = len(_stages(devices.names))
+class OfPairs(Divergence):
+    """Distances by a method for two, with its options; the words are those of the method."""
 
-    def start() -> Steps[Divergences]:
-        run = devices.fresh()
-        told = yield from ask_width(run, options.get("embedding", "none"))
+    method: ClassVar[type[Pairwise]]
+    idle: ClassVar[tuple[str, ...]] = ("seed",)
+    """Options of the method that are not asked for: they say nothing of many devices."""
+
+    distance: Pairwise | None = option(
+        "The distance between two devices; the method's, as it is, when None.",
+        anything("Pairwise, or None"),
+        default=None,
+    )
+
+    def __init_subclass__(cls, **arguments: Any) -> None:
+        super().__init_subclass__(**arguments)
+        if "method" in vars(cls):
+            for word in ("disclosure", "sends", "guarantees", "privacy"):
+                setattr(cls, word, getattr(cls.method, word))
+
+    @classmethod
+    def takes(cls) -> tuple[str, ...]:
+        return tuple(name for name in cls.method.options if name not in cls.idle)
+
+    @classmethod
+    def build(cls, *, seed: int = 0, quorum: int = 2, **options: Any) -> Divergence:
+        unknown = sorted(set(options) - set(cls.takes()))
+        if unknown:
+            raise cls.stranger(unknown[0])
+        return cls(distance=cls.method(seed=seed, **options), seed=seed, quorum=quorum)
+
+    @cached_property
+    def pair(self) -> Pairwise:
+        """The distance between two devices."""
+        return self.distance or self.method(seed=self.seed)
+
+    @cached_property
+    def sample(self) -> Protocol[Distance]:
+        """The protocol of two."""
+        return self.pair.between("a", "b")
+
+    def parameters(self) -> dict[str, Scalar]:
+        own = {name: value for name, value in self.sample.parameters.items() if name != "seed"}
+        return own | {"seed": self.seed}
+
+
+class InStep(OfPairs):
+    """A distance method between every two devices, several pairs at once."""
+
+    needs = "n - 1 times the rounds of one pair, n the number of devices"
+
+    def most_rounds(self, names: tuple[str, ...]) -> int:
+        return 1 + len(_stages(names)) * self.sample.expected_rounds
+
+    def steps(self, run: Devices) -> Steps[Divergences]:
+        told = yield from ask_width(run, self.pair.embedding)
         found: Found = {}
         unread: dict[tuple[str, str], SilotError] = {}
         for stage in _stages(tuple(sorted(told.names))):
             pairs = [pair for pair in stage if not set(pair) & set(run.missing)]
             runs = {
-                str(k): _caught(build(*pair, seed=run.seed, **options).start(), run.missing)
+                str(k): _caught(self.pair.between(*pair).start(), run.missing)
                 for k, pair in enumerate(pairs)
             }
             results = yield from parallel(runs)
@@ -64,17 +107,21 @@ def in_step(
                     unread[pair] = result
             run.check()
         _leave_out(run, unread)
-        return _result(run, found, sample.name, order, told.within**0.5)
+        return _result(run, found, self.name, self.pair.p, told.within**0.5)
 
-    return Protocol(
-        sample.name,
-        devices.names,
-        Disclosure.RECORD,
-        start,
-        {name: value for name, value in sample.parameters.items() if name != "seed"}
-        | {"seed": devices.seed},
-        expected_rounds=1 + stages * sample.expected_rounds,
-    )
+
+class FedWaDs(InStep):
+    """FedWaD between every two devices."""
+
+    name = "fedwad"
+    method = FedWaD
+
+
+class TriangleWads(InStep):
+    """TriangleWad between every two devices."""
+
+    name = "trianglewad"
+    method = TriangleWad
 
 
 def _leave_out(run: Devices, unread: Mapping[tuple[str, str], SilotError]) -> None:
@@ -92,35 +139,31 @@ def _leave_out(run: Devices, unread: Mapping[tuple[str, str], SilotError]) -> No
     run.check()
 
 
-def direct(
-    holders: Sequence[str],
-    *,
-    p: int = 2,
-    seed: int = 0,
-    quorum: int = 2,
-    embedding: Embedding = "none",
-) -> Protocol[Divergences]:
+class Pooled(OfPairs):
     """Exact distances of pooled records: the baseline. Discloses every record."""
-    devices, order = Devices.of(holders, quorum, seed), as_order(p)
 
-    def start() -> Steps[Divergences]:
-        run = devices.fresh()
-        answers = yield from run.ask(dict.fromkeys(run.names, Records(embedding=embedding)))
+    name = "direct"
+    method = Direct
+    needs = Direct.needs
+    idle = ("seed", "why")
+
+    def most_rounds(self, names: tuple[str, ...]) -> int:
+        return 1
+
+    def parameters(self) -> dict[str, Scalar]:
+        return {"p": self.pair.p, "seed": self.seed, "embedding": self.pair.embedding}
+
+    def steps(self, run: Devices) -> Steps[Divergences]:
+        pair = self.pair
+        questions = dict.fromkeys(run.names, Records(embedding=pair.embedding))
+        answers = yield from run.ask(questions)
         clouds = run.read(answers, lambda _, answer: _read_records(answer))
         agreed_dimension({name: points.shape[1] for name, (points, _) in clouds.items()})
         found: Found = {}
         for a, b in combinations(sorted(clouds), 2):
-            found[a, b] = exact_distance(clouds[a], clouds[b], (a, b), order, run.seed)
+            found[a, b] = exact_distance(clouds[a], clouds[b], (a, b), pair.p, run.seed)
         spread = [_variance(*clouds[name]) for name in sorted(clouds)]
-        return _result(run, found, "direct", order, float(np.mean(spread)) ** 0.5)
-
-    return Protocol(
-        "direct",
-        devices.names,
-        Disclosure.RECORD,
-        start,
-        {"p": order, "seed": devices.seed, "embedding": embedding},
-    )
+        return _result(run, found, self.name, pair.p, float(np.mean(spread)) ** 0.5)
 
 
 def _read_records(answer: Answer) -> tuple[Array, Array]:
@@ -128,24 +171,27 @@ def _read_records(answer: Answer) -> tuple[Array, Array]:
     return cloud, received_weights(answer, len(cloud))
 
 
-def sketch(
-    holders: Sequence[str], *, seed: int = 0, quorum: int = 2, **options: Any
-) -> Protocol[Divergences]:
+class Sketched(OfPairs):
     """Distances from one differentially private release of every device, as ``sketches``."""
-    devices = Devices.of(holders, quorum, seed)
-    if options.pop("p", 2) != 2:
-        raise InputError("sketches tell W2 only. Give p=2.", code="option-p")
-    sample = sketches(devices.names, seed=devices.seed, **options)
 
-    def start() -> Steps[Divergences]:
-        run = devices.fresh()
+    name = "sketch"
+    method = Sketch
+    needs = Sketch.needs
+    idle = ("seed", "why")
+
+    def most_rounds(self, names: tuple[str, ...]) -> int:
+        return self.sample.expected_rounds
+
+    def parameters(self) -> dict[str, Scalar]:
+        return dict(self.sample.parameters)
+
+    def steps(self, run: Devices) -> Steps[Divergences]:
+        options = {k: v for k, v in self.pair.values().items() if k not in ("p", "why")}
         while True:
             left = [name for name in run.names if name not in run.missing]
             before = len(run.missing)
             try:
-                book = yield from _noted(
-                    sketches(left, seed=run.seed, **options).start(), run.missing
-                )
+                book = yield from _noted(sketches(left, **options).start(), run.missing)
             except HolderError:
                 if len(run.missing) == before:
                     raise
@@ -153,15 +199,6 @@ def sketch(
                 # Once more without those: what a device released before costs it nothing.
                 continue
             return _sketched(run, book)
-
-    return Protocol(
-        "sketch",
-        devices.names,
-        Disclosure.SKETCH,
-        start,
-        sample.parameters,
-        expected_rounds=sample.expected_rounds,
-    )
 
 
 def _sketched(run: Devices, found: Sketches) -> Divergences:

@@ -6,8 +6,11 @@ from dataclasses import replace
 from typing import Any, Literal, get_args
 
 from ..errors import InputError
-from .costs import LinkCosts, Mixing
-from .exact import solve_exact
+from ..options import Check, Options, documented, none_or, option, seed, word
+from .costs import MIXINGS, LinkCosts, Mixing
+from .evaluate import checked_unserved
+from .exact import checked_gap, checked_time, solve_exact
+from .gp import GeometricProgram
 from .network import Network
 from .plan import LinkPlan
 
@@ -17,40 +20,93 @@ Method = Literal["exact", "gp", "st-lf"]
 _PUBLISHED: dict[str, Any] = {"energy": "linear", "rounding": "paper"}
 
 
-def links(
-    costs: LinkCosts | Network,
-    *,
-    method: Method = "exact",
-    mixing: Mixing = "none",
-    allow_unserved: float | None = None,
-    time_limit: float = 60.0,
-    gap: float = 0.0,
-    seed: int = 0,
-    **options: Any,
-) -> LinkPlan:
+class Links(Options):
+    """How a plan is chosen: by which solver, and what it may do."""
+
+    name = "links"
+
+    method: Method = option(
+        '``"exact"``, or ``"gp"``: the paper\'s successive geometric programming (extra '
+        '``silot[gp]``), which proves nothing. ``"st-lf"``: the same as the published code runs '
+        'it, with ``energy="linear"`` and ``rounding="paper"``.',
+        word(*get_args(Method)),
+        default="exact",
+        brief="Proven optimum, the paper's own solver, or all as published.",
+    )
+    mixing: Mixing = option(
+        'What mixing sources adds to a target\'s cost: ``"none"`` (as published; one source is '
+        'best for each target), ``"variance"``, ``"ambiguity"`` or ``"mmd"``.',
+        word(*MIXINGS),
+        default="none",
+        brief="What mixing several sources adds to the objective.",
+    )
+    allow_unserved: float | None = option(
+        "Cost of leaving a target without a model; ``None`` does not allow it.",
+        Check(lambda value, *_: checked_unserved(value), float, "float, 0 or more, or None", 0),
+        default=None,
+        brief="Let targets go unserved, at this cost each.",
+    )
+    time_limit: float = option(
+        "Seconds.",
+        none_or(Check(lambda value, *_: checked_time(value), float, "float, above 0")),
+        default=60.0,
+        brief="Most seconds of the solver.",
+    )
+    gap: float = option(
+        "Relative gap that is good enough.",
+        Check(lambda value, *_: checked_gap(value), float, "float, 0 or more", 0),
+        default=0.0,
+        brief="Relative gap to the bound that is good enough.",
+    )
+    seed: int = option(
+        'Of ``"gp"`` and ``"st-lf"`` with a random start; the exact methods draw nothing.',
+        seed(),
+        default=0,
+        brief="Seed of everything random.",
+    )
+
+    def solve(self, costs: LinkCosts, **options: Any) -> LinkPlan:
+        """The plan of a network; ``options`` are those of ``solve_gp``."""
+        if self.method == "exact":
+            if options:
+                raise InputError(
+                    f"method='exact' has no option {sorted(options)[0]!r}.", code="option-unknown"
+                )
+            return solve_exact(
+                costs,
+                mixing=self.mixing,
+                allow_unserved=self.allow_unserved,
+                time_limit=self.time_limit,
+                gap=self.gap,
+            )
+        if self.mixing != "none" or self.allow_unserved is not None:
+            raise InputError(
+                f"method={self.method!r} solves the published objective only: mixing='none', and "
+                "every target is served. Use method='exact'.",
+                code="gp-objective",
+            )
+        if self.gap:
+            raise InputError(
+                f"method={self.method!r} proves no bound, so no gap can end it. Leave gap out, or "
+                "use method='exact'.",
+                code="gp-objective",
+            )
+        fixed = _PUBLISHED if self.method == "st-lf" else {}
+        program = GeometricProgram(
+            **{"seed": self.seed, "time_limit": self.time_limit, **fixed, **options}
+        )
+        return replace(program.solve(costs), method=self.method)
+
+
+def links(costs: LinkCosts | Network, **options: Any) -> LinkPlan:
     """Which devices train, which receive, and over which links with which weights.
+
+    With ``method="gp"`` and ``"st-lf"`` options of ``solve_gp`` may be given too.
 
     Parameters
     ----------
-    costs
+    costs : LinkCosts or Network
         Costs of a network, or a network whose costs are computed with its own options.
-    method
-        ``"exact"``, or ``"gp"``: the paper's successive geometric programming (extra
-        ``silot[gp]``), which proves nothing. ``"st-lf"``: the same as the published code runs
-        it, with ``energy="linear"`` and ``rounding="paper"``.
-    mixing
-        What mixing sources adds to a target's cost: ``"none"`` (as published; one source is
-        best for each target), ``"variance"``, ``"ambiguity"`` or ``"mmd"``.
-    allow_unserved
-        Cost of leaving a target without a model; ``None`` does not allow it.
-    time_limit
-        Seconds.
-    gap
-        Relative gap that is good enough.
-    seed
-        Of ``"gp"`` and ``"st-lf"`` with a random start; the exact methods draw nothing.
-    **options
-        Further options of ``solve_gp``.
 
     Returns
     -------
@@ -77,33 +133,8 @@ def links(
             f"costs are a {type(costs).__name__}; give LinkCosts(...) or a Network.",
             code="costs-type",
         )
-    if method == "exact":
-        if options:
-            raise InputError(
-                f"method='exact' has no option {sorted(options)[0]!r}.", code="option-unknown"
-            )
-        return solve_exact(
-            known, mixing=mixing, allow_unserved=allow_unserved, time_limit=time_limit, gap=gap
-        )
-    if method not in get_args(Method):
-        raise InputError(
-            f"method is {method!r}; give one of {', '.join(get_args(Method))}.",
-            code="option-method",
-        )
-    if mixing != "none" or allow_unserved is not None:
-        raise InputError(
-            f"method={method!r} solves the published objective only: mixing='none', and every "
-            "target is served. Use method='exact'.",
-            code="gp-objective",
-        )
-    if gap:
-        raise InputError(
-            f"method={method!r} proves no bound, so no gap can end it. Leave gap out, or use "
-            "method='exact'.",
-            code="gp-objective",
-        )
-    from .gp import solve_gp
+    own = {name: options.pop(name) for name in Links.options if name in options}
+    return Links(**own).solve(known, **options)
 
-    fixed = _PUBLISHED if method == "st-lf" else {}
-    plan = solve_gp(known, seed=seed, time_limit=time_limit, **{**fixed, **options})
-    return replace(plan, method=method)
+
+links.__doc__ = documented(Links, links.__doc__)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -12,12 +13,17 @@ from ..distances.questions.labelled import encode_classes
 from ..errors import HolderError
 from ..federation.answer import Answer, Array
 from ..federation.protocol import Steps, required
-from ..learning import Combination, DensitySpec, ModelSpec, Rule, check_density
+from ..learning import RULES, Combination, DensitySpec, ModelSpec, Rule, check_density
+from ..options import anything, none_or, option, word
 from .devices import Means, ask_each
 from .matching import excess
 from .plan import LinkPlan
+from .pricing import Evidence
 from .questions.combinations import EvaluateCombination
 from .questions.models import FitDensity, described
+from .training import Labelled, settled
+
+Prior = Literal["auto", "source", "matched"]
 
 # A law explains the records of a target whose mean is off by no more than this times what chance
 # makes of it, squared.
@@ -28,6 +34,66 @@ _PRIOR = 5.0
 # are estimates.
 _LEAST_SHARE = 1e-3
 _LARGEST_FACTOR = 20.0
+
+
+class Combining(Labelled):
+    """How targets use the models they receive."""
+
+    rule: Rule | None = option(
+        'How targets combine models (``learning.combine``); by default ``"output"``.',
+        none_or(word(*RULES)),
+        default=None,
+        brief="How a target combines models. Default: output, or parameter with --method st-lf.",
+    )
+    dimensions: int = option('Of ``rule="density"``.', anything("int"), default=16)
+    sharpness: float = option(
+        'Of ``rule="density"``.', anything("float, above 0, at most 1"), default=1.0
+    )
+    prior: Prior | None = option(
+        '``"matched"`` adjusts each model\'s predictions from the class proportions it was trained '
+        "with to those that the target's own records seem to have; "
+        '``"source"`` leaves them. ``"auto"`` does the first at targets where it can be told that '
+        "proportions are what differs: their mean features are farther from those of the senders' "
+        "records than chance makes them on average, and within 1.25 times of that (squared) of "
+        "those of some proportions of the sources' classes. By default "
+        '``"auto"`` where it can be: not with ``objective="bound"``, which estimates no '
+        'proportions, nor with ``rule="parameter"``.',
+        none_or(word(*get_args(Prior))),
+        default=None,
+        brief="Adjust models to the class shares a target seems to have (matched), leave them "
+        "(source), or adjust where shares are what differs (auto). Default: auto where they are "
+        "estimated.",
+    )
+
+    def fit(self) -> None:
+        super().fit()
+        # Checks its options; the records' dimension is not known yet.
+        DensitySpec(1, 2, self.dimensions, self.seed, self.sharpness)
+
+    def targets(
+        self,
+        evidence: Evidence,
+        classes: tuple[str, ...],
+        means: Mapping[str, Means],
+        sources: Iterable[str],
+    ) -> Targets:
+        """What happens at the targets of some devices, from what these told."""
+        devices, matching = evidence.devices, evidence.matching
+        names = devices.names
+        records = {name: devices.counted[name].records for name in names}
+        guard = None
+        if matching is not None and self.prior == "auto":
+            told = tuple(means[name] for name in names)
+            guard = Guard(told, tuple(records.values()), matching.excess)
+        return Targets(
+            options=self,
+            spec=evidence.spec,
+            classes=classes,
+            counts={name: devices.counted[name].by_class(classes) for name in sources},
+            records=records,
+            shares=matching.shares if matching and self.prior != "source" else None,
+            guard=guard,
+        )
 
 
 @dataclass(frozen=True)
@@ -72,18 +138,13 @@ class Targets:
     """How targets use the models they receive.
 
     ``counts`` are the labelled records of every source by class, ``records`` all of every
-    device; ``shares`` the estimated class
-    proportions of every device, when models are to be adjusted to them, where the ``guard``, if
-    there is one, allows it.
+    device; ``shares`` the estimated class proportions of every device, when models are to be
+    adjusted to them, where the ``guard``, if there is one, allows it.
     """
 
+    options: Combining
     spec: ModelSpec
     classes: tuple[str, ...]
-    unlabelled: str
-    rule: Rule
-    dimensions: int
-    sharpness: float
-    seed: int
     counts: Mapping[str, npt.NDArray[np.int64]]
     records: Mapping[str, int]
     shares: Array | None = None
@@ -125,7 +186,7 @@ class Targets:
         """Accuracy of every target on its evaluation records, and why there is none."""
         questions = {
             name: EvaluateCombination.about(
-                models[name], classes=self._text, unlabelled=self.unlabelled
+                models[name], classes=self._text, unlabelled=self.options.unlabelled
             )
             for name in plan.targets
             if name in models
@@ -136,14 +197,44 @@ class Targets:
         reasons |= {name: failure.code for name, failure in failed.items()}
         return accuracies | told, reasons
 
+    def status(
+        self,
+        plan: LinkPlan,
+        models: Mapping[str, Combination],
+        unevaluated: Mapping[str, str],
+    ) -> str:
+        """What was done at targets, and what is not known of them."""
+        if not plan.targets:
+            return "; no device is a target: each has its own model, and nobody taught anybody"
+        text = ""
+        if self.options.prior != "source":
+            adjusted = [k for k in plan.targets if k in models and models[k].factors is not None]
+            where = f"{len(adjusted)} of {len(plan.targets)} targets"
+            text += f"; models adjusted to class shares at {where}"
+        absent = [name for name, code in unevaluated.items() if code == "evaluation-absent"]
+        silent = [name for name in unevaluated if name not in absent]
+        if len(absent) == len(plan.targets):
+            text += "; no accuracy, for no target has evaluation records"
+        elif absent:
+            text += f"; without evaluation records: {', '.join(absent)}"
+        if silent:
+            text += f"; without an accuracy of {', '.join(silent)}"
+        return text
+
+    @property
+    def rule(self) -> Rule:
+        """How models are combined."""
+        return settled(self.options.rule)
+
     @property
     def _text(self) -> str:
         return encode_classes(list(self.classes))
 
     @property
     def _law(self) -> DensitySpec:
+        of = self.options
         return DensitySpec(
-            self.spec.inputs, self.spec.classes, self.dimensions, self.seed, self.sharpness
+            self.spec.inputs, self.spec.classes, of.dimensions, of.seed, of.sharpness
         )
 
     def _densities(self, plan: LinkPlan) -> Steps[dict[str, Array]]:
@@ -156,9 +247,9 @@ class Targets:
         question = FitDensity(
             **described(self.spec),
             classes=self._text,
-            unlabelled=self.unlabelled,
-            dimensions=self.dimensions,
-            seed=self.seed,
+            unlabelled=self.options.unlabelled,
+            dimensions=self.options.dimensions,
+            seed=self.options.seed,
         )
         answers = yield dict.fromkeys(senders, question)
         # The plan rests on these sources: without their densities there is no rule to go by.
