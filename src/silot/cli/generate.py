@@ -91,7 +91,7 @@ def read(values: dict[str, Any], flags: dict[str, inspect.Parameter]) -> dict[st
     """Options as methods take them, of the flags that were given."""
     found: dict[str, Any] = {}
     for name, value in values.items():
-        if value is None or (value is False and flags[name].default is False):
+        if value is None or (isinstance(value, bool) and value is flags[name].default):
             continue
         if isinstance(value, Enum):
             value = value.value
@@ -124,14 +124,16 @@ def _method(names: list[str], default: str) -> inspect.Parameter:
 def _flag(name: str, uses: list[tuple[str, Declared]], kinds: int) -> inspect.Parameter:
     checks = [item.check for _, item in uses]
     kind, default = _kind(name, checks), None
-    flag = "--" + name.replace("_", "-")
+    word = name.replace("_", "-")
+    flag = f"--{word}"
     limits: dict[str, Any] = {}
     if kind is int:
         leasts, mosts = [check.least for check in checks], [check.most for check in checks]
         limits["min"] = None if None in leasts else min(cast("list[int]", leasts))
         limits["max"] = None if None in mosts else max(cast("list[int]", mosts))
     if kind is bool:
-        default = False
+        default = any(item.default for _, item in uses)
+        flag += f"/--no-{word}" if default else ""
     shown = typer.Option(flag, help=_help(uses, kinds), **limits)
     annotation = kind if kind is bool else kind | None
     return inspect.Parameter(
