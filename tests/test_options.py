@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import silot
+from silot.distances.pooled import Pooled
 from silot.errors import InputError
 from silot.options import (
     Options,
@@ -25,7 +26,13 @@ from silot.options import (
     word,
     word_or,
 )
+from silot.records.gradients import RecordGradients
+from silot.records.suspects import CountBroken
+from silot.records.validation import RecordScreening
 from silot.sketch.methods import FedWaD, TriangleWad
+from silot.sketch.sketch import Sketching
+from silot.value.contributions import Valuation
+from silot.value.fedbary import FedBary
 
 
 class Few(Options):
@@ -149,6 +156,26 @@ def test_a_method_as_an_object_gives_what_its_name_gives(kind: type[Any]) -> Non
     assert made | {"seconds": 0} == named | {"seconds": 0}
     pairs = silot.distance_matrix({"a": x, "b": y}, kind(**options))
     assert pairs["a", "b"].value == named["value"]
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [CountBroken, FedBary, Pooled, RecordGradients, RecordScreening, Sketching, Valuation],
+)
+def test_a_computation_over_holders_is_a_class_of_options(kind: type[Any]) -> None:
+    with pytest.raises(InputError) as caught:
+        kind.build("a", own=silot.Own([[0.0]]), nope=1)
+    assert caught.value.code == "option-unknown"
+    text = kind.__doc__ or ""
+    assert all(f"\n{name} : " in text for name in kind.options)
+    assert text.index("Parameters") < text.index("Returns")
+
+
+def test_a_part_is_from_zero_up_to_but_not_one() -> None:
+    assert RecordScreening(fdr=0).fdr == 0 and FedBary(place=0.5).place == 0.5
+    for build in (lambda: RecordScreening(fdr=1), lambda: FedBary(place=-0.1)):
+        with pytest.raises(InputError, match="up to, not including, 1"):
+            build()
 
 
 def test_an_object_takes_no_options_beside_it() -> None:

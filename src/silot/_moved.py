@@ -56,7 +56,7 @@ _NAMES = {
         "distillation.questions",
         "distillation.teacher",
     ),
-    "protocols": _WINGS,
+    "protocols": (*_WINGS, "distillation.asking"),
     "results": ("federation", *_WINGS, "distillation.result"),
 }
 """Packages whose names moved to others."""

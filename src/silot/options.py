@@ -92,6 +92,21 @@ def share() -> Check:
     return Check(interval, float, "float, between 0 and 1")
 
 
+def part(what: str = "share") -> Check:
+    """A number from 0 up to, not including, 1."""
+
+    def of(value: Any, name: str, code: str) -> float:
+        given = real(value, name, code)
+        if not 0.0 <= given < 1.0:
+            raise InputError(
+                f"{name} is {value!r}; a {what} from 0 up to, not including, 1 is needed.",
+                code=code,
+            )
+        return given
+
+    return Check(of, float, f"float, a {what} from 0 up to, not including, 1")
+
+
 def truth() -> Check:
     """True or False."""
     return Check(truth_value, bool, "bool")
@@ -277,9 +292,9 @@ class Options:
         defaults = {item.name: item.default for item in declared(type(self))}
         return {k: v for k, v in self.values().items() if v is not defaults[k]}
 
-    def values(self) -> dict[str, Any]:
-        """All options by name."""
-        return {name: getattr(self, name) for name in self.options}
+    def values(self, *names: str) -> dict[str, Any]:
+        """Options by these names, or all."""
+        return {name: getattr(self, name) for name in names or self.options}
 
 
 def check_known(

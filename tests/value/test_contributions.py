@@ -20,7 +20,9 @@ from silot.errors import InputError, RefusedError, SilotError
 from silot.federation import Answer, Disclosure, Failure, Question
 from silot.federation.protocol import COORDINATOR
 from silot.federation.question import question_kinds
+from silot.federation.result import Run
 from silot.privacy import Ledger
+from silot.secure.distance import Simulation
 from silot.value.contributions import contributions
 from silot.value.result import Contributions
 from tests.problems import (
@@ -454,15 +456,19 @@ def test_a_map_by_secure_distances_asks_for_every_pair_and_the_target(
 ) -> None:
     asked_for: list[tuple[str, str, str]] = []
 
-    def told(first: Any, second: Any, *, embedding: str, seed: int, **options: Any) -> Distance:
-        assert options == {"scale": 4.0, "progress": None, "tell": None}
-        (a, x), (b, y) = *first.items(), *second.items()
+    def told(engine: Simulation, parties: dict[str, Measure], tell: None) -> tuple[Distance, Run]:
+        assert engine.options.scale == 4.0
+        own = {} if engine.own is None else {COORDINATOR: engine.own.measure}  # type: ignore[attr-defined]
+        (a,), (b,) = engine.first, engine.second
+        embedding = engine.options.embedding
         asked_for.append((a, b, embedding))
-        found = silot.distance(x, y, labels=embedding != "none", seed=seed)
-        return replace(found, method="secure", holders=(a, b), disclosure="scalar")
+        pair = {**parties, **own}
+        found = silot.distance(pair[a], pair[b], labels=embedding != "none")
+        bill = Run(found.rounds, 1, 1, 0.0, "scalar", found.transcript, 0.0)  # type: ignore[arg-type]
+        return replace(found, method="secure", holders=(a, b)), bill
 
     # The engine is heavy and not everywhere; what it is asked is the same.
-    monkeypatch.setattr("silot.api._methods.run_secure", told)
+    monkeypatch.setattr(Simulation, "__call__", told)
     monkeypatch.setattr("silot.api._matrix.find_spec", lambda name: name)
     options: dict[str, Any] = {"labels": labels, "support": 12, "rounds": 4}
     plain = silot.value_holders(MARKET, validation, **options)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -11,12 +12,110 @@ from ..data.columns import matched
 from ..data.measure import Data, Measure
 from ..distances.result import Distance
 from ..errors import InputError, MismatchError, SilotError
-from ..federation.protocol import COORDINATOR
+from ..federation.local import LocalFederation
+from ..federation.party import Holder, Own
+from ..federation.policy import Policy
+from ..federation.protocol import COORDINATOR, Protocol
+from ..federation.run import B, Federation, Progress, Runtime, run
+from ..privacy.ledger import Ledger
 from ..records.result import RecordScores
 from ..value.target import LabelMetric
 
 # Classes that are named one by one.
 _NAMED = 5
+
+
+Holders = Mapping[str, Data] | Sequence[Data] | Federation | Runtime
+"""Data of holders by name or in a sequence, or a federation of holders with data of their own."""
+
+
+@dataclass(frozen=True)
+class Parties:
+    """Who takes part: holders of data the caller owns, or a federation, which checks itself.
+
+    Attributes
+    ----------
+    names
+        Of the holders.
+    measures
+        Data the caller owns, which fit together, by name; empty for a federation.
+    labels
+        Whether records are compared with their labels, or the column that has these.
+    own
+        The coordinator's own data.
+    federation
+        Where holders are asked: what was given, or holders of the measures behind ledgers.
+    """
+
+    names: tuple[str, ...]
+    measures: Mapping[str, Measure]
+    labels: bool | str = False
+    own: Own | None = None
+    federation: Federation | Runtime | None = None
+
+    @classmethod
+    def of(
+        cls,
+        holders: Holders,
+        labels: bool | str = False,
+        own: Data | None = None,
+    ) -> Parties:
+        """Those that were given; data are checked, before any question is sent."""
+        if isinstance(holders, Federation | Runtime):
+            column = labels if isinstance(labels, str) else None
+            if column is not None:
+                raise InputError(
+                    f"labels is {column!r}, the column of a data frame, and holders of a "
+                    "federation read their own data. Give labels=True.",
+                    code="option-labels",
+                )
+            trusted = None if own is None else Own(measure_named(COORDINATOR, own, None))
+            return cls(tuple(holders.names), {}, labels, trusted, holders)
+        named = dict(unreserved(named_holders(holders)))
+        if own is not None:
+            named[COORDINATOR] = own
+        measures = checked_measures(named, labels)
+        last = measures.pop(COORDINATOR, None)
+        return cls(tuple(measures), measures, labels, None if last is None else Own(last))
+
+    @property
+    def trusted(self) -> Own:
+        """The coordinator's own data, where it must have some."""
+        if self.own is None:
+            raise InputError("the coordinator has no data of its own.", code="validation-absent")
+        return self.own
+
+    @property
+    def columns(self) -> tuple[str, ...] | None:
+        """Names of the features, where the caller's data have some."""
+        own = {} if self.own is None else {COORDINATOR: self.own.measure}
+        return column_names(self.measures or own)
+
+    def check_owned(self, what: str, code: str) -> None:
+        """Raise where data are needed, and a federation was given."""
+        if not self.measures:
+            raise InputError(
+                f"{what} takes data of the caller's own, and a federation was given.", code=code
+            )
+
+    def behind(self, policy: Policy, ledgers: Mapping[str, Ledger]) -> Parties:
+        """The same, each holder with these rules and its ledger."""
+        parties = {
+            name: Holder(each, policy, ledgers[name]) for name, each in self.measures.items()
+        }
+        return replace(self, federation=LocalFederation(parties))
+
+    def run(
+        self,
+        protocol: Protocol[B],
+        progress: Callable[[Progress], None] | None = None,
+        tell: Callable[[Any], None] | None = None,
+    ) -> B:
+        """Run a protocol between them."""
+        parties = self.measures if self.federation is None else self.federation
+        if isinstance(parties, Mapping | Runtime):
+            return run(protocol, parties, progress=progress, tell=tell)
+        return parties.run(protocol, progress=progress)
 
 
 def named_holders(holders: Mapping[str, Data] | Sequence[Data]) -> dict[str, Data]:
@@ -74,10 +173,15 @@ def column_names(measures: Mapping[str, Measure]) -> tuple[str, ...] | None:
     return next((each.columns for each in measures.values() if each.columns), None)
 
 
-def in_words(result: Distance, measures: Mapping[str, Measure], labels: bool | str) -> Distance:
+def in_words(result: Distance, parties: Parties, sides: Sequence[str]) -> Distance:
     """The result as its sides' owner can read it: classes compared, and columns by their names."""
-    named = result.named(column_names(measures))
-    return with_classes(named, *measures.values()) if labels else named
+    owned = {} if parties.own is None else {COORDINATOR: parties.own.measure}
+    measures = {**parties.measures, **owned}
+    compared = [measures[name] for name in sides if name in measures]
+    if len(compared) < 2:
+        return result
+    named = result.named(column_names(dict(zip(sides, compared, strict=True))))
+    return with_classes(named, *compared) if parties.labels else named
 
 
 def with_classes(result: Distance, first: Measure, second: Measure) -> Distance:
@@ -119,6 +223,16 @@ def with_columns(result: RecordScores, trusted: Measure, *others: Measure) -> Re
     return replace(result, screening=replace(part, columns=columns, nearest=places))
 
 
+def side_named(side: object) -> str:
+    """The name of a holder of a federation."""
+    if not isinstance(side, str):
+        raise InputError(
+            f"a {type(side).__name__} is no name of a holder. With federation= give two names.",
+            code="holder-names",
+        )
+    return side
+
+
 def measure_named(name: str, data: Data, labels: str | None) -> Measure:
     """Data as a measure; what is wrong with them is said of that name."""
     if isinstance(data, Measure):
@@ -131,7 +245,7 @@ def measure_named(name: str, data: Data, labels: str | None) -> Measure:
 
 
 def shares_of(
-    shares: Mapping[str, float] | str, sellers: Mapping[str, Measure], method: str
+    shares: Mapping[str, float] | str, sellers: Parties, method: str
 ) -> dict[str, Mapping[str, float]]:
     """The option of a pooled distance that says what sellers count for."""
     if isinstance(shares, str) and shares not in ("records", "weights"):
@@ -147,7 +261,9 @@ def shares_of(
             code="option-shares",
         )
     if isinstance(shares, str):
-        return {"shares": {name: float(each.masses.sum()) for name, each in sellers.items()}}
+        sellers.check_owned("shares='weights'", "option-shares")
+        masses = {name: float(each.masses.sum()) for name, each in sellers.measures.items()}
+        return {"shares": masses}
     return {"shares": shares}
 
 

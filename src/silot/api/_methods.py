@@ -1,23 +1,26 @@
-"""The distance methods that users choose from, and how each is run on data the caller owns."""
+"""The distance methods that users choose from, and how each is run between parties."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import Any
 
-from ..data.measure import Covariance, Measure
+from ..data.measure import Covariance
 from ..distances.pairwise import check_asked
-from ..distances.result import Distance
+from ..distances.result import Distance, DistanceMatrix
 from ..errors import InputError
-from ..federation.local import LocalFederation, Progress
-from ..secure import run_secure
+from ..federation.protocol import COORDINATOR, Protocol
+from ..federation.run import B, Progress
 from ..secure.forecast import Forecast
 from ..secure.method import Secure
 from ..sketch.methods import METHODS, Pairwise, method_named
-from ._holders import in_words
-from .sketch import run_sketch_distance
+from ..sketch.releasing import Private
+from ._holders import Parties, in_words
+from .sketch import Spending, of_release, run_private
 
-__all__ = ["METHODS", "Pairwise", "Secure", "chosen", "method_named", "run_pair"]
+__all__ = ["METHODS", "Comparison", "Pairwise", "Secure", "chosen", "method_named"]
 
 
 def chosen(method: str | Pairwise, options: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
@@ -48,29 +51,72 @@ def chosen(method: str | Pairwise, options: Mapping[str, Any]) -> tuple[str, dic
     return method.name, method.chosen()
 
 
-def run_pair(
-    name: str,
-    measures: dict[str, Measure],
-    *,
-    labels: bool | str = False,
-    covariance: Covariance = "diagonal",
-    progress: Callable[[Progress], None] | None = None,
-    tell: Callable[[Forecast], None] | None = None,
-    **options: Any,
-) -> Distance:
-    """Distance of two measures that were checked, by a method by name.
+@dataclass(frozen=True)
+class Comparison:
+    """A distance method with its options, and the parties it compares."""
 
-    ``tell`` is called with the forecast of a secure computation, before it starts.
-    """
-    embedding = covariance if labels else "none"
-    if name == "sketch":
-        return run_sketch_distance(
-            measures, labels=labels, covariance=covariance, progress=progress, **options
-        )
-    if name == "secure":
-        sides = ({side: measure} for side, measure in measures.items())
-        result = run_secure(*sides, embedding=embedding, progress=progress, tell=tell, **options)
-    else:
-        protocol = method_named(name).build(*measures, **options, embedding=embedding)
-        result = LocalFederation(measures).run(protocol, progress=progress)
-    return in_words(result, measures, labels)
+    method: Pairwise
+    parties: Parties
+    spending: Spending
+
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        parties: Parties,
+        covariance: Covariance = "diagonal",
+        options: Mapping[str, Any] | None = None,
+    ) -> Comparison:
+        """As asked for by name, checked before any question is sent."""
+        kind, spending, given = method_named(name), Spending(), dict(options or {})
+        if issubclass(kind, Private):
+            spending, given = Spending.parted(given)
+            given = of_release(parties, given, spending)
+        embedding = covariance if parties.labels else "none"
+        return cls(kind(**given, embedding=embedding), parties, spending)
+
+    def between(
+        self,
+        a: str,
+        b: str,
+        progress: Callable[[Progress], None] | None = None,
+        tell: Callable[[Forecast], None] | None = None,
+    ) -> Distance:
+        """Distance of two sides, of which the last may be the coordinator's own data.
+
+        ``tell`` is called with the forecast of a computation that has one, before it starts.
+        """
+        own = self.parties.own if b == COORDINATOR else None
+        protocol = self.method.between(a, None if own else b, own)
+        result = self._run(protocol, progress, tell)
+        if isinstance(self.method, Private):
+            # Its classes are public ones.
+            return result.named(self.parties.columns)
+        return in_words(result, self.parties, (a, b))
+
+    def matrix(self, progress: Callable[[int, int], None] | None = None) -> DistanceMatrix:
+        """Distances of all pairs; those to the coordinator's own data as ``COORDINATOR``."""
+        own = self.parties.own
+        release = self.method.release(self.parties.names, own)
+        if release is not None:
+            released = replace(self._run(release), columns=self.parties.columns)
+            return released.matrix(own=own is not None, why=getattr(self.method, "why", False))
+        names = (*self.parties.names, *([] if own is None else [COORDINATOR]))
+        couples = list(combinations(names, 2))
+        pairs: dict[tuple[str, str], Distance] = {}
+        for a, b in couples:
+            pairs[(a, b)] = self.between(a, b)
+            if progress is not None:
+                progress(len(pairs), len(couples))
+        name, p = self.method.name, next(iter(pairs.values())).p
+        return DistanceMatrix(names=names, pairs=pairs, method=name, p=p)
+
+    def _run(
+        self,
+        protocol: Protocol[B],
+        progress: Callable[[Progress], None] | None = None,
+        tell: Callable[[Forecast], None] | None = None,
+    ) -> B:
+        if isinstance(self.method, Private):
+            return run_private(self.parties, protocol, self.method, self.spending, progress)
+        return self.parties.run(protocol, progress, tell)

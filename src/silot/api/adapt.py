@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -11,14 +11,15 @@ from ..errors import InputError, MismatchError, SilotError
 from ..federation.local import LocalFederation, Progress
 from ..federation.party import Holder
 from ..federation.policy import Policy
+from ..federation.run import Federation, Runtime
 from ..privacy.ledger import Ledger
 from ..teaching.adapt import Adapt
 from ..teaching.result import Adaptation
-from ._holders import checked_measures, measure_named, named_holders, unreserved
+from ._holders import Holders, Parties, checked_measures, measure_named, named_holders, unreserved
 
 
 def adapt(
-    devices: Mapping[str, Data] | Sequence[Data],
+    devices: Holders,
     *,
     labels: str | None = None,
     evaluation: Mapping[str, Data] | None = None,
@@ -34,6 +35,7 @@ def adapt(
     devices
         Measures, arrays or data frames by name; a sequence is named ``"0"``, ``"1"`` and so on.
         Records without a label have the label ``unlabelled``; a device may have no labels at all.
+        Or a federation (as for ``distance_matrix``) of holders with ``evaluation`` of their own.
     labels
         Name of the column of data frames that has the labels. A frame without it has no labels,
         and where it is empty a record has none.
@@ -71,6 +73,16 @@ def adapt(
     >>> found.plan.links, bool(found.accuracy > 0.9)
     ((('ward', 'clinic', 1.0),), True)
     """
+    if isinstance(devices, Federation | Runtime):
+        if evaluation:
+            raise InputError(
+                "holders of a federation have evaluation records of their own: give them to "
+                "Holder(..., evaluation=...).",
+                code="option-evaluation",
+            )
+        how = Adapt(**options)
+        parties = Parties.of(devices, labels or False)
+        return parties.run(how.protocol(parties.names), progress)
     named = unreserved(named_holders(devices))
     given = dict(evaluation or {})
     strange = sorted(set(given) - set(named))

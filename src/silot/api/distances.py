@@ -2,60 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, Literal, overload
 
 from ..data.measure import Covariance, Data
-from ..distances.pooled import pooled
+from ..distances.pooled import Pooled
 from ..distances.result import Distance, DistanceMatrix
 from ..errors import InputError
-from ..federation.local import LocalFederation, Progress
-from ..federation.party import Own
 from ..federation.protocol import COORDINATOR
+from ..federation.run import Federation, Progress, Runtime
 from ..options import check_known
-from ..secure import run_secure
-from ._holders import (
-    checked_measures,
-    named_holders,
-    shares_of,
-    unreserved,
-)
-from ._matrix import run_matrix
-from ._methods import Pairwise, chosen, run_pair
+from ..sketch.releasing import Private
+from ._holders import Holders, Parties, measure_named, shares_of, side_named
+from ._methods import Comparison, Pairwise, Secure, chosen, method_named
 
 
 @overload
 def distance(
-    x: Data,
-    y: Data,
+    x: Data | str,
+    y: Data | str,
     method: Pairwise,
     *,
     labels: bool | str = False,
     covariance: Covariance = "diagonal",
+    federation: Federation | Runtime | None = None,
     progress: Callable[[Progress], None] | None = None,
 ) -> Distance: ...
 
 
 @overload
 def distance(
-    x: Data,
-    y: Data,
+    x: Data | str,
+    y: Data | str,
     method: str = "direct",
     *,
     labels: bool | str = False,
     covariance: Covariance = "diagonal",
+    federation: Federation | Runtime | None = None,
     progress: Callable[[Progress], None] | None = None,
     **options: Any,
 ) -> Distance: ...
 
 
 def distance(
-    x: Data,
-    y: Data,
+    x: Data | str,
+    y: Data | str,
     method: str | Pairwise = "direct",
     *,
     labels: bool | str = False,
     covariance: Covariance = "diagonal",
+    federation: Federation | Runtime | None = None,
     progress: Callable[[Progress], None] | None = None,
     **options: Any,
 ) -> Distance:
@@ -67,7 +63,7 @@ def distance(
     ----------
     x, y
         Measures, or arrays (n, d) or data frames of records with uniform weights. Columns of
-        data frames are matched by name, in any order.
+        data frames are matched by name, in any order. With ``federation`` names of two holders.
     method
         ``"direct"``, ``"fedwad"``, ``"trianglewad"`` or ``"sketch"``; ``silot.METHODS`` says
         what each discloses, needs and guarantees. ``"secure"`` computes on secret shares, all
@@ -80,6 +76,9 @@ def distance(
     covariance
         Covariance block of the OTDD vectors: ``"diagonal"``, ``"diagonal-of-root"`` or
         ``"full"``.
+    federation
+        Whose holders are compared, such as a ``LocalFederation``: an object with ``names`` and
+        ``run``, or a runtime. Nothing is checked here that takes the data, holders see to it.
     progress
         Called after every exchange.
     **options
@@ -103,20 +102,21 @@ def distance(
     5.0
     """
     name, options = chosen(method, options)
-    if name == "sketch" and "ledgers" in options:
+    if federation is not None:
+        parties, sides = Parties.of(federation, labels), (side_named(x), side_named(y))
+    elif "ledgers" in options and issubclass(method_named(name), Private):
         raise InputError(
             "distance names its two sides x and y, which is no name for a ledger. Use "
             "silot.sketches({name: data, ...}, ledgers=...), whose names are yours.",
             code="option-ledgers",
         )
-    measures = checked_measures({"x": x, "y": y}, labels)
-    return run_pair(
-        name, measures, labels=labels, covariance=covariance, progress=progress, **options
-    )
+    else:
+        parties, sides = Parties.of({"x": x, "y": y}, labels), ("x", "y")
+    return Comparison.of(name, parties, covariance, options).between(*sides, progress)
 
 
 def distance_matrix(
-    holders: Mapping[str, Data] | Sequence[Data],
+    holders: Holders,
     method: str | Pairwise = "direct",
     *,
     labels: bool | str = False,
@@ -129,7 +129,9 @@ def distance_matrix(
     Parameters
     ----------
     holders
-        Data (as for ``distance``) by name; a sequence is named ``"0"``, ``"1"`` and so on.
+        Data (as for ``distance``) by name; a sequence is named ``"0"``, ``"1"`` and so on. Or a
+        federation of holders with data of their own: an object with ``names`` and ``run``, such as
+        a ``LocalFederation``, or a runtime. Then ``labels`` names no column.
     method, labels, covariance, **options
         As ``distance``. Every pair uses the same seed, so that the order of holders changes
         nothing. With ``"sketch"`` one release of every holder serves all pairs.
@@ -152,24 +154,18 @@ def distance_matrix(
            [1., 0., 2.],
            [3., 2., 0.]])
     """
-    named = named_holders(holders)
-    if len(named) < 2:
-        raise InputError(
-            f"{len(named)} holder(s) given; a matrix needs two or more.", code="holder-names"
-        )
     name, options = chosen(method, options)
-    return run_matrix(
-        checked_measures(named, labels),
-        method=name,
-        labels=labels,
-        covariance=covariance,
-        progress=progress,
-        **options,
-    )
+    parties = Parties.of(holders, labels)
+    if len(parties.names) < 2:
+        raise InputError(
+            f"{len(parties.names)} holder(s) given; a matrix needs two or more.",
+            code="holder-names",
+        )
+    return Comparison.of(name, parties, covariance, options).matrix(progress)
 
 
 def pooled_distance(
-    sellers: Mapping[str, Data],
+    sellers: Holders,
     buyer: Data,
     *,
     method: str = "trianglewad",
@@ -184,7 +180,7 @@ def pooled_distance(
     Parameters
     ----------
     sellers
-        Data (as for ``distance``) by name.
+        Data (as for ``distance``) by name, or a federation (as for ``distance_matrix``).
     buyer
         The coordinator's own data.
     method
@@ -213,17 +209,17 @@ def pooled_distance(
     >>> result.lower <= 5.0 <= result.upper
     True
     """
-    checked = checked_measures({**unreserved(sellers), COORDINATOR: buyer}, labels)
+    column = labels if isinstance(labels, str) else None
+    parties = Parties.of(sellers, labels, measure_named(COORDINATOR, buyer, column))
     embedding = covariance if labels else "none"
-    options |= shares_of(shares, {name: checked[name] for name in sellers}, method)
+    options |= shares_of(shares, parties, method)
     if method == "secure":
-        buyers = {COORDINATOR: checked.pop(COORDINATOR)}
-        return run_secure(checked, buyers, embedding=embedding, progress=progress, **options)
-    if method != "trianglewad":
+        protocol = Secure(embedding=embedding, **options).among(parties.names, parties.trusted)
+    elif method == "trianglewad":
+        check_known(Pooled, options, "pooled_distance")
+        protocol = Pooled(embedding=embedding, **options).among(parties.names, parties.trusted)
+    else:
         raise InputError(
             f"method is {method!r}; give 'trianglewad' or 'secure'.", code="option-method"
         )
-    own = Own(checked.pop(COORDINATOR))
-    check_known(pooled, options, "pooled_distance")
-    protocol = pooled(list(sellers), own=own, embedding=embedding, **options)
-    return LocalFederation(checked).run(protocol, progress=progress)
+    return parties.run(protocol, progress)

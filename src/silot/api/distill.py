@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,7 @@ from ..distillation.scores import scores
 from ..errors import InputError, MismatchError
 from ..federation.local import Progress
 from ..federation.protocol import COORDINATOR
+from ..federation.run import Federation
 from ..options import anything, none_or, number, option, taking
 from ._distilling import Test, asked, check_module, check_tests, identity_of, noise_of, parties
 
@@ -40,19 +41,6 @@ _TOLD = (
     "loss", "weights", "weight_cap", "robust", "epsilon", "memory", "epochs", "rate", "batch",
     "temperature", "decimals", "privacy_epsilon", "privacy_delta", "min_teachers", "shared",
 )  # fmt: skip
-
-
-class Federation(Protocol):
-    """Teachers by name, and a runtime that carries questions to them."""
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Names of the teachers."""
-        ...
-
-    def run(self, protocol: Any, *, progress: Callable[[Progress], None] | None = None) -> Any:
-        """Run a protocol."""
-        ...
 
 
 class Distill(Asking, Weighing, Training):

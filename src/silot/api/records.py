@@ -7,18 +7,18 @@ from typing import Any
 
 from ..data.measure import Data
 from ..errors import InputError
-from ..federation.local import LocalFederation, Progress
 from ..federation.party import Own
 from ..federation.protocol import COORDINATOR
+from ..federation.run import Federation, Progress, Runtime
 from ..options import check_known
-from ..records.gradients import gradients
+from ..records.gradients import RecordGradients
 from ..records.result import RecordScores
-from ..records.validation import records
-from ._holders import checked_measures, unreserved, with_columns
+from ..records.validation import RecordScreening
+from ._holders import Parties, measure_named, with_columns
 
 
 def value_records(
-    holder: Data,
+    holder: Data | Federation | Runtime,
     validation: Data | Own,
     *,
     labels: bool | str = False,
@@ -33,7 +33,8 @@ def value_records(
     Parameters
     ----------
     holder
-        Data (as for ``distance``) whose records are scored.
+        Data (as for ``distance``) whose records are scored, or a federation (as for
+        ``distance_matrix``) whose holder ``name`` they are.
     validation
         Trusted data of the law the holder's should have: 50 records or more. Give one
         ``Own(data)`` for several holders: models are then fitted once.
@@ -45,7 +46,7 @@ def value_records(
     seed
         Of all that is random.
     name
-        What to call the holder.
+        What to call the holder, or its name in a federation.
     progress
         Called after every exchange.
     **options
@@ -74,12 +75,17 @@ def value_records(
         raise InputError(
             f"method is {method!r}; give 'screening' or 'published'.", code="option-method"
         )
-    given = validation.measure if isinstance(validation, Own) else validation
-    checked = checked_measures({**unreserved({name: holder}), COORDINATOR: given}, labels)
-    build, trusted = (records if method == "screening" else gradients), checked.pop(COORDINATOR)
-    # What was fitted for another holder is kept by the party.
-    own = validation if isinstance(validation, Own) and trusted is given else Own(trusted)
-    check_known(build, options, f"value_records by method {method!r}")
-    protocol = build(name, own=own, labels=bool(labels), seed=seed, **options)
-    result = LocalFederation(checked).run(protocol, progress=progress)
-    return with_columns(result, trusted, *checked.values())
+    column = labels if isinstance(labels, str) else None
+    data = validation.measure if isinstance(validation, Own) else validation
+    trusted = measure_named(COORDINATOR, data, column)
+    held = holder if isinstance(holder, Federation | Runtime) else {name: holder}
+    parties = Parties.of(held, labels, trusted)
+    own = parties.trusted
+    if isinstance(validation, Own) and own.measure is validation.measure:
+        # What was fitted for another holder is kept by the party.
+        own = validation
+    kind = RecordScreening if method == "screening" else RecordGradients
+    check_known(kind, options, f"value_records by method {method!r}")
+    protocol = kind(labels=bool(labels), seed=seed, **options).at(name, own)
+    result = parties.run(protocol, progress)
+    return with_columns(result, own.measure, *parties.measures.values())

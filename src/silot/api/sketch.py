@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,28 +11,22 @@ from urllib.parse import quote
 from ..data.columns import matched
 from ..data.measure import Covariance, Data, Embedding, Measure
 from ..distances.pairwise import check_asked
-from ..distances.result import Distance, DistanceMatrix
 from ..errors import FileError, InputError, MismatchError, RefusedError
-from ..federation.local import LocalFederation, Progress
-from ..federation.party import Holder, Own
 from ..federation.policy import Policy
-from ..federation.protocol import COORDINATOR, Protocol
-from ..federation.result import Run
-from ..options import check_known
-from ..privacy.accounting import ROUNDING, compose, epsilon_of, mu_of
+from ..federation.protocol import Protocol, Questions
+from ..federation.run import B, Progress
+from ..options import Options, anything, check_known, number, option
+from ..privacy.accounting import ROUNDING, compose, epsilon_of
 from ..privacy.ledger import Ledger
 from ..sketch.methods import Sketch
+from ..sketch.releasing import Private
 from ..sketch.result import Sketches
-from ..sketch.sketch import sketches as sketches_of
-from ..transport._check import flag, real
-from ..value.result import Contributions
-from ._holders import checked_measures, column_names, measure_named, named_holders, unreserved
-
-EPSILON, DELTA = 1.0, 1e-5
+from ..sketch.sketch import Sketching
+from ._holders import Holders, Parties, measure_named
 
 
 def sketches(
-    holders: Mapping[str, Data] | Sequence[Data],
+    holders: Holders,
     validation: Data | None = None,
     *,
     labels: bool | str = False,
@@ -45,7 +39,8 @@ def sketches(
     Parameters
     ----------
     holders
-        Measures, arrays or data frames by name; a sequence is named ``"0"``, ``"1"`` and so on.
+        Measures, arrays or data frames by name; a sequence is named ``"0"``, ``"1"`` and so on. A
+        federation (as for ``distance_matrix``) has ledgers of its holders' own.
     validation
         Data of the coordinator, to value holders by; no noise is added to them.
     labels, covariance
@@ -85,85 +80,102 @@ def sketches(
     >>> found.clusters(2)
     {'a': 0, 'b': 0, 'c': 1}
     """
-    check_known(sketches_of, options, "sketches", own=("ledgers", "budget_epsilon"))
-    named = named_holders(holders)
-    own = None
-    if validation is None:
-        measures = checked_measures(unreserved(named), labels)
-    else:
-        measures = checked_measures({**unreserved(named), COORDINATOR: validation}, labels)
-        own = Own(measures.pop(COORDINATOR))
-    return run_sketches(
-        measures, own=own, labels=labels, covariance=covariance, progress=progress, **options
+    check_known(Sketching, options, "sketches", own=Spending.options)
+    parties = Parties.of(holders, labels, validation)
+    return run_sketches(parties, covariance=covariance, progress=progress, **options)
+
+
+class Spending(Options):
+    """Ledgers that releases are charged to, on the machine of who owns the data."""
+
+    ledgers: str | Path | None = option(
+        "Folder with a durable ledger for each holder. ``NAME.ledger``.",
+        anything("path, or None"),
+        default=None,
     )
+    budget_epsilon: float = option(
+        "Epsilon of all releases in a ledger together.",
+        number(above=0),
+        default=1.0,
+        code="option-budget",
+    )
+
+    @classmethod
+    def parted(cls, options: Mapping[str, Any]) -> tuple[Spending, dict[str, Any]]:
+        """What of some options is said of ledgers, and the others."""
+        own = {name: value for name, value in options.items() if name in cls.options}
+        return cls(**own), {name: value for name, value in options.items() if name not in own}
+
+    def policy(self, delta: float) -> Policy:
+        """Rules under which releases alone are told, up to the budget."""
+        return budget_policy(self.budget_epsilon, delta)
+
+    def behind(self, parties: Parties, first: Questions, private: Private) -> Parties:
+        """The parties behind ledgers, if there are any, that allow these first questions."""
+        if self.ledgers is None:
+            return parties
+        delta, policy = private.privacy_delta, self.policy(private.privacy_delta)
+        kept = ledgers_of(parties.measures, self.ledgers)
+        for name, question in first.items():
+            # All of the run or none of it: a count alone would be charged, and serve nothing.
+            if kept[name].find(question.key) is None:
+                check_budget(name, kept[name].spent, private.mu, policy.budget_mu or 0.0, delta)
+        return parties.behind(policy, kept)
+
+
+def run_private(
+    parties: Parties,
+    protocol: Protocol[B],
+    private: Private,
+    spending: Spending,
+    progress: Callable[[Progress], None] | None = None,
+) -> B:
+    """Run what holders answer with noise, charged to their ledgers."""
+    if spending.ledgers is not None:
+        parties = spending.behind(parties, next(protocol.start()), private)
+    return parties.run(protocol, progress)
 
 
 def run_sketches(
-    measures: dict[str, Measure],
+    parties: Parties,
     *,
-    own: Own | None = None,
-    labels: bool | str = False,
     covariance: Covariance = "diagonal",
-    ledgers: str | Path | None = None,
-    budget_epsilon: float = 1.0,
     progress: Callable[[Progress], None] | None = None,
     **options: Any,
 ) -> Sketches:
-    """Sketch measures that were checked."""
-    protocol = _protocol(measures, own, labels, covariance, options)
-    delta = options.get("privacy_delta", DELTA)
-    if ledgers is None:
-        found = LocalFederation(measures).run(protocol, progress=progress)
-        return replace(found, columns=column_names(measures))
-    policy = budget_policy(budget_epsilon, delta)
-    kept = ledgers_of(measures, ledgers)
-    mu = mu_of(options.get("privacy_epsilon", EPSILON), delta)
-    for name, question in next(protocol.start()).items():
-        # All of the run or none of it: a count alone would be charged, and serve nothing.
-        if kept[name].find(question.key) is None:
-            check_budget(name, kept[name].spent, mu, policy.budget_mu or 0.0, delta)
-    holders = {name: Holder(each, policy, kept[name]) for name, each in measures.items()}
-    found = LocalFederation(holders).run(protocol, progress=progress)
-    return replace(found, columns=column_names(measures))
-
-
-def check_sketches(
-    measures: dict[str, Measure],
-    *,
-    labels: bool | str = False,
-    ledgers: str | Path | None = None,
-    budget_epsilon: float = 1.0,
-    **options: Any,
-) -> None:
-    """Raise where ``run_sketches`` would for its options, and ask nobody anything."""
-    _protocol(measures, None, labels, "diagonal", options)
-    if ledgers is not None:
-        budget_policy(budget_epsilon, options.get("privacy_delta", DELTA))
-        ledgers_of(measures, ledgers)
-
-
-def _protocol(
-    measures: dict[str, Measure],
-    own: Own | None,
-    labels: bool | str,
-    covariance: Covariance,
-    options: dict[str, Any],
-) -> Protocol[Sketches]:
-    check_masses(measures, options.get("mass_limit"))
+    """Sketch parties whose data, where they are the caller's, were checked."""
+    spending, options = Spending.parted(options)
+    options = of_release(parties, options, spending)
     check_asked(Sketch, options)
     if options.pop("p", 2) != 2:
         raise InputError("sketches tell W2 only. Give p=2.", code="option-p")
-    if options.get("public") is not None:
-        column = labels if isinstance(labels, str) and options.get("classes") is None else None
-        options["public"] = public_of(options["public"], column, measures)
-    embedding: Embedding = covariance if labels else "none"
-    return sketches_of(list(measures), own=own, embedding=embedding, **options)
+    embedding: Embedding = covariance if parties.labels else "none"
+    release = Sketching(embedding=embedding, **options)
+    protocol = release.among(parties.names, parties.own)
+    found = run_private(parties, protocol, release, spending, progress)
+    return replace(found, columns=parties.columns)
+
+
+def of_release(parties: Parties, options: Mapping[str, Any], spending: Spending) -> dict[str, Any]:
+    """Options of a release, its public records in the holders' order of features."""
+    if spending.ledgers is not None:
+        parties.check_owned("ledgers=", "option-ledgers")
+    check_masses(parties.measures, options.get("mass_limit"))
+    found = dict(options)
+    if found.get("public") is not None:
+        classes = found.get("classes")
+        column = parties.labels if isinstance(parties.labels, str) and classes is None else None
+        found["public"] = public_of(found["public"], column, parties.measures)
+    return found
 
 
 def public_of(public: Data, labels: str | None, measures: Mapping[str, Measure]) -> Measure:
     """Public records with their features in the order of the holders'."""
     name = "public records"
     found = measure_named(name, public, labels)
+    if not measures:
+        # Holders of a federation see for themselves whether theirs fit.
+        return found
     matched({**measures, name: found})
     first, measure = next(iter(measures.items()))
     if found.dimension != measure.dimension:
@@ -174,48 +186,6 @@ def public_of(public: Data, labels: str | None, measures: Mapping[str, Measure])
         )
     order = next((each.columns for each in measures.values() if each.columns), None)
     return found if order is None else found.ordered(order)
-
-
-def run_sketch_distance(
-    measures: dict[str, Measure], *, why: bool = False, **options: Any
-) -> Distance:
-    """Distance of two measures that were checked, with the bill of the run."""
-    flag(why, "why", "option-why")
-    found = run_sketches(measures, **options)
-    assert found.transcript is not None
-    return found.distance(*found.names, why=why).with_run(
-        Run(
-            found.rounds,
-            found.bytes_sent,
-            found.bytes_received,
-            found.seconds,
-            found.disclosure,
-            found.transcript,
-            found.privacy_mu,
-        )
-    )
-
-
-def run_sketch_matrix(
-    measures: dict[str, Measure], *, own: Own | None = None, why: bool = False, **options: Any
-) -> DistanceMatrix:
-    """Distances between all pairs of measures that were checked, from one release of each."""
-    flag(why, "why", "option-why")
-    return run_sketches(measures, own=own, **options).matrix(own=own is not None, why=why)
-
-
-def run_sketch_values(
-    measures: dict[str, Measure],
-    *,
-    why: bool = False,
-    map: bool = False,
-    shapley: bool = False,
-    **options: Any,
-) -> Contributions:
-    """Worth of measures that were checked, from one release of each."""
-    flag(why, "why", "option-why")
-    flag(shapley, "shapley", "option-shapley")
-    return run_sketches(measures, **options).values(why=why, map=map, shapley=shapley)
 
 
 def check_budget(name: str, spent: float, asked: float, budget: float, delta: float) -> None:
@@ -236,10 +206,6 @@ def check_budget(name: str, spent: float, asked: float, budget: float, delta: fl
 
 def budget_policy(epsilon: float, delta: float) -> Policy:
     """Rules under which releases alone are told, up to a budget."""
-    if not real(epsilon, "budget_epsilon", "option-budget") > 0:
-        raise InputError(
-            f"budget_epsilon is {epsilon!r}; a number above 0 is needed.", code="option-budget"
-        )
     return Policy(level="sketch", privacy_epsilon=epsilon, privacy_delta=delta)
 
 

@@ -2,41 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
+from typing import Any
 
 from ..data.columns import matched
 from ..data.measure import Data, Measure
 from ..errors import InputError, MismatchError
-from ..federation.local import LocalFederation, Progress
 from ..federation.party import Holder, Own
+from ..federation.policy import Policy
 from ..federation.protocol import COORDINATOR
-from ..privacy.accounting import mu_of
+from ..federation.run import Progress
+from ..options import check_known
 from ..privacy.ledger import Ledger
 from ..records.counts import BrokenCounts, Screener
 from ..records.result import RecordScores
-from ..records.suspects import suspects
-from ._holders import checked_measures, measure_named, named_holders, unreserved, with_columns
-from .sketch import DELTA, EPSILON, budget_policy, check_masses, ledgers_of, public_of
+from ..records.suspects import CountBroken
+from ..sketch.releasing import Private
+from ._holders import Holders, Parties, measure_named, with_columns
+from .sketch import Spending, budget_policy, check_masses, ledgers_of, public_of
 
 PUBLIC = "public records"
 
 
 def count_broken(
-    holders: Mapping[str, Data] | Sequence[Data],
+    holders: Holders,
     validation: Data | None = None,
     *,
     public: Data,
     labels: bool | str = False,
-    fdr: float = 0.1,
-    privacy_epsilon: float = EPSILON,
-    privacy_delta: float = DELTA,
-    mass_limit: float | None = None,
-    ledgers: str | Path | None = None,
-    budget_epsilon: float = 1.0,
-    seed: int = 0,
     progress: Callable[[Progress], None] | None = None,
+    **options: Any,
 ) -> BrokenCounts:
     """How many records of each holder are broken, told with noise; scores stay with the holders.
 
@@ -46,7 +42,8 @@ def count_broken(
     Parameters
     ----------
     holders
-        Measures, arrays or data frames by name; a sequence is named ``"0"``, ``"1"`` and so on.
+        Measures, arrays or data frames by name; a sequence is named ``"0"``, ``"1"`` and so on. A
+        federation (as for ``distance_matrix``) has ledgers of its holders' own.
     validation
         Data that are trusted, of the coordinator: what is told of them is charged as what is told
         of a holder. Without, public records are trusted as they are.
@@ -55,23 +52,15 @@ def count_broken(
         With ``labels`` their labels are right, and their classes public.
     labels
         Whether labels may be wrong too; for data frames the name of their column.
-    fdr
-        Share of the flagged records that may be sound.
-    privacy_epsilon, privacy_delta
-        What one record may change: the budget of this run, for each holder and for the
-        validation data.
-    mass_limit
-        For weighted records: the largest weight, public.
-    ledgers
-        A folder with a durable ledger for each holder, ``NAME.ledger``, and for the validation
-        data, ``coordinator.ledger``. Without it nothing remembers the run, and what several runs
-        spend adds up.
-    budget_epsilon
-        Of all releases in a ledger together.
-    seed
-        Of public cells and models.
     progress
         Called after every exchange.
+    **options
+        ``fdr``: the share of the flagged records that may be sound. ``privacy_epsilon`` and
+        ``privacy_delta``: what one record may change in this run, for each holder and for the
+        validation data. ``mass_limit``: for weighted records the largest weight, public.
+        ``seed``. ``ledgers``: a folder with a durable ledger for each holder, ``NAME.ledger``, and
+        for the validation data, ``coordinator.ledger``; without it nothing remembers the run, and
+        what several runs spend adds up. ``budget_epsilon``: of all releases in a ledger together.
 
     Returns
     -------
@@ -97,52 +86,42 @@ def count_broken(
     >>> 80 < found.holders["seller"].broken["features"].value < 200
     True
     """
-    named = dict(unreserved(named_holders(holders)))
-    last = {} if validation is None else {COORDINATOR: validation}
-    measures = checked_measures({**named, **last}, labels)
+    check_known(CountBroken, options, "count_broken", own=Spending.options)
+    spending, options = Spending.parted(options)
+    parties = Parties.of(holders, labels, validation)
+    if spending.ledgers is not None:
+        parties.check_owned("ledgers=", "option-ledgers")
     column = labels if isinstance(labels, str) else None
-    sample = public_of(public, column, measures)
+    trusted = {} if parties.own is None else {COORDINATOR: parties.own.measure}
+    sample = public_of(public, column, parties.measures or trusted)
     if labels and not sample.labelled:
         raise InputError(
             "the public records have no labels. Give a labelled Measure, or leave the label "
             "option out.",
             code="labels-absent",
         )
-    check_masses(measures, mass_limit)
-    mu_of(privacy_epsilon, privacy_delta)
-    parties = _parties(measures, ledgers, budget_epsilon, privacy_epsilon, privacy_delta)
-    own = parties.pop(COORDINATOR, None)
-    protocol = suspects(
-        list(parties),
-        public=sample,
-        own=own,
-        labels=bool(labels),
-        fdr=fdr,
-        privacy_epsilon=privacy_epsilon,
-        privacy_delta=privacy_delta,
-        mass_limit=mass_limit,
-        seed=seed,
-    )
-    found = LocalFederation(parties).run(protocol, progress=progress)
+    check_masses({**parties.measures, **trusted}, options.get("mass_limit"))
+    protocol = CountBroken(public=sample, labels=bool(labels), **options)
+    policy, ledgers = _accounts(parties, trusted, spending, protocol)
+    own = None
+    if parties.own is not None:
+        own = Holder(parties.own.measure, policy, ledgers[COORDINATOR])
+    if parties.measures:
+        parties = parties.behind(policy, ledgers)
+    found = parties.run(protocol.among(parties.names, own), progress)
     return replace(found, screener=_Owner(found.screener, sample, column))
 
 
-def _parties(
-    measures: Mapping[str, Measure],
-    ledgers: str | Path | None,
-    budget: float,
-    epsilon: float,
-    delta: float,
-) -> dict[str, Holder]:
-    """Holders, and the coordinator as one of its validation data, behind ledgers."""
-    if ledgers is None:
-        policy = budget_policy(epsilon, delta)
-        return {name: Holder(each, policy, Ledger()) for name, each in measures.items()}
-    policy = budget_policy(budget, delta)
-    kept = ledgers_of({n: each for n, each in measures.items() if n != COORDINATOR}, ledgers)
-    if COORDINATOR in measures:
-        kept |= ledgers_of({COORDINATOR: measures[COORDINATOR]}, ledgers)
-    return {name: Holder(each, policy, kept[name]) for name, each in measures.items()}
+def _accounts(
+    parties: Parties, trusted: Mapping[str, Measure], spending: Spending, private: Private
+) -> tuple[Policy, dict[str, Ledger]]:
+    """Rules and ledgers of holders of the caller's data, and of its validation data."""
+    delta = private.privacy_delta
+    if spending.ledgers is None:
+        fresh = {name: Ledger() for name in (*parties.measures, *trusted)}
+        return budget_policy(private.privacy_epsilon, delta), fresh
+    kept = ledgers_of(parties.measures, spending.ledgers)
+    return spending.policy(delta), kept | ledgers_of(trusted, spending.ledgers)
 
 
 @dataclass(frozen=True)

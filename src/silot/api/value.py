@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..data.measure import Data
 from ..errors import InputError
-from ..federation.local import LocalFederation, Progress
-from ..federation.party import Own
-from ..federation.protocol import COORDINATOR
+from ..federation.run import Progress
 from ..options import check_known
-from ..value.contributions import contributions
-from ..value.fedbary import fedbary
+from ..transport._check import flag
+from ..value.contributions import Valuation
+from ..value.fedbary import FedBary
 from ..value.result import Barycenter, Contributions
-from ._holders import (
-    checked_measures,
-    column_names,
-    label_option,
-    named_holders,
-    unreserved,
-)
+from ._holders import Holders, Parties, label_option
 from ._matrix import HolderMap, MapMethod
-from .sketch import run_sketch_values, run_sketches
+from .sketch import run_sketches
 
 
 def barycenter(
-    holders: Mapping[str, Data] | Sequence[Data],
+    holders: Holders,
     *,
     method: str = "fedbary",
     labels: bool | str = False,
@@ -38,7 +31,8 @@ def barycenter(
     Parameters
     ----------
     holders
-        Data (as for ``distance``) by name; a sequence is named ``"0"``, ``"1"`` and so on.
+        Data (as for ``distance``) by name; a sequence is named ``"0"``, ``"1"`` and so on. Or a
+        federation (as for ``distance_matrix``).
     method
         ``"fedbary"``, or ``"sketch"``: from one differentially private release of each holder.
     labels
@@ -66,22 +60,20 @@ def barycenter(
     >>> round(result.objective, 6)
     4.0
     """
-    measures = checked_measures(named_holders(holders), labels)
+    parties = Parties.of(holders, labels)
     if method == "sketch":
         own_options = {k: options.pop(k) for k in ("weights", "support", "rounds") if k in options}
-        found = run_sketches(measures, labels=labels, progress=progress, **options)
+        found = run_sketches(parties, progress=progress, **options)
         return found.barycenter(**own_options)
     if method != "fedbary":
         raise InputError(f"method is {method!r}; give 'fedbary' or 'sketch'.", code="option-method")
-    check_known(fedbary, options, "barycenter")
-    federation = LocalFederation(measures)
-    return federation.run(
-        fedbary(list(measures), labels=bool(labels), **options), progress=progress
-    )
+    check_known(FedBary, options, "barycenter")
+    protocol = FedBary(labels=bool(labels), **options).among(parties.names)
+    return parties.run(protocol, progress)
 
 
 def value_holders(
-    holders: Mapping[str, Data] | Sequence[Data],
+    holders: Holders,
     validation: Data | None = None,
     *,
     labels: bool | str = False,
@@ -96,7 +88,8 @@ def value_holders(
     Parameters
     ----------
     holders
-        Data (as for ``distance``) by name; a sequence is named ``"0"``, ``"1"`` and so on.
+        Data (as for ``distance``) by name; a sequence is named ``"0"``, ``"1"`` and so on. Or a
+        federation (as for ``distance_matrix``).
     validation
         Data of the law that matters. Without them the target is the barycenter of the holders.
     labels
@@ -133,22 +126,18 @@ def value_holders(
     >>> result.ranking[0].holder, round(result.shares["near"], 3)
     ('near', 0.938)
     """
-    parts = dict(unreserved(named_holders(holders)))
-    if validation is not None:
-        parts[COORDINATOR] = validation
-    checked = checked_measures(parts, labels)
-    target = checked.pop(COORDINATOR, None)
-    own = None if target is None else Own(target)
-    mapped = HolderMap(map, dict(map_options or {}), checked, target, labels)
+    parties = Parties.of(holders, labels, validation)
+    mapped = HolderMap(map, dict(map_options or {}), parties)
     mapped.check(options.get("method"), label_metric)
     if options.get("method") == "sketch":
         del options["method"]
-        return run_sketch_values(
-            checked, own=own, labels=labels, map=map is not None, progress=progress, **options
-        )
+        shown = {name: options.pop(name) for name in ("why", "shapley") if name in options}
+        for name, value in shown.items():
+            flag(value, name, f"option-{name}")
+        found = run_sketches(parties, progress=progress, **options)
+        return found.values(map=map is not None, **shown)
     direct = "direct" if map == "direct" else None
     metric = label_option(labels, label_metric)
-    check_known(contributions, options, "value_holders")
-    protocol = contributions(list(checked), own=own, labels=metric, map=direct, **options)
-    found = LocalFederation(checked).run(protocol, progress=progress).named(column_names(checked))
-    return mapped.added(found, progress)
+    check_known(Valuation, options, "value_holders")
+    protocol = Valuation(labels=metric, map=direct, **options).among(parties.names, parties.own)
+    return mapped.added(parties.run(protocol, progress).named(parties.columns), progress)

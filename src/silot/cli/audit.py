@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,7 +12,7 @@ from ..audits.run import audit
 from ..errors import InputError
 from ..federation.transcript import Transcript
 from .console import OUT, progress_bar, show, write_report
-from .generate import taking
+from .generate import Flags, taking
 from .options import (
     Columns,
     JsonOption,
@@ -20,6 +21,72 @@ from .options import (
     check_outputs,
 )
 from .policy import show_policy_audit
+
+
+@dataclass(frozen=True, kw_only=True)
+class Knowledge(Columns):
+    """What who looks knows beside the messages."""
+
+    truth: Annotated[
+        list[str] | None,
+        typer.Option(help="True records: FILE, named as the holder, or HOLDER=FILE. Repeatable."),
+    ] = None
+    outsiders: Annotated[
+        Path | None,
+        typer.Option(help="Records that were not in the data (labelled, for predictions)."),
+    ] = None
+    public: Annotated[
+        Path | None,
+        typer.Option(help="Labelled records of neither kind, to train shadow models on."),
+    ] = None
+    vocabulary: Annotated[
+        Path | None, typer.Option(help="Word vectors: .npz with words and vectors.")
+    ] = None
+    image_shape: Annotated[
+        str | None, typer.Option(help="Shape of a record as a picture, such as 28x28.")
+    ] = None
+    hide_t: Annotated[
+        bool, typer.Option("--hide-t", help="Attack as if the parameter t had not been seen.")
+    ] = False
+    time_limit: Annotated[
+        float | None,
+        typer.Option(help="Seconds after which attacks on a run are given up. Default: none are."),
+    ] = None
+
+    def read(self) -> dict[str, Any]:
+        """As an audit takes them."""
+        options: dict[str, Any] = {"hide_t": self.hide_t, "time_limit": self.time_limit}
+        if self.outsiders is not None:
+            options["outsiders"] = self.measure(self.outsiders)
+        if self.public is not None:
+            options["public"] = self.measure(self.public)
+        if self.vocabulary is not None:
+            options["vocabulary"] = load_vocabulary(self.vocabulary)
+        files = named_files(self.truth or [])
+        options["truth"] = {name: self.measure(path) for name, path in files.items()}
+        if self.image_shape is not None:
+            options["image_shape"] = shape_of(self.image_shape)
+        return options
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rules(Flags):
+    """A holder's rules, in place of a run."""
+
+    policy: Annotated[
+        Path | None,
+        typer.Option(
+            help="Instead of a run: a holder's rules, against which a malicious coordinator is "
+            "played. Needs --data."
+        ),
+    ] = None
+    data: Annotated[
+        Path | None,
+        typer.Option(help="The holder's records, for --policy; without it the default rules."),
+    ] = None
+    questions: Annotated[
+        int, typer.Option(min=1, help="Most questions of a strategy, for --policy.")
+    ] = 100
 
 
 def register(app: typer.Typer) -> None:
@@ -40,83 +107,35 @@ def audit_command(
             "what they saw, or eavesdropper (sizes and times only).",
         ),
     ] = "coordinator",
-    truth: Annotated[
-        list[str] | None,
-        typer.Option(help="True records: FILE, named as the holder, or HOLDER=FILE. Repeatable."),
-    ] = None,
-    outsiders: Annotated[
-        Path | None,
-        typer.Option(help="Records that were not in the data (labelled, for predictions)."),
-    ] = None,
-    public: Annotated[
-        Path | None,
-        typer.Option(help="Labelled records of neither kind, to train shadow models on."),
-    ] = None,
-    vocabulary: Annotated[
-        Path | None, typer.Option(help="Word vectors: .npz with words and vectors.")
-    ] = None,
-    image_shape: Annotated[
-        str | None, typer.Option(help="Shape of a record as a picture, such as 28x28.")
-    ] = None,
-    hide_t: Annotated[
-        bool, typer.Option("--hide-t", help="Attack as if the parameter t had not been seen.")
-    ] = False,
-    policy: Annotated[
-        Path | None,
-        typer.Option(
-            help="Instead of a run: a holder's rules, against which a malicious coordinator is "
-            "played. Needs --data."
-        ),
-    ] = None,
-    data: Annotated[
-        Path | None,
-        typer.Option(help="The holder's records, for --policy; without it the default rules."),
-    ] = None,
-    questions: Annotated[
-        int, typer.Option(min=1, help="Most questions of a strategy, for --policy.")
-    ] = 100,
-    time_limit: Annotated[
-        float | None,
-        typer.Option(help="Seconds after which attacks on a run are given up. Default: none are."),
-    ] = None,
+    knowledge: Knowledge,
+    rules: Rules,
     report: ReportOption = None,
-    columns: Columns,
     seed: SeedOption = 0,
     json: JsonOption = False,
 ) -> None:
     """What a party of a run could compute from its messages, or get under a holder's policy."""
-    check_outputs(report, inputs=[transcript, data, policy, outsiders, public, vocabulary])
-
-    if (transcript is None) == (data is None):
+    files = (knowledge.outsiders, knowledge.public, knowledge.vocabulary)
+    check_outputs(report, inputs=[transcript, rules.data, rules.policy, *files])
+    if (transcript is None) == (rules.data is None):
         raise InputError(
             "give a transcript of a run, or --data (and --policy) of a holder.", code="audit-what"
         )
-    if transcript is None:
-        assert data is not None
+    if rules.data is not None:
         show_policy_audit(
-            policy, columns.measure(data), questions=questions, seed=seed, report=report, json=json
-        )
+            rules.policy, knowledge.measure(rules.data), questions=rules.questions, seed=seed,
+            report=report, json=json,
+        )  # fmt: skip
         return
-    if policy is not None:
+    assert transcript is not None
+    if rules.policy is not None:
         raise InputError("--policy goes with --data, not with a run.", code="audit-what")
     messages = Transcript.load(transcript)
-
-    options: dict[str, Any] = {}
-    if outsiders is not None:
-        options["outsiders"] = columns.measure(outsiders)
-    if public is not None:
-        options["public"] = columns.measure(public)
-    if vocabulary is not None:
-        options["vocabulary"] = load_vocabulary(vocabulary)
+    options = knowledge.read()
     with progress_bar("audit") as bar:
         task = bar.add_task("attacks")
         result = audit(
             messages,
             viewpoint,
-            {name: columns.measure(path) for name, path in named_files(truth or []).items()},
-            image_shape=None if image_shape is None else shape_of(image_shape),
-            hide_t=hide_t,
-            time_limit=time_limit,
             seed=seed,
             progress=lambda done, of: bar.update(task, completed=done, total=of, refresh=True),
             **options,

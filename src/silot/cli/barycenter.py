@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,6 +14,7 @@ import typer
 from ..api.value import barycenter
 from ..data.files import write_whole
 from ..errors import FileError, InputError
+from ..value.fedbary import FedBary
 from ..value.result import Barycenter
 from .console import (
     check_figure,
@@ -23,20 +25,8 @@ from .console import (
     steps,
     write_report,
 )
-from .generate import taking
-from .options import (
-    HoldersArgument,
-    JsonOption,
-    Release,
-    ReportOption,
-    RoundsOption,
-    SeedOption,
-    SupportOption,
-    Tables,
-    TranscriptOption,
-    check_outputs,
-    given,
-)
+from .generate import Flags, taking
+from .options import HoldersArgument, Outputs, Release, Tables, check_outputs
 
 
 class BarycenterMethod(StrEnum):
@@ -46,9 +36,41 @@ class BarycenterMethod(StrEnum):
     sketch = "sketch"
 
 
+@dataclass(frozen=True, kw_only=True)
+class Atoms(Flags):
+    """Files of the barycenter itself."""
+
+    out: Annotated[
+        Path | None, typer.Option(help="Save the barycenter's atoms to this .npz file.")
+    ] = None
+    plot: Annotated[Path | None, typer.Option(help="Draw the objective by round to this file.")] = (
+        None
+    )
+
+    def check(self) -> None:
+        """Raise where a file has a name of another kind."""
+        if self.out is not None and self.out.suffix != ".npz":
+            raise FileError(
+                f"{self.out.name} is no .npz file. Give --out NAME.npz.", code="file-kind"
+            )
+        if self.plot is not None:
+            check_figure(self.plot)
+
+    def save(self, result: Barycenter) -> None:
+        """Write what was asked for."""
+        if self.out is not None:
+            _save_atoms(result, self.out)
+        if self.plot is not None:
+            from matplotlib.figure import Figure
+
+            figure = Figure(figsize=(6, 4), layout="constrained")
+            result.plot(figure.add_subplot())
+            save_figure(figure, self.plot)
+
+
 def register(app: typer.Typer) -> None:
     """Add the command of this file."""
-    app.command("barycenter")(taking()(barycenter_command))
+    app.command("barycenter")(taking([FedBary])(barycenter_command))
 
 
 def barycenter_command(
@@ -62,53 +84,34 @@ def barycenter_command(
         typer.Option(help="Weight of each holder, comma separated, in their order."),
     ] = None,
     tables: Tables,
-    support: SupportOption = None,
-    rounds: RoundsOption = None,
     release: Release,
-    out: Annotated[
-        Path | None, typer.Option(help="Save the barycenter's atoms to this .npz file.")
-    ] = None,
-    plot: Annotated[
-        Path | None, typer.Option(help="Draw the objective by round to this file.")
-    ] = None,
-    report: ReportOption = None,
-    seed: SeedOption = 0,
-    transcript: TranscriptOption = None,
-    json: JsonOption = False,
+    atoms: Atoms,
+    outputs: Outputs,
+    **options: Any,
 ) -> None:
     """Barycenter of the holders, and how far each of them is from it."""
-    check_outputs(out, transcript, report, plot, inputs=[*holders, release.public])
-    if out is not None and out.suffix != ".npz":
-        raise FileError(f"{out.name} is no .npz file. Give --out NAME.npz.", code="file-kind")
-    if plot is not None:
-        check_figure(plot)
-    loaded, options = tables.load(holders), release.read(tables)
+    files = (atoms.out, outputs.transcript, outputs.report, atoms.plot)
+    check_outputs(*files, inputs=[*holders, release.public])
+    atoms.check()
+    loaded = tables.load(holders)
+    options |= release.read(tables)
     with steps("barycenter") as progress:
         result = barycenter(
             loaded,
             method=method.value,
             labels=tables.labels,
             weights=_weights(weights, list(loaded)),
-            seed=seed,
             progress=progress,
-            **given(support=support, rounds=rounds),
             **options,
         )
-    save_transcript(result, transcript)
-    if out is not None:
-        _save_atoms(result, out)
-    if plot is not None:
-        from matplotlib.figure import Figure
-
-        figure = Figure(figsize=(6, 4), layout="constrained")
-        result.plot(figure.add_subplot())
-        save_figure(figure, plot)
-    write_report(report, result)
-    if json:
+    save_transcript(result, outputs.transcript)
+    atoms.save(result)
+    write_report(outputs.report, result)
+    if outputs.json:
         typer.echo(result.to_json())
         return
     show(result)
-    say_where(report=report)
+    say_where(report=outputs.report)
 
 
 def _weights(text: str | None, names: list[str]) -> dict[str, float] | None:

@@ -8,12 +8,13 @@ from typing import Annotated, Any
 
 import typer
 
-from ..api._methods import METHODS, run_pair
+from ..api._holders import Parties
+from ..api._methods import METHODS, Comparison
 from ..api.distances import distance_matrix, pooled_distance
 from ..data.measure import Measure
+from ..distances.pooled import Pooled
 from ..distances.result import Distance
 from ..errors import MismatchError
-from ..sketch.methods import TriangleWad
 from .console import (
     OUT,
     check_figure,
@@ -28,13 +29,11 @@ from .console import (
 )
 from .generate import taking
 from .options import (
-    Covariance,
-    CovarianceOption,
     JsonOption,
+    LabelledTables,
+    Outputs,
     ReportOption,
     Spending,
-    Tables,
-    TranscriptOption,
     check_outputs,
 )
 
@@ -50,7 +49,7 @@ def register(app: typer.Typer) -> None:
     """Add the commands of this file."""
     for name, command in (("distance", distance_command), ("matrix", matrix_command)):
         app.command(name)(taking(METHODS.values(), choose="direct")(command))
-    app.command("pooled")(taking([TriangleWad])(pooled_command))
+    app.command("pooled")(taking([Pooled])(pooled_command))
 
 
 def distance_command(
@@ -58,39 +57,31 @@ def distance_command(
     b: Annotated[Path, typer.Argument(help="Another holder.")],
     *,
     method: str,
-    tables: Tables,
-    covariance: CovarianceOption = Covariance.diagonal,
+    tables: LabelledTables,
     spending: Spending,
-    report: ReportOption = None,
-    transcript: TranscriptOption = None,
-    json: JsonOption = False,
+    outputs: Outputs,
     **options: Any,
 ) -> None:
     """Distance between two holders, with bounds, bill and disclosure."""
-    check_outputs(transcript, report, inputs=[a, b, spending.public])
+    check_outputs(outputs.transcript, outputs.report, inputs=[a, b, spending.public])
     holders = tables.load([a, b])
     options |= spending.read(tables)
     _check_dimensions(holders)
     with steps(method) as progress:
-        result = run_pair(
-            method,
-            holders,
-            labels=tables.labels,
-            covariance=covariance.value,
-            progress=progress,
-            tell=None if json else tell_forecast,
-            **options,
-        )
-    save_transcript(result, transcript)
-    _show(result, report, json)
+        parties = Parties.of(holders, tables.labels)
+        compared = Comparison.of(method, parties, tables.covariance.value, options)
+        tell = None if outputs.json else tell_forecast
+        first, second = parties.names
+        result = compared.between(first, second, progress, tell)
+    save_transcript(result, outputs.transcript)
+    _show(result, outputs)
 
 
 def matrix_command(
     holders: Annotated[list[Path], typer.Argument(help="Two or more holders.")],
     *,
     method: str,
-    tables: Tables,
-    covariance: CovarianceOption = Covariance.diagonal,
+    tables: LabelledTables,
     spending: Spending,
     plot: Annotated[Path | None, typer.Option(help="Draw a heat map to this file.")] = None,
     report: ReportOption = None,
@@ -109,7 +100,7 @@ def matrix_command(
             loaded,
             method=method,
             labels=tables.labels,
-            covariance=covariance.value,
+            covariance=tables.covariance.value,
             progress=lambda done, _: bar.update(task, completed=done),
             **options,
         )
@@ -133,19 +124,15 @@ def pooled_command(
     sellers: Annotated[list[Path], typer.Argument(help="Holders whose union is measured.")],
     *,
     buyer: Annotated[Path, typer.Option(help="The coordinator's own data.")],
-    hidden: Annotated[bool, typer.Option("--hidden", help="Keep t from the sellers.")] = False,
-    tables: Tables,
-    covariance: CovarianceOption = Covariance.diagonal,
+    tables: LabelledTables,
     shares: Annotated[
         Shares, typer.Option(help="What a seller counts for: its records, or their weights' sum.")
     ] = Shares.records,
-    report: ReportOption = None,
-    transcript: TranscriptOption = None,
-    json: JsonOption = False,
+    outputs: Outputs,
     **options: Any,
 ) -> None:
     """Distance between the union of sellers and a buyer (TriangleWad)."""
-    check_outputs(transcript, report, inputs=[*sellers, buyer])
+    check_outputs(outputs.transcript, outputs.report, inputs=[*sellers, buyer])
     loaded = tables.load([*sellers, buyer])
     own = loaded.pop(list(loaded)[-1])
     with steps("pooled") as progress:
@@ -153,14 +140,13 @@ def pooled_command(
             loaded,
             own,
             shares=shares.value,
-            hidden=hidden,
             labels=tables.labels,
-            covariance=covariance.value,
+            covariance=tables.covariance.value,
             progress=progress,
             **options,
         )
-    save_transcript(result, transcript)
-    _show(result, report, json)
+    save_transcript(result, outputs.transcript)
+    _show(result, outputs)
 
 
 def _check_dimensions(holders: dict[str, Measure]) -> None:
@@ -174,10 +160,10 @@ def _check_dimensions(holders: dict[str, Measure]) -> None:
         )
 
 
-def _show(result: Distance, report: Path | None, json: bool) -> None:
-    write_report(report, result)
-    if json:
+def _show(result: Distance, outputs: Outputs) -> None:
+    write_report(outputs.report, result)
+    if outputs.json:
         typer.echo(result.to_json())
         return
     show(result)
-    say_where(report=report)
+    say_where(report=outputs.report)

@@ -105,7 +105,7 @@ def _read(
     """Options as methods take them, of the flags that were given."""
     found: dict[str, Any] = {}
     for name, value in values.items():
-        if value is None or (value is False and flags[name].default is False):
+        if value is None or (isinstance(value, bool) and value is flags[name].default):
             continue
         if isinstance(value, Enum):
             found[name] = value.value
@@ -141,14 +141,16 @@ def _method(names: list[str], default: str) -> inspect.Parameter:
 def _flag(name: str, uses: list[tuple[str, Declared]], kinds: int) -> inspect.Parameter:
     checks = [item.check for _, item in uses]
     kind, default = _kind(name, checks), None
-    names = ["--" + name.replace("_", "-"), *([_SHORT[name]] if name in _SHORT else [])]
+    word = name.replace("_", "-")
+    names = [f"--{word}", *([_SHORT[name]] if name in _SHORT else [])]
     limits: dict[str, Any] = {}
     if kind in (int, float):
         leasts, mosts = [check.least for check in checks], [check.most for check in checks]
         limits["min"] = None if None in leasts else min(cast("list[float]", leasts))
         limits["max"] = None if None in mosts else max(cast("list[float]", mosts))
     if kind is bool:
-        default = False
+        default = any(item.default for _, item in uses)
+        names[0] += f"/--no-{word}" if default else ""
     shown = typer.Option(*names, help=_help(uses, kinds), metavar=checks[0].metavar, **limits)
     annotation = kind if kind is bool else kind | None
     return inspect.Parameter(

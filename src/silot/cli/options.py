@@ -215,6 +215,13 @@ class Tables(Columns):
 
 
 @dataclass(frozen=True, kw_only=True)
+class LabelledTables(Tables):
+    """How the files of holders are read, whose labels are compared as vectors."""
+
+    covariance: CovarianceOption = Covariance.diagonal
+
+
+@dataclass(frozen=True, kw_only=True)
 class NamedTables(Tables):
     """How the files of holders are read, whose records have identifiers."""
 
@@ -253,6 +260,15 @@ class Release(Spending):
             privacy_delta=self.privacy_delta,
             mass_limit=self.mass_limit,
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outputs(Flags):
+    """Where a result goes beside the terminal."""
+
+    report: ReportOption = None
+    transcript: TranscriptOption = None
+    json: JsonOption = False
 
 
 def _is_table(path: Path) -> bool:

@@ -18,23 +18,22 @@ from ..data.measure import Measure
 from ..errors import InputError
 from ..federation.party import Own
 from ..records.contents import Contents, records_csv
+from ..records.counts import BrokenCounts
+from ..records.gradients import RecordGradients
 from ..records.result import RecordScores
-from ..records.validation import check_enough, fitted, records
+from ..records.validation import RecordScreening, check_enough, fitted
 from ..render.words import printable
 from ..value.result import Contributions
 from .console import OUT, progress_bar, save_transcript, say_where, show, steps, write_report
-from .generate import taking
+from .generate import Flags, taking
 from .options import (
-    JsonOption,
     NamedTables,
+    Outputs,
     Release,
-    SeedOption,
-    SupportOption,
-    TranscriptOption,
     check_outputs,
     given,
 )
-from .suspects import count_suspects, holders_own
+from .suspects import count_suspects
 
 
 class RecordMethod(StrEnum):
@@ -66,9 +65,33 @@ ShapeOption = Annotated[
 ]
 
 
+@dataclass(frozen=True, kw_only=True)
+class Listing(Flags):
+    """Which records are flagged, and where they are listed and shown."""
+
+    fdr: FdrOption = None
+    csv: CsvOption = None
+    image_shape: ShapeOption = None
+
+    def check(self) -> None:
+        """Raise where a list of records has an ending that promises something else."""
+        if self.csv is not None and self.csv.suffix.lower() != ".csv":
+            raise InputError(
+                f"{self.csv.name} is no name for a list of records. Give one that ends in .csv.",
+                code="file-kind",
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordOutputs(Outputs):
+    """Where a result goes whose report shows what was told alone."""
+
+    report: ReportOption = None
+
+
 def register(app: typer.Typer) -> None:
     """Add the command of this file."""
-    app.command("records")(taking()(records_command))
+    app.command("records")(taking([RecordGradients])(records_command))
 
 
 def records_command(
@@ -76,52 +99,37 @@ def records_command(
     *,
     validation: Annotated[Path, typer.Option(help="Data that are trusted.")],
     tables: NamedTables,
-    fdr: FdrOption = None,
     method: Annotated[
         RecordMethod, typer.Option("--method", "-m", help="How records are scored.")
     ] = RecordMethod.screening,
-    support: SupportOption = None,
-    t: Annotated[
-        float | None,
-        typer.Option("--t", help="For published: interpolation parameter, between 0 and 1."),
-    ] = None,
     release: Release,
-    csv: CsvOption = None,
-    report: ReportOption = None,
-    image_shape: ShapeOption = None,
-    seed: SeedOption = 0,
-    transcript: TranscriptOption = None,
-    json: JsonOption = False,
+    listing: Listing,
+    outputs: RecordOutputs,
+    **options: Any,
 ) -> None:
     """How suspect each record of a holder is, compared with validation data."""
-    check_outputs(report, transcript, csv, inputs=[holder, validation, release.public])
-    check_list(csv)
-    _check_options(method, fdr=fdr, support=support, t=t)
-    labels, loaded = tables.labels, tables.load([holder, validation])
+    files = (outputs.report, outputs.transcript, listing.csv)
+    check_outputs(*files, inputs=[holder, validation, release.public])
+    listing.check()
+    options |= given(fdr=listing.fdr)
+    _check_options(method, options)
+    loaded = tables.load([holder, validation])
     name, other = loaded
     contents = Contents(
         records=loaded[name],
         validation=loaded[other],
         identifiers=_identifiers(holder, tables.identifiers),
     )
-    images = load_pictures({name: holder}, image_shape) if report is not None else {}
+    images = {}
+    if outputs.report is not None:
+        images = load_pictures({name: holder}, listing.image_shape)
     private = release.read(tables)
     if method is RecordMethod.private:
-        counted = count_suspects(
-            loaded, name, other, labels=labels, fdr=fdr, seed=seed, options=private,
-            unused={"support": support, "t": t},
-        )  # fmt: skip
-        save_transcript(counted, transcript)
-        if csv is not None or report is not None:
-            own = holders_own(counted, name, loaded[name])
-            # The coordinator's records stay with it: the nearest good ones are public.
-            theirs = replace(contents, validation=private["public"])
-            write_outputs(csv, report, None, {name: own}, {name: theirs}, images)
-        if json:
-            typer.echo(counted.to_json())
-            return
-        show(counted)
-        say_where(**{f"list for {name} alone": csv, f"report for {name} alone": report})
+        counted = count_suspects(loaded, name, other, labels=tables.labels, **private, **options)
+        save_transcript(counted, outputs.transcript)
+        # The coordinator's records stay with it: the nearest good ones are public.
+        theirs = replace(contents, validation=private["public"])
+        _show_counts(counted, theirs, images, listing, outputs)
         return
     if private:
         raise InputError(
@@ -132,40 +140,50 @@ def records_command(
         result = value_records(
             loaded[name],
             loaded[other],
-            labels=labels,
+            labels=tables.labels,
             method=method.value,
-            seed=seed,
             name=name,
             progress=progress,
-            **given(fdr=fdr, support=support, t=t),
+            **options,
         )
-    save_transcript(result, transcript)
-    write_outputs(csv, report, None, {name: result}, {name: contents}, images)
-    if json:
+    save_transcript(result, outputs.transcript)
+    write_outputs(listing.csv, outputs.report, None, {name: result}, {name: contents}, images)
+    if outputs.json:
         typer.echo(result.to_json())
         return
     show(result, contents=contents)
-    say_where(list=csv, report=report)
+    say_where(list=listing.csv, report=outputs.report)
 
 
-def _check_options(method: RecordMethod, **options: object) -> None:
+def _show_counts(
+    counted: BrokenCounts,
+    contents: Contents,
+    images: Mapping[str, Any],
+    listing: Listing,
+    outputs: Outputs,
+) -> None:
+    """Show what the coordinator is told, and write what the holder alone sees of its records."""
+    name = next(iter(counted.holders))
+    if listing.csv is not None or outputs.report is not None:
+        scores = {name: counted.screen(contents.records, name=name)}
+        write_outputs(listing.csv, outputs.report, None, scores, {name: contents}, images)
+    if outputs.json:
+        typer.echo(counted.to_json())
+        return
+    show(counted)
+    alone = {"list": listing.csv, "report": outputs.report}
+    say_where(**{f"{what} for {name} alone": path for what, path in alone.items()})
+
+
+def _check_options(method: RecordMethod, options: Mapping[str, object]) -> None:
     other = ("fdr",) if method is RecordMethod.published else ("support", "t")
-    odd = [name for name in other if options[name] is not None]
+    odd = [name for name in other if name in options]
     if odd:
         raise InputError(f"--method {method} has no option --{odd[0]}.", code="option-unknown")
 
 
 def _identifiers(path: Path, column: str | None) -> list[str] | None:
     return None if column is None else load_identifiers(path, column)
-
-
-def check_list(csv: Path | None) -> None:
-    """Raise where a list of records has an ending that promises something else."""
-    if csv is not None and csv.suffix.lower() != ".csv":
-        raise InputError(
-            f"{csv.name} is no name for a list of records. Give one that ends in .csv.",
-            code="file-kind",
-        )
 
 
 @dataclass(frozen=True)
@@ -183,18 +201,13 @@ class Trial:
         validation: Measure,
         files: Mapping[str, Path],
         id_column: str | None,
-        *,
-        labels: bool,
-        fdr: float | None,
-        seed: int,
+        **options: Any,
     ) -> Self:
         """Check options and fit models, before any holder is asked anything."""
-        options = {"labels": labels, "seed": seed, **given(fdr=fdr)}
         identifiers = {name: _identifiers(file, id_column) for name, file in files.items()}
-        trusted = Own(validation)
-        level = records("holder", own=trusted, **options).parameters["fdr"]
-        assert isinstance(level, float)
-        check_enough(fitted(trusted, labels=labels, seed=seed)[0], level)
+        trusted, checked = Own(validation), RecordScreening(**options)
+        models, _, _ = fitted(trusted, labels=checked.labels, seed=checked.seed)
+        check_enough(models, checked.fdr)
         return cls(trusted, validation, identifiers, options)
 
     def scores(self, holders: Mapping[str, Measure]) -> dict[str, RecordScores]:

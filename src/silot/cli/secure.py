@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json as json_
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -23,14 +24,12 @@ from .console import (
     tell_forecast,
 )
 from .console import save_transcript as save
-from .generate import taking
+from .generate import Flags, taking
 from .options import (
     AccuracyName,
-    Covariance,
-    CovarianceOption,
     DiameterOption,
     JsonOption,
-    Tables,
+    LabelledTables,
     TranscriptOption,
 )
 
@@ -41,6 +40,61 @@ class Party(StrEnum):
     a = "a"
     b = "b"
     third = "third"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Agreed(Flags):
+    """Public options, which all parties give alike."""
+
+    scale: Annotated[float, typer.Option(help="Public length that fits the data.")] = 1.0
+    two_party: Annotated[
+        bool, typer.Option("--two-party", help="Compute without any third party; slower.")
+    ] = False
+    receiver: Annotated[
+        Party | None, typer.Option(help="Who is told the number. Default: third, or a.")
+    ] = None
+    privacy_epsilon: Annotated[
+        float | None, typer.Option(help="Add noise: differential privacy for one record.")
+    ] = None
+    diameter: DiameterOption = None
+    accuracy: Annotated[
+        AccuracyName, typer.Option(help="normal: usually within 0.5 %; fast: within 2 %.")
+    ] = AccuracyName.normal
+
+    def read(self, tables: LabelledTables) -> SecureOptions:
+        """As they are compared between parties."""
+        return SecureOptions(
+            scale=self.scale,
+            two_party=self.two_party,
+            receiver="" if self.receiver is None else self.receiver.value,
+            privacy_epsilon=self.privacy_epsilon,
+            diameter=self.diameter,
+            embedding=tables.covariance.value if tables.labels else "none",
+            accuracy=self.accuracy.value,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Account(Flags):
+    """The rules of this party, what it tells in all, and how long it waits."""
+
+    policy: Annotated[
+        Path | None, typer.Option(help="The owner's rules; below level record with --ledger.")
+    ] = None
+    ledger: Annotated[
+        Path | None, typer.Option(help="The owner's ledger, which the run is charged to.")
+    ] = None
+    timeout: Annotated[
+        float | None, typer.Option(min=1.0, max=86400.0, help="Most seconds from start to end.")
+    ] = None
+
+    def read(self) -> dict[str, Any]:
+        """As a party takes them."""
+        return {
+            "policy": None if self.policy is None else Policy.load(self.policy),
+            "ledger": None if self.ledger is None else Ledger(self.ledger),
+            "timeout": self.timeout,
+        }
 
 
 def register(app: typer.Typer) -> None:
@@ -56,31 +110,9 @@ def secure_command(
     data: Annotated[
         Path | None, typer.Option(help="This party's data; a third party may have none.")
     ] = None,
-    scale: Annotated[float, typer.Option(help="Public length that fits the data.")] = 1.0,
-    two_party: Annotated[
-        bool, typer.Option("--two-party", help="Compute without any third party; slower.")
-    ] = False,
-    receiver: Annotated[
-        Party | None, typer.Option(help="Who is told the number. Default: third, or a.")
-    ] = None,
-    privacy_epsilon: Annotated[
-        float | None, typer.Option(help="Add noise: differential privacy for one record.")
-    ] = None,
-    diameter: DiameterOption = None,
-    accuracy: Annotated[
-        AccuracyName, typer.Option(help="normal: usually within 0.5 %; fast: within 2 %.")
-    ] = AccuracyName.normal,
-    policy: Annotated[
-        Path | None, typer.Option(help="The owner's rules; below level record with --ledger.")
-    ] = None,
-    ledger: Annotated[
-        Path | None, typer.Option(help="The owner's ledger, which the run is charged to.")
-    ] = None,
-    tables: Tables,
-    covariance: CovarianceOption = Covariance.diagonal,
-    timeout: Annotated[
-        float | None, typer.Option(min=1.0, max=86400.0, help="Most seconds from start to end.")
-    ] = None,
+    agreed: Agreed,
+    tables: LabelledTables,
+    account: Account,
     transcript: TranscriptOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -101,25 +133,15 @@ def secure_command(
         raise InputError(
             f"{role.value!r} computes on its own data: give --data.", code="secure-data"
         )
-    options = SecureOptions(
-        scale=scale,
-        two_party=two_party,
-        receiver="" if receiver is None else receiver.value,
-        privacy_epsilon=privacy_epsilon,
-        diameter=diameter,
-        embedding=covariance.value if tables.labels else "none",
-        accuracy=accuracy.value,
-    )
+    options = agreed.read(tables)
     with progress_bar(f"secure distance as {role.value}"):
         played = play(
             role.value,
             Peers.load(peers),
             options,
             measure,
-            timeout=timeout,
-            policy=None if policy is None else Policy.load(policy),
-            ledger=None if ledger is None else Ledger(ledger),
             tell=None if json else tell_forecast,
+            **account.read(),
         )
     result = played.result
     if result is not None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import json as jsonlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -15,6 +17,8 @@ from ..errors import InputError
 from ..records.contents import Contents
 from ..records.result import RecordScores
 from ..render.words import format_bytes
+from ..value.contributions import Valuation
+from ..value.result import Contributions
 from .console import (
     OUT,
     save_transcript,
@@ -26,28 +30,24 @@ from .generate import taking
 from .options import (
     AccuracyOption,
     HoldersArgument,
-    JsonOption,
     NamedTables,
+    Outputs,
     Release,
-    RoundsOption,
     SecureScaleOption,
-    SeedOption,
-    SupportOption,
-    TranscriptOption,
     check_outputs,
     given,
 )
 from .records import (
-    CsvOption,
-    FdrOption,
-    ReportOption,
-    ShapeOption,
+    Listing,
+    RecordOutputs,
     Trial,
-    check_list,
     load_pictures,
     show_summaries,
     write_outputs,
 )
+
+# Of exact distances: a release has none of them.
+_NO_SKETCH = ("class_tolerance", "intervals")
 
 
 class LabelMetric(StrEnum):
@@ -65,12 +65,57 @@ class MapMethod(StrEnum):
     secure = "secure"
 
 
-MetricOption = Annotated[LabelMetric, typer.Option(help="How labels are compared.")]
+@dataclass(frozen=True, kw_only=True)
+class Comparing(Release):
+    """How labels are compared, and distances between holders found."""
+
+    label_metric: Annotated[LabelMetric, typer.Option(help="How labels are compared.")] = (
+        LabelMetric.classes
+    )
+    map: Annotated[
+        MapMethod | None,
+        typer.Option(
+            "--map", help="Distances between holders too, by this; direct discloses records."
+        ),
+    ] = None
+    scale: SecureScaleOption = None
+    accuracy: AccuracyOption = None
+
+    @property
+    def apart(self) -> bool:
+        """Whether a map is made by runs of its own."""
+        return self.map not in (None, MapMethod.direct)
+
+    def options(self, method: str, tables: NamedTables) -> dict[str, Any]:
+        """As ``value_holders`` takes them: a release serves the method ``sketch``, or the map."""
+        chosen = None if self.accuracy is None else self.accuracy.value
+        # Never for a report's sake: what holders are asked does not depend on who shows it.
+        of_map = given(scale=self.scale, accuracy=chosen)
+        released = self.read(tables)
+        if method != "sketch":
+            of_map |= released
+        return {
+            "label_metric": self.label_metric.value,
+            "map": None if self.map is None else self.map.value,
+            "map_options": of_map,
+            **(released if method == "sketch" else {}),
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scoring(Listing):
+    """Whether the records of holders are scored too."""
+
+    records: Annotated[
+        bool,
+        typer.Option("--records", help="Score every holder's records: it discloses records."),
+    ] = False
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this file."""
-    app.command("value")(taking([], choose="target", among=comparing())(value_command))
+    command = taking([Valuation], choose="target", among=comparing())(value_command)
+    app.command("value")(command)
 
 
 def value_command(
@@ -81,123 +126,50 @@ def value_command(
     ] = None,
     method: str,
     tables: NamedTables,
-    label_metric: MetricOption = LabelMetric.classes,
-    class_tolerance: Annotated[
-        float,
-        typer.Option(min=0, help="Standard errors of class proportions that are not charged."),
-    ] = 3.0,
-    support: SupportOption = None,
-    rounds: RoundsOption = None,
-    release: Release,
-    quorum: Annotated[
-        int | None, typer.Option(min=1, help="Fewest holders that must answer. Default: all.")
-    ] = None,
-    holder_map: Annotated[
-        MapMethod | None,
-        typer.Option(
-            "--map", help="Distances between holders too, by this; direct discloses records."
-        ),
-    ] = None,
-    shapley: Annotated[
-        bool,
-        typer.Option(
-            "--shapley", help="Shapley shares too: they disclose records, but with -m sketch."
-        ),
-    ] = False,
-    scale: SecureScaleOption = None,
-    accuracy: AccuracyOption = None,
-    intervals: Annotated[
-        bool,
-        typer.Option(
-            "--intervals/--no-intervals",
-            help="The error of every distance too: four more exact numbers a holder.",
-        ),
-    ] = True,
-    records: Annotated[
-        bool,
-        typer.Option("--records", help="Score every holder's records: it discloses records."),
-    ] = False,
-    fdr: FdrOption = None,
-    csv: CsvOption = None,
-    why: Annotated[
-        bool,
-        typer.Option(
-            "--why", help="What distances are made of, by column and class: it discloses that."
-        ),
-    ] = False,
-    report: ReportOption = None,
-    image_shape: ShapeOption = None,
-    seed: SeedOption = 0,
-    transcript: TranscriptOption = None,
-    json: JsonOption = False,
+    compared: Comparing,
+    scoring: Scoring,
+    outputs: RecordOutputs,
+    **options: Any,
 ) -> None:
     """What each holder's data are worth for validation data, or for the holders' barycenter."""
     paths = [*holders, *([validation] if validation is not None else [])]
-    check_outputs(report, transcript, csv, inputs=[*paths, release.public])
-    check_list(csv)
-    if records and validation is None:
+    files = (outputs.report, outputs.transcript, scoring.csv)
+    check_outputs(*files, inputs=[*paths, compared.public])
+    scoring.check()
+    _check_records(scoring, validation, outputs)
+    if outputs.transcript is not None and method != "sketch" and compared.apart:
         raise InputError(
-            "record scores need data that are trusted: give --validation.", code="option-records"
-        )
-    if not records and (csv is not None or fdr is not None):
-        what = "--csv lists the flagged records" if csv is not None else "--fdr flags records"
-        raise InputError(f"{what} of holders: give --records too.", code="option-records")
-    if records and transcript is not None:
-        raise InputError(
-            "--transcript keeps the messages of one run, and --records makes one a holder: leave "
-            "one of them out.",
-            code="option-transcript",
-        )
-    if transcript is not None and method != "sketch" and _apart(holder_map):
-        raise InputError(
-            f"--transcript keeps the messages of one run, and --map {holder_map} makes others: "
+            f"--transcript keeps the messages of one run, and --map {compared.map} makes others: "
             "leave one of them out.",
             code="option-transcript",
         )
-    labels, loaded = tables.labels, tables.load(paths)
-    files = dict(zip(loaded, paths, strict=True))
-    own = loaded.pop(list(loaded)[-1]) if validation is not None else None
-    of_holders = {name: files[name] for name in loaded}
-    images = load_pictures(of_holders, image_shape) if records else {}
-    trial = None
-    if records and own is not None:
-        trial = Trial.of(own, of_holders, tables.identifiers, labels=labels, fdr=fdr, seed=seed)
-    options = given(support=support, rounds=rounds, quorum=quorum, why=why or None)
-    options |= given(shapley=shapley or None)
-    sketched = release.read(tables)
-    chosen = None if accuracy is None else accuracy.value
-    # Never for a report's sake: what holders are asked does not depend on who shows it.
-    of_map = given(scale=scale, accuracy=chosen)
+    loaded = tables.load(paths)
+    of_holders = dict(zip(loaded, paths, strict=True))
+    own = None
+    if validation is not None:
+        last = list(loaded)[-1]
+        own, _ = loaded.pop(last), of_holders.pop(last)
+    images, trial = {}, None
+    if scoring.records and own is not None:
+        images = load_pictures(of_holders, scoring.image_shape)
+        shared = given(fdr=scoring.fdr, seed=options.get("seed"))
+        trial = Trial.of(own, of_holders, tables.identifiers, labels=tables.labels, **shared)
     if method == "sketch":
-        options |= sketched
-    else:
-        options |= {"class_tolerance": class_tolerance, "intervals": intervals}
-        of_map |= sketched
+        options = {name: value for name, value in options.items() if name not in _NO_SKETCH}
+    options |= compared.options(method, tables)
     with steps("value") as progress:
         result = value_holders(
-            loaded,
-            own,
-            labels=labels,
-            label_metric=label_metric.value,
-            method=method,
-            map=None if holder_map is None else holder_map.value,
-            map_options=of_map,
-            seed=seed,
-            progress=progress,
-            **options,
+            loaded, own, labels=tables.labels, method=method, progress=progress, **options
         )
-    save_transcript(result, transcript)
+    save_transcript(result, outputs.transcript)
     scored: dict[str, RecordScores] = {}
     contents: dict[str, Contents] = {}
     if trial is not None:
         scored = trial.scores({name: loaded[name] for name in result.names})
         contents = {name: trial.contents(name, loaded[name]) for name in scored}
-    write_outputs(csv, report, result, scored, contents, images)
-    if json:
-        found = result.to_dict()
-        if records:
-            found["records"] = [item.to_dict() for item in scored.values()]
-        typer.echo(jsonlib.dumps(found, allow_nan=False))
+    write_outputs(scoring.csv, outputs.report, result, scored, contents, images)
+    if outputs.json:
+        _print_json(result, list(scored.values()) if scoring.records else None)
         return
     show(result)
     show_summaries(scored)
@@ -207,9 +179,32 @@ def value_command(
             f"scoring took {format_bytes(traffic)} more, and disclosed every record",
             highlight=False,
         )
-    say_where(list=csv, report=report)
+    say_where(list=scoring.csv, report=outputs.report)
 
 
-def _apart(holder_map: MapMethod | None) -> bool:
-    """Whether a map is made by runs of its own."""
-    return holder_map not in (None, MapMethod.direct)
+def _check_records(scoring: Scoring, validation: Path | None, outputs: Outputs) -> None:
+    """Raise where records cannot be scored as asked for, or nobody asked for it."""
+    if not scoring.records:
+        if scoring.csv is not None or scoring.fdr is not None:
+            listed = scoring.csv is not None
+            what = "--csv lists the flagged records" if listed else "--fdr flags records"
+            raise InputError(f"{what} of holders: give --records too.", code="option-records")
+        return
+    if validation is None:
+        raise InputError(
+            "record scores need data that are trusted: give --validation.", code="option-records"
+        )
+    if outputs.transcript is not None:
+        raise InputError(
+            "--transcript keeps the messages of one run, and --records makes one a holder: leave "
+            "one of them out.",
+            code="option-transcript",
+        )
+
+
+def _print_json(result: Contributions, scored: Sequence[RecordScores] | None) -> None:
+    """Print the result, and scores of records where they were asked for."""
+    fields = result.to_dict()
+    if scored is not None:
+        fields["records"] = [item.to_dict() for item in scored]
+    typer.echo(json.dumps(fields, allow_nan=False))

@@ -8,8 +8,9 @@ if TYPE_CHECKING:
     from .cost_parts import ClassPart, Parts
     from .direct import Direct, direct
     from .fedwad import FedWaD, fedwad
+    from .joint import Joint
     from .pairwise import METHODS, Pairwise, WithReference
-    from .pooled import pooled
+    from .pooled import Pooled, pooled
     from .questions import DistanceTo, DistanceWithError, LabelledDistanceTo
     from .result import Distance, DistanceMatrix
     from .trianglewad import TriangleWad, trianglewad
@@ -23,9 +24,11 @@ __all__ = [
     "DistanceTo",
     "DistanceWithError",
     "FedWaD",
+    "Joint",
     "LabelledDistanceTo",
     "Pairwise",
     "Parts",
+    "Pooled",
     "TriangleWad",
     "WithReference",
     "direct",

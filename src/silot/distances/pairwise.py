@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, get_args
@@ -61,20 +61,8 @@ class Sides:
         return (yield from moments_bound(self.names, self.embedding, self.own))
 
 
-class Pairwise(Options):
-    """A distance between two holders, or a holder and the coordinator's own measure.
-
-    A class with a ``name`` is a method: ``silot.distance(x, y, method=name)``, the command line,
-    the matrix, worth and ``silot methods`` have it.
-    """
-
-    disclosure: ClassVar[Disclosure] = Disclosure.RECORD
-    sends: ClassVar[str] = ""
-    needs: ClassVar[str] = ""
-    guarantees: ClassVar[str] = ""
-    privacy: ClassVar[str] = INVERTIBLE
-    asks: ClassVar[bool] = True
-    """Whether holders answer its questions: what has an engine of its own asks none."""
+class Comparing(Options):
+    """What all that measures distances takes."""
 
     p: int = option(
         "Order of the distance.",
@@ -92,6 +80,22 @@ class Pairwise(Options):
         default="none",
         flag=False,
     )
+
+
+class Pairwise(Comparing):
+    """A distance between two holders, or a holder and the coordinator's own measure.
+
+    A class with a ``name`` is a method: ``silot.distance(x, y, method=name)``, the command line,
+    the matrix, worth and ``silot methods`` have it.
+    """
+
+    disclosure: ClassVar[Disclosure] = Disclosure.RECORD
+    sends: ClassVar[str] = ""
+    needs: ClassVar[str] = ""
+    guarantees: ClassVar[str] = ""
+    privacy: ClassVar[str] = INVERTIBLE
+    asks: ClassVar[bool] = True
+    """Whether holders answer its questions: what has an engine of its own asks none."""
 
     def __init_subclass__(cls, **arguments: Any) -> None:
         super().__init_subclass__(**arguments)
@@ -130,6 +134,13 @@ class Pairwise(Options):
             expected_rounds=self.most_rounds,
         )
 
+    def release(self, holders: Sequence[str], own: Answerer | None = None) -> Protocol[Any] | None:
+        """One release of every holder that tells all distances, where there is one: ``Sketches``.
+
+        Otherwise distances are found pair by pair.
+        """
+        return None
+
     @classmethod
     def build(
         cls, a: str, b: str | None = None, *, own: Answerer | None = None, **options: Any
@@ -151,8 +162,8 @@ class Pairwise(Options):
             )
 
 
-class WithReference(Pairwise):
-    """A distance by way of a public reference."""
+class Referring(Comparing):
+    """What takes a public reference."""
 
     support: int | None = option(
         "Atoms S of the reference. As many as the smaller side has records when None.",
@@ -198,6 +209,10 @@ class WithReference(Pairwise):
     def asks_moments(self) -> bool:
         """Whether moments are asked for: they bound W2 alone."""
         return self.moments and self.p == 2
+
+
+class WithReference(Referring, Pairwise):
+    """A distance by way of a public reference."""
 
     def parameters(self) -> dict[str, Scalar]:
         # A given reference says its own size.

@@ -5,14 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
-from ..data.measure import Embedding
 from ..errors import InputError, MismatchError
 from ..federation.answer import Array, Failure
-from ..federation.disclosure import Disclosure
 from ..federation.protocol import (
     COORDINATOR,
     Answers,
@@ -22,9 +20,12 @@ from ..federation.protocol import (
     required,
 )
 from ..federation.question import Answerer, Question
+from ..options import Check, anything, count, none_or, option, share, truth, word
 from ..transport import plan_from_cost
-from ..transport._check import as_order, flag, interval, real, whole
+from ..transport._check import interval, real
 from ..transport.geodesic import Interpolation
+from .joint import Joint, measure_of_own, quorum_of
+from .pairwise import Referring
 from .questions.distances import (
     Describe,
     InterpolantCosts,
@@ -38,43 +39,26 @@ from .sides import (
     Bounds,
     Description,
     Received,
-    Reference,
     cloud_rounding,
     moments_bound,
     present,
     read_descriptions,
     received_weights,
-    reference_options,
 )
 from .trianglewad import reference_spread
 from .union import Union
 
-DEFAULT_SAMPLES = (0.25, 0.5, 0.75)
+_PARAMETERS = Check(
+    lambda values, _, code: tuple(interval(s, "sample", code) for s in values),
+    None,
+    "numbers between 0 and 1",
+)
 
 
-def pooled(
-    sellers: Sequence[str],
-    *,
-    own: Answerer,
-    t: float | None = None,
-    hidden: bool = False,
-    samples: Sequence[float] = DEFAULT_SAMPLES,
-    shares: Mapping[str, float] | None = None,
-    quorum: int | None = None,
-    support: int | None = None,
-    seed: int = 0,
-    p: int = 2,
-    interpolation: Interpolation = "exact",
-    distances: bool = True,
-    reference: npt.ArrayLike | None = None,
-    reference_mean: float = 0.0,
-    reference_scale: float = 1.0,
-    moments: bool = True,
-    embedding: Embedding = "none",
-) -> Protocol[Distance]:
+class Pooled(Referring, Joint[Distance]):
     r"""TriangleWad between a buyer and the pooled records of several sellers (sec. 3.4).
 
-    The buyer is the coordinator, with its own measure :math:`\mu` and interpolant
+    The buyer is the coordinator, with its ``Own(measure)`` :math:`\mu` and interpolant
     :math:`\eta_\mu(t)`. Each seller i interpolates its records towards the shared reference and
     sends the costs between its interpolant and the buyer's; the stacked matrix gives
     :math:`W(\eta_\mu(t), \cup_i \eta_{\nu_i}(s))`.
@@ -87,33 +71,6 @@ def pooled(
     and the estimate is :math:`\widehat W^2 = f(t) / (1 - t)^2`. A single seller then answers
     with one number a sample instead of a matrix. The matrices of several sellers determine the
     costs between all records, entry by entry, and so the distance itself.
-
-    Parameters
-    ----------
-    sellers
-        Holders whose union is measured.
-    own
-        The buyer's ``Own(measure)``.
-    t
-        The buyer's parameter. Default .5, or drawn between .2 and .8 when ``hidden``.
-    hidden
-        Whether ``t`` is kept from the sellers. It can be found out from the messages.
-    samples
-        Parameters sellers are asked at when ``t`` is hidden: three or more, distinct.
-    shares
-        Mass of each seller in the union; by default in proportion to its number of records.
-    quorum
-        Fewest sellers that must answer; all by default. Sellers that fail beyond it are left
-        out and named in ``status``.
-    support, seed, p, reference, reference_mean, reference_scale, embedding
-        As ``trianglewad``.
-    interpolation
-        ``"exact"`` or ``"barycentric"``.
-    distances
-        Ask sellers for their displacement, without which a hidden ``t`` gives no upper bound
-        where one seller answers.
-    moments
-        Ask all for mean and covariance too, for the Gelbrich lower bound (p = 2).
 
     Returns
     -------
@@ -145,65 +102,99 @@ def pooled(
     >>> rng = np.random.default_rng(0)
     >>> fed = LocalFederation({k: rng.normal(size=(20, 2)) for k in ("s1", "s2")})
     >>> buyer = Own(Measure(rng.normal(size=(40, 2)) + 5.0))
-    >>> result = fed.run(pooled(["s1", "s2"], own=buyer, seed=0))
+    >>> result = fed.run(Pooled(seed=0).among(["s1", "s2"], buyer))
     >>> result.lower <= result.value <= result.upper
     True
     """
-    names = tuple(sellers)
-    if not names:
-        raise InputError("no seller is named; one or more are needed.", code="holder-names")
-    needed = len(names) if quorum is None else whole(quorum, "quorum", "option-quorum")
-    if needed > len(names):
-        raise InputError(f"quorum is {quorum!r} for {len(names)} sellers.", code="option-quorum")
-    if not isinstance(interpolation, str) or interpolation not in ("exact", "barycentric"):
-        raise InputError(
-            f"interpolation is {interpolation!r}; give 'exact' or 'barycentric'.",
-            code="option-interpolation",
-        )
-    points = tuple(interval(s, "sample", "option-samples") for s in samples)
-    if hidden and len(set(points)) < 3:
-        raise InputError(
-            f"samples are {list(samples)}; a quadratic needs three distinct ones.",
-            code="option-samples",
-        )
-    checked = reference_options(reference, support, reference_mean, reference_scale, seed)
-    if t is None:
+
+    name = "pooled-trianglewad"
+
+    t: float | None = option(
+        "The buyer's interpolation parameter. Default .5, or drawn between .2 and .8 when "
+        "``hidden``.",
+        none_or(share()),
+        default=None,
+        brief="The buyer's interpolation parameter, 0 to 1. Default: 0.5.",
+    )
+    hidden: bool = option(
+        "Whether ``t`` is kept from the sellers. It can be found out from the messages.",
+        truth(),
+        default=False,
+        brief="Keep t from the sellers.",
+    )
+    samples: Sequence[float] = option(
+        "Parameters sellers are asked at when ``t`` is hidden: three or more, distinct.",
+        _PARAMETERS,
+        default=(0.25, 0.5, 0.75),
+    )
+    shares: Mapping[str, float] | None = option(
+        "Mass of each seller in the union; by default in proportion to its number of records.",
+        anything("numbers by seller, or None"),
+        default=None,
+    )
+    quorum: int | None = option(
+        "Fewest sellers that must answer; all by default. Sellers that fail beyond it are left "
+        "out and named in ``status``.",
+        none_or(count()),
+        default=None,
+        flag=False,
+    )
+    interpolation: Interpolation = option(
+        "Form of the interpolating measures. Of the buyer's and of each seller's.",
+        word("exact", "barycentric"),
+        default="exact",
+    )
+    distances: bool = option(
+        "Ask sellers for their displacement, without which a hidden ``t`` gives no upper bound "
+        "where one seller answers.",
+        truth(),
+        default=True,
+        flag=False,
+    )
+
+    def fit(self) -> None:
+        super().fit()
+        if self.hidden and len(set(self.samples)) < 3:
+            raise InputError(
+                f"samples are {list(self.samples)}; a quadratic needs three distinct ones.",
+                code="option-samples",
+            )
+        if self.hidden and self.p == 1:
+            raise InputError("the quadratic of a hidden t is that of p = 2.", code="option-p")
+
+    @cached_property
+    def own_t(self) -> float:
+        """The buyer's parameter."""
+        if self.t is not None:
+            return self.t
         # A third stream of the seed, apart from the reference and from FedWaD's parameters.
-        rng = np.random.default_rng([checked.seed, 2])
-        t = float(rng.uniform(0.2, 0.8)) if hidden else 0.5
-    plan = _Plan(
-        sellers=names,
-        own=own,
-        t=interval(t, "t", "option-t"),
-        samples=points if hidden else (t,),
-        hidden=hidden,
-        shares=_check_shares(shares, names),
-        quorum=needed,
-        p=as_order(p),
-        interpolation=interpolation,
-        distances=flag(distances, "distances", "option-distances"),
-        reference=checked,
-        moments=flag(moments, "moments", "option-moments") and p == 2,
-        embedding=embedding,
-    )
-    if hidden and plan.p == 1:
-        raise InputError("the quadratic of a hidden t is that of p = 2.", code="option-p")
-    return Protocol(
-        "pooled-trianglewad",
-        names,
-        Disclosure.RECORD,
-        plan.start,
-        {
-            "support": plan.reference.support,
-            "seed": plan.reference.seed,
-            "p": plan.p,
-            "hidden": hidden,
-            "interpolation": interpolation,
-            "distances": plan.distances,
-            "embedding": embedding,
-        },
-        expected_rounds=1 + len(plan.samples) + plan.moments,
-    )
+        rng = np.random.default_rng([self.seed, 2])
+        return float(rng.uniform(0.2, 0.8)) if self.hidden else 0.5
+
+    @property
+    def asked(self) -> tuple[float, ...]:
+        """The parameters that sellers are asked at."""
+        return tuple(self.samples) if self.hidden else (self.own_t,)
+
+    def among(self, holders: Sequence[str], own: Answerer | None = None) -> Protocol[Distance]:
+        names = tuple(holders)
+        needed = quorum_of(self.quorum, names, "seller")
+        shares = _check_shares(self.shares, names)
+        run = _Run(self, names, measure_of_own(own, "a pooled distance"), shares, needed)
+        return Protocol(
+            self.name,
+            names,
+            self.disclosure,
+            run.start,
+            {
+                "support": self.public.support,
+                **self.values("seed", "p", "hidden", "interpolation", "distances", "embedding"),
+            },
+            expected_rounds=1 + len(self.asked) + self.asks_moments,
+        )
+
+
+pooled = Pooled.build
 
 
 def _check_shares(
@@ -222,35 +213,27 @@ def _check_shares(
 
 
 @dataclass(frozen=True)
-class _Plan:
-    """Checked options of one protocol."""
+class _Run:
+    """One run: options, sellers and the buyer."""
 
+    options: Pooled
     sellers: tuple[str, ...]
     own: Answerer
-    t: float
-    samples: tuple[float, ...]
-    hidden: bool
     shares: Mapping[str, float] | None
     quorum: int
-    p: int
-    interpolation: Interpolation
-    distances: bool
-    reference: Reference
-    moments: bool
-    embedding: Embedding
 
     def start(self) -> Steps[Distance]:
         missing: dict[str, Failure] = {}
         sides = (*self.sellers, COORDINATOR)
         answers = yield from ask(
-            {side: Describe(embedding=self.embedding) for side in sides}, self.own
+            {side: Describe(embedding=self.options.embedding) for side in sides}, self.own
         )
         left = present(answers, self.sellers, missing, self.quorum)
         described = read_descriptions(answers, [*left, COORDINATOR])
-        atoms, weights = self.reference.build(described)
+        atoms, weights = self.options.public.build(described)
         buyer = self._interpolate_own(atoms, weights, described.dimension)
         rounds: list[Answers] = []
-        for s in self.samples:
+        for s in self.options.asked:
             question = self._question(atoms, weights, s, buyer, single=len(self.sellers) == 1)
             answers = yield from ask(dict.fromkeys(left, question))
             left = present(answers, left, missing, self.quorum)
@@ -258,18 +241,22 @@ class _Plan:
         bounds, optimal = Bounds(), buyer.optimal
         masses = self._masses(left, described)
         unions = [
-            Union.of({name: required(answers, name) for name in left}, masses, buyer, self.p)
+            Union.of(
+                {name: required(answers, name) for name in left}, masses, buyer, self.options.p
+            )
             for answers in rounds
         ]
         for union in unions:
             self._learn(bounds, union, buyer, atoms, weights)
             optimal = optimal and union.optimal
-        if self.hidden:
+        if self.options.hidden:
             optimal &= self._learn_records(bounds, buyer, unions)
         squares = [union.distance**2 for union in unions]
-        if self.moments:
+        if self.options.asks_moments:
             sides = (*left, COORDINATOR)
-            bounds.raise_lower((yield from moments_bound(sides, self.embedding, self.own, masses)))
+            bounds.raise_lower(
+                (yield from moments_bound(sides, self.options.embedding, self.own, masses))
+            )
         value, lower, upper = bounds.settle(self._estimate(squares))
         return Distance(
             value=value,
@@ -279,11 +266,11 @@ class _Plan:
             status=self._status(missing, bounds, optimal),
             converged=bounds.close,
             holders=("+".join(left), COORDINATOR),
-            p=self.p,
-            seed=self.reference.seed,
+            p=self.options.p,
+            seed=self.options.seed,
             history=tuple(
                 {"sample": s, "distance": square**0.5}
-                for s, square in zip(self.samples, squares, strict=True)
+                for s, square in zip(self.options.asked, squares, strict=True)
             ),
         )
 
@@ -291,10 +278,10 @@ class _Plan:
         question = Interpolate(
             reference=atoms,
             reference_weights=weights,
-            t=self.t,
-            p=self.p,
-            interpolation=self.interpolation,
-            embedding=self.embedding,
+            t=self.options.own_t,
+            p=self.options.p,
+            interpolation=self.options.interpolation,
+            embedding=self.options.embedding,
         )
         answer = self.own.answer(question)
         return Received.of(required({COORDINATOR: answer}, COORDINATOR), dimension)
@@ -307,12 +294,12 @@ class _Plan:
             reference=atoms,
             reference_weights=weights,
             t=s,
-            p=self.p,
-            interpolation=self.interpolation,
-            scalars=self.distances,
+            p=self.options.p,
+            interpolation=self.options.interpolation,
+            scalars=self.options.distances,
             target=buyer.atoms,
             target_weights=buyer.weights,
-            embedding=self.embedding,
+            embedding=self.options.embedding,
         )
 
     def _masses(self, names: Iterable[str], described: Description) -> dict[str, float]:
@@ -332,10 +319,10 @@ class _Plan:
         if not masses or not all(np.array_equal(masses[0], other) for other in masses):
             return True
         own = required(
-            {COORDINATOR: self.own.answer(Records(embedding=self.embedding))}, COORDINATOR
+            {COORDINATOR: self.own.answer(Records(embedding=self.options.embedding))}, COORDINATOR
         )
         records = own.array("points", ndim=2, columns=buyer.atoms.shape[1])
-        found, rounding = record_costs(self.samples, costs, buyer.atoms, records)
+        found, rounding = record_costs(self.options.asked, costs, buyer.atoms, records)
         plan = plan_from_cost(found, masses[0], received_weights(own, len(records)))
         bounds.cut_upper((plan.upper_cost + rounding) ** 0.5)
         bounds.raise_lower(max(plan.lower_cost - rounding, 0.0) ** 0.5)
@@ -350,31 +337,35 @@ class _Plan:
             moved = union.displacement + buyer.displacement
             bounds.cut_upper(union.distance + slack + moved)
             bounds.raise_lower(union.lower - slack - moved)
-        if not self.hidden:
-            room = 2.0 * self.t * reference_spread(atoms, weights, self.p) + slack
-            bounds.cut_upper((union.distance + room) / (1.0 - self.t))
-            bounds.raise_lower((union.lower - room) / (1.0 - self.t))
+        if not self.options.hidden:
+            room = (
+                2.0 * self.options.own_t * reference_spread(atoms, weights, self.options.p) + slack
+            )
+            bounds.cut_upper((union.distance + room) / (1.0 - self.options.own_t))
+            bounds.raise_lower((union.lower - room) / (1.0 - self.options.own_t))
 
     def _estimate(self, squares: Sequence[float]) -> float:
-        if not self.hidden:
-            return squares[0] ** 0.5 / (1.0 - self.t)
-        coefficients = np.polynomial.polynomial.polyfit(self.samples, squares, 2)
-        fitted = float(np.polynomial.polynomial.polyval(self.t, coefficients))
-        return max(fitted, 0.0) ** 0.5 / (1.0 - self.t)
+        if not self.options.hidden:
+            return squares[0] ** 0.5 / (1.0 - self.options.own_t)
+        coefficients = np.polynomial.polynomial.polyfit(self.options.asked, squares, 2)
+        fitted = float(np.polynomial.polynomial.polyval(self.options.own_t, coefficients))
+        return max(fitted, 0.0) ** 0.5 / (1.0 - self.options.own_t)
 
     def _status(self, missing: Mapping[str, Failure], bounds: Bounds, optimal: bool) -> str:
-        if bounds.close and self.hidden and len(self.sellers) > 1:
+        if bounds.close and self.options.hidden and len(self.sellers) > 1:
             text = "certified: costs at several s are quadratics, which give those of the records"
         else:
             text = "estimate: from " + (
-                "a quadratic fit at a hidden t" if self.hidden else "similar triangles over a union"
+                "a quadratic fit at a hidden t"
+                if self.options.hidden
+                else "similar triangles over a union"
             )
             if math.isinf(bounds.upper):
                 text += "; no displacements were told, so there is no upper bound. "
                 text += "Use distances=True"
             else:
                 text += ", which certifies nothing: only the bounds hold"
-                if not self.hidden and len(self.sellers) > 1 and self.p == 2:
+                if not self.options.hidden and len(self.sellers) > 1 and self.options.p == 2:
                     text += ". The messages of hidden=True determine the distance"
         if not optimal:
             text += "; a plan was not proven optimal, rescale the features"

@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from ..data.measure import Covariance, Embedding
+from ..data.measure import Embedding
 from ..errors import InputError, MismatchError, WireError
 from ..federation.answer import Answer, Array, Failure
 from ..federation.protocol import COORDINATOR, Answers, Steps, ask, failure_error, required
@@ -148,15 +147,6 @@ def reference_options(
 def check_seed(seed: int) -> int:
     """Return a seed numpy takes."""
     return whole(seed, "seed", "option-seed", least=0, most=2**63 - 1)
-
-
-def check_covariance(covariance: str) -> None:
-    """Raise when there is no such covariance block."""
-    if covariance not in get_args(Covariance):
-        raise InputError(
-            f"covariance is {covariance!r}; give one of {', '.join(get_args(Covariance))}.",
-            code="option-covariance",
-        )
 
 
 def present(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from ..errors import HolderError, MismatchError, RefusedError, UnfitError
 from .answer import Answer, Failure
@@ -42,6 +42,9 @@ class Protocol(Generic[R]):
         returns the result.
     expected_rounds
         Most exchanges it will make.
+    engine
+        Who computes in place of questions, if holders answer none: it takes the parties, and what
+        to tell a forecast to, and returns the result and its bill.
     """
 
     name: str
@@ -50,6 +53,9 @@ class Protocol(Generic[R]):
     start: Callable[[], Steps[R]] = field(repr=False)
     parameters: Mapping[str, Scalar] = field(default_factory=dict[str, Scalar])
     expected_rounds: int = 1
+    engine: Callable[[Any, Callable[[Any], None] | None], tuple[R, Any]] | None = field(
+        default=None, repr=False
+    )
 
     def __post_init__(self) -> None:
         doubled = len(set(self.holders)) < len(self.holders)

@@ -71,6 +71,20 @@ class Runtime(TypingProtocol):
         ...
 
 
+@runtime_checkable
+class Federation(TypingProtocol):
+    """Parties by name, and a way of its own to run protocols between them."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the parties."""
+        ...
+
+    def run(self, protocol: Any, *, progress: Callable[[Progress], None] | None = None) -> Any:
+        """Run a protocol."""
+        ...
+
+
 RUNTIMES: dict[str, Callable[[Mapping[str, Any]], Runtime]] = {}
 """By name, what makes a runtime of parties."""
 
@@ -90,6 +104,7 @@ def run(
     *,
     runtime: str = "local",
     progress: Callable[[Progress], None] | None = None,
+    tell: Callable[[Any], None] | None = None,
 ) -> B:
     """Run a protocol and return its result with its bill and transcript.
 
@@ -103,6 +118,8 @@ def run(
         What carries questions to parties that are given by name.
     progress
         Called after every exchange.
+    tell
+        Called with the forecast of a protocol with an engine of its own, before it starts.
 
     Raises
     ------
@@ -120,6 +137,11 @@ def run(
     >>> round(run(direct("north", "south"), parties).value, 9)
     5.0
     """
+    if protocol.engine is not None:
+        result, bill = protocol.engine(parties, tell)
+        if progress is not None:
+            progress(Progress(protocol.name, 1, protocol.expected_rounds))
+        return result.with_run(bill)
     engine = parties if isinstance(parties, Runtime) else _runtime(runtime)(parties)
     unknown = [name for name in protocol.holders if name not in engine.names]
     if unknown:
@@ -240,4 +262,4 @@ def _charge(answer: Answer | Failure) -> float:
     return float(charge) if 0 <= charge < math.inf else 0.0
 
 
-__all__ = ["RUNTIMES", "Progress", "Reply", "Runtime", "run"]
+__all__ = ["RUNTIMES", "Federation", "Progress", "Reply", "Runtime", "run"]

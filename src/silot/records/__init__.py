@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from .contents import Contents, OddColumn, Suspect, records_csv
     from .counts import BrokenCounts, Suspects
     from .flags import Share, flag, needed, share_above, share_broken
-    from .gradients import gradients
+    from .gradients import RecordGradients, gradients
     from .result import Estimate, RecordScores, Screening
     from .screen import FEWEST, KINDS, NAMED, Screen, Screened
-    from .suspects import suspects
-    from .validation import records
+    from .suspects import CountBroken, suspects
+    from .validation import RecordScreening, records
 
 __all__ = [
     "FEWEST",
@@ -25,9 +25,12 @@ __all__ = [
     "NAMED",
     "BrokenCounts",
     "Contents",
+    "CountBroken",
     "Estimate",
     "OddColumn",
+    "RecordGradients",
     "RecordScores",
+    "RecordScreening",
     "Screen",
     "Screened",
     "Screening",

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import get_args
 
 import numpy as np
 
 from ..data.measure import Covariance, Embedding
 from ..distances.questions.distances import Describe, Interpolate
 from ..distances.questions.labelled import LabelledRecords
-from ..distances.sides import (
-    agreed_dimension,
-    check_covariance,
-    check_seed,
-    misfit,
-    received_weights,
-)
+from ..distances.sides import agreed_dimension, misfit, received_weights
 from ..federation.answer import Answer, Array, Failure
 from ..federation.disclosure import Disclosure
 from ..federation.protocol import COORDINATOR, Protocol, Steps, failure_error, required
 from ..federation.question import Answerer
+from ..options import count, option, seed, share, truth, word
 from ..transport import (
     Frame,
     calibrated_gradient,
@@ -27,9 +23,9 @@ from ..transport import (
     debiased_potential,
     interpolate,
 )
-from ..transport._check import flag, interval, whole
 from .questions.scores import ScoreRecords
 from .result import RecordScores
+from .scoring import Scoring
 
 # Regularisation as a share of the mean cost.
 _EPSILON = 0.03
@@ -39,16 +35,7 @@ _SAMPLE = 1000
 _LARGEST = 1e300
 
 
-def gradients(
-    holder: str,
-    *,
-    own: Answerer,
-    labels: bool = False,
-    covariance: Covariance = "diagonal",
-    t: float = 0.5,
-    support: int = 100,
-    seed: int = 0,
-) -> Protocol[RecordScores]:
+class RecordGradients(Scoring):
     r"""Calibrated gradients of a holder's records, from both sides.
 
     The coordinator sends the interpolant :math:`\eta_Q` of its validation records and a public
@@ -60,22 +47,7 @@ def gradients(
     on the *coordinator side* the holder sends its own interpolant :math:`\eta_P`, and the
     coordinator computes them between the two. Records of a positive gradient are flagged.
 
-    Parameters
-    ----------
-    holder
-        Name.
-    own
-        ``Own(measure)`` with the validation data, which is trusted.
-    labels
-        Whether records have their OTDD vectors as further coordinates.
-    covariance
-        Covariance block of these vectors.
-    t
-        Interpolation parameter of both interpolants.
-    support
-        Atoms of the public reference.
-    seed
-        Seed of the reference.
+    ``own`` is an ``Own(measure)`` with the validation data, which is trusted.
 
     Returns
     -------
@@ -91,7 +63,7 @@ def gradients(
     -----
     Li et al., *Data Valuation and Detections in Federated Learning*, 2024, eq. 10, for the
     holder side; *Private Wasserstein Distance* (TriangleWad), sec. 3.5.2, for the coordinator
-    side. ``records`` finds far more; docs/results/fedbary-figure-2.md compares.
+    side. ``RecordScreening`` finds far more; docs/results/fedbary-figure-2.md compares.
 
     Examples
     --------
@@ -100,59 +72,85 @@ def gradients(
     >>> x = np.random.default_rng(0).normal(size=(200, 5))
     >>> x[0] += 9.0
     >>> fed = LocalFederation({"seller": x[:100]})
-    >>> int(fed.run(gradients("seller", own=Own(Measure(x[100:])))).worst[0])
+    >>> int(fed.run(RecordGradients().at("seller", Own(Measure(x[100:])))).worst[0])
     0
     """
-    check_covariance(covariance)
-    embedding: Embedding = covariance if flag(labels, "labels", "option-labels") else "none"
-    plan = _Plan(
-        holder,
-        own,
-        embedding,
-        interval(t, "t", "option-t"),
-        whole(support, "support", "option-support"),
-        check_seed(seed),
+
+    name = "gradients"
+
+    labels: bool = option(
+        "Whether records have their OTDD vectors as further coordinates.",
+        truth(),
+        default=False,
+        flag=False,
     )
-    return Protocol(
-        "gradients",
-        (holder,),
-        Disclosure.RECORD,
-        plan.start,
-        {"embedding": embedding, "t": plan.t, "support": plan.support, "seed": plan.seed},
-        expected_rounds=3,
+    covariance: Covariance = option(
+        "Covariance block of these vectors.",
+        word(*get_args(Covariance)),
+        default="diagonal",
+        flag=False,
     )
+    t: float = option(
+        "Interpolation parameter of both interpolants.",
+        share(),
+        default=0.5,
+        brief="For published: interpolation parameter, between 0 and 1.",
+    )
+    support: int = option(
+        "Atoms of the public reference.", count(), default=100, brief="Atoms of the reference."
+    )
+    seed: int = option(
+        "Seed of the reference.", seed(), default=0, brief="Seed of everything random."
+    )
+
+    @property
+    def embedding(self) -> Embedding:
+        """Label coordinates added to the records."""
+        return self.covariance if self.labels else "none"
+
+    def at(self, holder: str, own: Answerer) -> Protocol[RecordScores]:
+        return Protocol(
+            self.name,
+            (holder,),
+            Disclosure.RECORD,
+            _Run(holder, own, self).start,
+            self.values("embedding", "t", "support", "seed"),
+            expected_rounds=3,
+        )
+
+
+gradients = RecordGradients.build
 
 
 @dataclass(frozen=True)
-class _Plan:
-    """Checked options of one protocol."""
+class _Run:
+    """One run: options, the holder and validation data."""
 
     holder: str
     own: Answerer
-    embedding: Embedding
-    t: float
-    support: int
-    seed: int
+    options: RecordGradients
 
     def start(self) -> Steps[RecordScores]:
-        mine = self.own.answer(LabelledRecords(embedding=self.embedding))
+        mine = self.own.answer(LabelledRecords(embedding=self.options.embedding))
         answer = required({COORDINATOR: mine}, COORDINATOR)
         points, weights = answer.array("points", ndim=2), answer.array("weights", ndim=1)
         weights = weights / weights.sum()
-        described = required((yield {self.holder: Describe(embedding=self.embedding)}), self.holder)
+        described = required(
+            (yield {self.holder: Describe(embedding=self.options.embedding)}), self.holder
+        )
         dimension = int(described.number("dimension"))
         agreed_dimension({self.holder: dimension, COORDINATOR: points.shape[1]})
         frame = Frame.of(points, weights)
-        drawn = np.random.default_rng([self.seed, 6]).standard_normal(
-            (self.support, points.shape[1])
+        drawn = np.random.default_rng([self.options.seed, 6]).standard_normal(
+            (self.options.support, points.shape[1])
         )
         # A draw with the validation data's location and scale.
         reference = frame.mean + frame.scale * drawn
-        masses = np.full(self.support, 1.0 / self.support)
-        target = interpolate(points, reference, weights, masses, t=self.t).atoms
-        epsilon = _regularisation(points, weights, self.seed)
+        masses = np.full(self.options.support, 1.0 / self.options.support)
+        target = interpolate(points, reference, weights, masses, t=self.options.t).atoms
+        epsilon = _regularisation(points, weights, self.options.seed)
         question = ScoreRecords(
-            target=target, target_weights=weights, epsilon=epsilon, embedding=self.embedding
+            target=target, target_weights=weights, epsilon=epsilon, embedding=self.options.embedding
         )
         scored = required((yield {self.holder: question}), self.holder)
         scores = scored.array("gradients", ndim=1)
@@ -162,16 +160,16 @@ class _Plan:
         towards = Interpolate(
             reference=reference,
             reference_weights=masses,
-            t=self.t,
+            t=self.options.t,
             scalars=False,
-            embedding=self.embedding,
+            embedding=self.options.embedding,
         )
         told = (yield {self.holder: towards}).get(self.holder, Failure("holder-silent"))
         coordinator, note, solved = None, "", scored.flag("converged")
         if isinstance(told, Answer):
             # Interpolants are the records shrunk by 1 - t, and costs by its square.
-            found = self._between(told, target, weights, held, (1.0 - self.t) ** 2 * epsilon)
-            coordinator, done = found
+            shrunk = (1.0 - self.options.t) ** 2 * epsilon
+            coordinator, done = self._between(told, target, weights, held, shrunk)
             solved = solved and done
         elif told.kind == "refused":
             note = "; the holder sends no interpolant, so there is no coordinator side"
@@ -188,7 +186,7 @@ class _Plan:
             rule="as published: a positive calibrated gradient; there is no level",
             status=("converged" if solved else "stopped: potentials did not converge") + note,
             converged=solved,
-            seed=self.seed,
+            seed=self.options.seed,
         )
 
     def _between(

@@ -8,26 +8,25 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from ..data.measure import Measure
+from ..distances.joint import Joint
 from ..distances.questions.labelled import encode_classes
-from ..distances.sides import check_seed
 from ..errors import InputError
 from ..federation.disclosure import Disclosure
 from ..federation.protocol import COORDINATOR, Protocol, Steps, required
 from ..federation.question import Answerer
-from ..privacy.accounting import mu_of
-from ..privacy.cells import Cells, nearest, public_points
+from ..options import anything, option, part, seed, truth
+from ..privacy.cells import Cells, Public, nearest, public_points
 from ..privacy.sketch import Array, Codes, Reading, decode
 from ..sketch.asking import cells_for, class_names, integers_of, public_classes
 from ..sketch.questions import SketchRecords
-from ..sketch.sketch import limit_of
-from ..transport._check import flag, real
+from ..sketch.releasing import Private
 from .counted import Bins, Number
 from .counts import BrokenCounts, Suspects
 from .questions.scores import ScreenRecords
 from .questions.suspects import CountSuspects
 from .result import Estimate, RecordScores
 from .screen import Screen
-from .validation import RecordsPlan, check_enough
+from .validation import RecordScreening, RecordsRun, check_enough
 
 # A public record counts for no more than so many times what it did: few of them would stand for
 # all otherwise.
@@ -36,18 +35,7 @@ _MOST = 10.0
 _TOLD, _UNLIKE = 0.1, 0.5
 
 
-def suspects(
-    holders: Sequence[str],
-    *,
-    public: Measure | Array,
-    own: Answerer | None = None,
-    labels: bool = False,
-    fdr: float = 0.1,
-    privacy_epsilon: float = 1.0,
-    privacy_delta: float = 1e-5,
-    mass_limit: float | None = None,
-    seed: int = 0,
-) -> Protocol[BrokenCounts]:
+class CountBroken(Private, Joint[BrokenCounts]):
     r"""Count the broken records of holders, with noise, by models of public records.
 
     The coordinator's validation data are sketched as a holder's are (``sketches``): counts in
@@ -63,28 +51,8 @@ def suspects(
     (``federation.suspects``). From bins of sound public records, and of these with other labels,
     follows how many are broken (``screening.counted``).
 
-    Parameters
-    ----------
-    holders
-        Names.
-    public
-        Public records (m, d), of the law that records should have, and of nobody's: 50 or more,
-        1000 for good. With ``labels`` a ``Measure`` whose labels are right.
-    own
-        The coordinator's validation data, behind a ledger of their own: a ``Holder`` whose policy
-        has a budget. ``None``: public records are trusted as they are.
-    labels
-        Whether labels may be wrong too.
-    fdr
-        Share of the flagged records that may be sound, for how many would be flagged.
-    privacy_epsilon, privacy_delta
-        What one record may change: the budget of this run, for every holder, and for the
-        validation data.
-    mass_limit
-        For weighted records: the largest weight, public. A record of weight w counts as
-        ``min(w, mass_limit) / mass_limit`` of one.
-    seed
-        Of public cells and models.
+    ``own`` has the coordinator's validation data, behind a ledger of their own: a ``Holder`` whose
+    policy has a budget. ``None``: public records are trusted as they are.
 
     Returns
     -------
@@ -111,74 +79,87 @@ def suspects(
     >>> public, x = np.random.default_rng(0).normal(size=(2, 500, 3))
     >>> x[:200] += 4.0
     >>> fed = LocalFederation({"seller": x})
-    >>> found = fed.run(suspects(["seller"], public=public, privacy_epsilon=4.0))
+    >>> found = fed.run(CountBroken(public=public, privacy_epsilon=4.0).among(["seller"]))
     >>> 150 < found.holders["seller"].broken["features"].value < 250
     True
     """
-    labelled = flag(labels, "labels", "option-labels")
-    level = real(fdr, "fdr", "option-fdr")
-    if not 0.0 <= level < 1.0:
-        raise InputError(
-            f"fdr is {fdr!r}; a share from 0 up to, not including, 1 is needed.", code="option-fdr"
-        )
-    names = class_names(public) if labelled else None
-    if labelled and names is None:
-        raise InputError(
-            "labels need public records with labels: give a labelled Measure as public.",
-            code="sketch-classes",
-        )
-    plan = _Plan(
-        holders=tuple(holders),
-        own=own,
-        sample=public_points(public),
-        weights=public.weights if isinstance(public, Measure) else None,
-        names=None if names is None else names.tolist(),
-        classes=public_classes(public, None) if labelled else (),
-        fdr=level,
-        epsilon=real(privacy_epsilon, "privacy_epsilon", "option-privacy"),
-        delta=real(privacy_delta, "privacy_delta", "option-privacy"),
-        mu=mu_of(privacy_epsilon, privacy_delta),
-        mass_limit=0.0 if mass_limit is None else limit_of(mass_limit),
-        seed=check_seed(seed),
+
+    name = "suspects"
+    disclosure = Disclosure.SKETCH
+
+    public: Public | None = option(
+        "Public records (m, d), of the law that records should have, and of nobody's: 50 or more, "
+        "1000 for good. With ``labels`` a ``Measure`` whose labels are right.",
+        anything("records (m, d)"),
+        default=None,
     )
-    return Protocol(
-        "suspects",
-        plan.holders,
-        Disclosure.SKETCH,
-        plan.start,
-        {
-            "labels": labelled,
-            "fdr": level,
-            "privacy_epsilon": plan.epsilon,
-            "privacy_delta": plan.delta,
-            "mass_limit": mass_limit,
-            "seed": plan.seed,
-        },
+    labels: bool = option(
+        "Whether labels may be wrong too.",
+        truth(),
+        default=False,
+        flag=False,
     )
+    fdr: float = option(
+        "Share of the flagged records that may be sound, for how many would be flagged.",
+        part(),
+        default=0.1,
+    )
+    seed: int = option(
+        "Of public cells and models.",
+        seed(),
+        default=0,
+        brief="Seed of everything random.",
+    )
+
+    def among(self, holders: Sequence[str], own: Answerer | None = None) -> Protocol[BrokenCounts]:
+        if self.public is None:
+            raise InputError(
+                "models are fitted on public records: give public=.", code="public-absent"
+            )
+        names = class_names(self.public) if self.labels else None
+        if self.labels and names is None:
+            raise InputError(
+                "labels need public records with labels: give a labelled Measure as public.",
+                code="sketch-classes",
+            )
+        run = _Run(
+            options=self,
+            holders=tuple(holders),
+            own=own,
+            sample=public_points(self.public),
+            weights=self.public.weights if isinstance(self.public, Measure) else None,
+            names=None if names is None else names.tolist(),
+            classes=public_classes(self.public, None) if self.labels else (),
+        )
+        return Protocol(
+            self.name,
+            run.holders,
+            self.disclosure,
+            run.start,
+            self.values("labels", "fdr", "privacy_epsilon", "privacy_delta", "mass_limit", "seed"),
+        )
+
+
+suspects = CountBroken.build
 
 
 @dataclass(frozen=True)
-class _Plan:
-    """Checked options of one run."""
+class _Run:
+    """One run: options, holders, validation data, and public records in parts."""
 
+    options: CountBroken
     holders: tuple[str, ...]
     own: Answerer | None
     sample: Array = field(repr=False)
     weights: Array | None = field(repr=False)
     names: list[str] | None = field(repr=False)
     classes: tuple[str, ...]
-    fdr: float
-    epsilon: float
-    delta: float
-    mu: float
-    mass_limit: float
-    seed: int
 
     def start(self) -> Steps[BrokenCounts]:
         codes = self._codes()
         weights, status = self._weights(codes)
-        screen, kept = Screen.fit(self.sample, weights, codes, len(self.classes), self.seed)
-        check_enough(screen, max(self.fdr, 0.1), "public")
+        screen, kept = Screen.fit(self.sample, weights, codes, len(self.classes), self.options.seed)
+        check_enough(screen, max(self.options.fdr, 0.1), "public")
         classes = encode_classes(list(self.classes)) if screen.classes else ""
         by_features = Bins.of_features(screen)
         by_label = Bins.of_labels(screen) if classes else None
@@ -187,11 +168,11 @@ class _Plan:
             classes,
             feature_edges=by_features.edges,
             label_edges=np.zeros(0) if by_label is None else by_label.edges,
-            mass_limit=self.mass_limit,
-            privacy_mu=self.mu,
+            mass_limit=self.options.limit,
+            privacy_mu=self.options.mu,
         )
         answers = yield dict.fromkeys(self.holders, question)
-        noise = question.sensitivity / self.mu / question.resolution
+        noise = question.sensitivity / self.options.mu / question.resolution
         told = {
             name: self._read(
                 integers_of(answers, name, "counts", question.length) / question.resolution,
@@ -205,14 +186,14 @@ class _Plan:
             status += "; public records have one class only, so labels were not judged"
         return BrokenCounts(
             holders=told,
-            fdr=self.fdr,
+            fdr=self.options.fdr,
             size=screen.size,
-            privacy_epsilon=self.epsilon,
-            privacy_delta=self.delta,
-            spent_mu=self.mu,
+            privacy_epsilon=self.options.privacy_epsilon,
+            privacy_delta=self.options.privacy_delta,
+            spent_mu=self.options.mu,
             status=status,
-            seed=self.seed,
-            screener=Models(screen, kept, classes, self.seed),
+            seed=self.options.seed,
+            screener=Models(screen, kept, classes, self.options.seed),
         )
 
     def _codes(self) -> Codes | None:
@@ -228,21 +209,21 @@ class _Plan:
         text = f"models of {len(self.sample)} public records"
         if self.own is None:
             return even, f"{text}, as they are"
-        count = cells_for(len(self.sample), len(self.sample), self.mu)
-        cells = Cells.of_sample(self.sample, count, self.seed)
+        count = cells_for(len(self.sample), len(self.sample), self.options.mu)
+        cells = Cells.of_sample(self.sample, count, self.options.seed)
         question = SketchRecords(
             centres=cells.centres,
             radius=cells.radius,
             radius2=cells.radius2,
             classes=encode_classes(list(self.classes)) if self.classes else "",
-            mass_limit=self.mass_limit,
-            privacy_mu=self.mu,
+            mass_limit=self.options.limit,
+            privacy_mu=self.options.mu,
         )
         groups = len(self.classes) + 1 if self.classes else 1
         width = groups * cells.size + cells.dimension + 1
         answer = required({COORDINATOR: self.own.answer(question)}, COORDINATOR)
         vector = integers_of({COORDINATOR: answer}, COORDINATOR, "sketch", width)
-        reading = Reading.of(vector, cells, self.mu, count=groups)
+        reading = Reading.of(vector, cells, self.options.mu, count=groups)
         places, _ = nearest(self.sample, cells.centres)
         rows = np.zeros(len(self.sample), dtype=np.int64) if codes is None else codes
         public = np.zeros((groups, cells.size))
@@ -276,7 +257,7 @@ class _Plan:
             strange = max(float(counts[-1]), 0.0)
         broken = {name: bins.estimate(each, noise) for name, (bins, each) in parts.items()}
         flagged = {
-            name: bins.flagged(each, noise, self.fdr, broken[name])
+            name: bins.flagged(each, noise, self.options.fdr, broken[name])
             for name, (bins, each) in parts.items()
         }
         # Both kinds count all records, those of other classes too.
@@ -309,5 +290,6 @@ class Models:
         check_enough(self.models, fdr, "public")
         question = ScreenRecords.of(self.models, self.classes, fdr=fdr)
         answer = required({COORDINATOR: data.answer(question)}, COORDINATOR)
-        plan = RecordsPlan(name, data, bool(self.classes), fdr, self.seed, "public")
-        return replace(plan.result(self.models, self.kept, self.classes, answer), disclosure="none")
+        options = RecordScreening(labels=bool(self.classes), fdr=fdr, seed=self.seed)
+        run = RecordsRun(name, data, options, "public")
+        return replace(run.result(self.models, self.kept, self.classes, answer), disclosure="none")

@@ -10,17 +10,18 @@ import numpy.typing as npt
 
 from ..distances.questions.distances import Describe
 from ..distances.questions.labelled import ClassSizes, Codes, LabelledRecords, decode_classes
-from ..distances.sides import agreed_dimension, check_seed, misfit, received_weights
+from ..distances.sides import agreed_dimension, misfit, received_weights
 from ..errors import InputError
 from ..federation.answer import Answer, Array
 from ..federation.disclosure import Disclosure
 from ..federation.protocol import COORDINATOR, Protocol, Steps, required
 from ..federation.question import Answerer, Question
+from ..options import option, part, seed, truth
 from ..render.words import count
-from ..transport._check import flag, real
 from .flags import needed
 from .questions.scores import ScreenRecords
 from .result import Estimate, RecordScores, Screening
+from .scoring import Scoring
 from .screen import KINDS, NAMED, Screen, Screened
 
 Flags = npt.NDArray[np.bool_]
@@ -33,14 +34,7 @@ _FITTED: WeakKeyDictionary[Answerer, dict[tuple[bool, int], tuple[Screen, Codes,
 )
 
 
-def records(
-    holder: str,
-    *,
-    own: Answerer,
-    labels: bool = False,
-    fdr: float = 0.1,
-    seed: int = 0,
-) -> Protocol[RecordScores]:
+class RecordScreening(Scoring):
     r"""Screen a holder's records with models of the coordinator's validation records.
 
     The coordinator fits models on its own validation records and sends them, with these records,
@@ -58,19 +52,7 @@ def records(
     against the validation records, each of which is compared with the others only
     (``silot.records.flag``).
 
-    Parameters
-    ----------
-    holder
-        Name.
-    own
-        ``Own(measure)`` with the validation data, which is trusted.
-    labels
-        Whether labels may be wrong too.
-    fdr
-        Share of the flagged records that may be sound, from 0 (nothing is flagged) up to, not
-        including, 1.
-    seed
-        Of trees, folds and the noise that broken features are learned from.
+    ``own`` is an ``Own(measure)`` with the validation data, which is trusted.
 
     Returns
     -------
@@ -96,44 +78,53 @@ def records(
     >>> x = np.random.default_rng(0).normal(size=(200, 5))
     >>> x[0] += 9.0
     >>> fed = LocalFederation({"seller": x[:100]})
-    >>> int(fed.run(records("seller", own=Own(Measure(x[100:])))).worst[0])
+    >>> int(fed.run(RecordScreening().at("seller", Own(Measure(x[100:])))).worst[0])
     0
     """
-    labelled = flag(labels, "labels", "option-labels")
-    level = real(fdr, "fdr", "option-fdr")
-    if not 0.0 <= level < 1.0:
-        raise InputError(
-            f"fdr is {fdr!r}; a share from 0 up to, not including, 1 is needed.", code="option-fdr"
-        )
-    plan = RecordsPlan(holder, own, labelled, level, check_seed(seed))
-    return Protocol(
-        "records",
-        (holder,),
-        Disclosure.RECORD,
-        plan.start,
-        {"labels": labelled, "fdr": level, "seed": plan.seed},
-        expected_rounds=2,
+
+    name = "records"
+
+    labels: bool = option("Whether labels may be wrong too.", truth(), default=False, flag=False)
+    fdr: float = option(
+        "Share of the flagged records that may be sound, from 0 (nothing is flagged) up to, not "
+        "including, 1.",
+        part(),
+        default=0.1,
+        brief="Share of the flagged records that may be sound. Default: 0.1; 0: no flags.",
     )
+    seed: int = option(
+        "Of trees, folds and the noise that broken features are learned from.",
+        seed(),
+        default=0,
+        brief="Seed of everything random.",
+    )
+
+    def at(self, holder: str, own: Answerer) -> Protocol[RecordScores]:
+        run = RecordsRun(holder, own, self)
+        return Protocol(
+            self.name, (holder,), Disclosure.RECORD, run.start, self.values(), expected_rounds=2
+        )
+
+
+records = RecordScreening.build
 
 
 @dataclass(frozen=True)
-class RecordsPlan:
-    """Checked options of one protocol."""
+class RecordsRun:
+    """One run: options, the holder and validation data."""
 
     holder: str
     own: Answerer
-    labels: bool
-    fdr: float
-    seed: int
+    options: RecordScreening
     trusted: str = "validation"
 
     def start(self) -> Steps[RecordScores]:
-        screen, kept, classes = fitted(self.own, labels=self.labels, seed=self.seed)
-        check_enough(screen, self.fdr)
+        screen, kept, classes = fitted(self.own, labels=self.options.labels, seed=self.options.seed)
+        check_enough(screen, self.options.fdr)
         described = required((yield {self.holder: Describe()}), self.holder)
         dimension = int(described.number("dimension"))
         agreed_dimension({self.holder: dimension, COORDINATOR: screen.points.shape[1]})
-        question = ScreenRecords.of(screen, classes, fdr=self.fdr)
+        question = ScreenRecords.of(screen, classes, fdr=self.options.fdr)
         answer = required((yield {self.holder: question}), self.holder)
         return self.result(screen, kept, classes, answer)
 
@@ -154,7 +145,7 @@ class RecordsPlan:
             scores=told.scores,
             flagged=flagged,
             method="screening",
-            fdr=self.fdr,
+            fdr=self.options.fdr,
             screening=Screening(
                 labels=None if names is None else told.labels,
                 features=told.features,
@@ -170,21 +161,21 @@ class RecordsPlan:
             rule=self._rule(),
             status=self._status(screen, told, flagged),
             converged=True,
-            seed=self.seed,
+            seed=self.options.seed,
         )
 
     def _rule(self) -> str:
-        if self.fdr == 0:
+        if self.options.fdr == 0:
             return "fdr is 0: nothing is flagged"
         return (
-            f"about {100 * self.fdr:g} % of the flagged records are to be sound ones: by the "
-            "likelihood ratios of labels and of features, each checked against the "
+            f"about {100 * self.options.fdr:g} % of the flagged records are to be sound ones: by "
+            "the likelihood ratios of labels and of features, each checked against the "
             f"{self.trusted} records"
         )
 
     def _status(self, screen: Screen, told: Screened, flagged: Flags) -> str:
         text = f"screened with {len(screen.points)} {self.trusted} records"
-        if self.labels and screen.classes == 0:
+        if self.options.labels and screen.classes == 0:
             text += "; these have one class only, so labels were not judged"
         strange = int((told.judged == 0).sum()) if screen.classes else 0
         if strange:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from .._lazy import lazily
 
 if TYPE_CHECKING:
-    from .distance import run_secure, secure_distance
+    from .distance import secure_distance
     from .forecast import Forecast, forecast
     from .keys import make_keys
     from .method import SECURE
@@ -24,7 +24,6 @@ __all__ = [
     "forecast",
     "make_keys",
     "play",
-    "run_secure",
     "secure_distance",
 ]
 

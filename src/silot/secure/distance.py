@@ -5,19 +5,18 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, cast
 
-from ..data.measure import Embedding, Measure
+from ..data.measure import Measure
 from ..distances.questions.distances import Describe
 from ..distances.result import Distance
 from ..errors import InputError, SolverError
 from ..federation.answer import Answer, encode_reply
 from ..federation.disclosure import Disclosure
-from ..federation.local import Progress
 from ..federation.party import Own
-from ..federation.protocol import COORDINATOR
-from ..federation.question import encode_question
+from ..federation.protocol import COORDINATOR, required
+from ..federation.question import Answerer, encode_question
 from ..federation.result import Run
 from ..federation.transcript import Entry, Transcript
 from ._engine import Traffic, load, simulate
@@ -34,13 +33,8 @@ _COLLUDE = {
 }
 
 
-def secure_distance(
-    first: Mapping[str, Measure],
-    second: Mapping[str, Measure],
-    options: SecureOptions,
-    *,
-    tell: Callable[[Forecast], None] | None = None,
-) -> Distance:
+@dataclass(frozen=True)
+class Simulation:
     r"""Distance between two unions of holders, by a simulated secure computation.
 
     All computing parties are threads of this process, so that nothing is protected from it; the
@@ -49,68 +43,106 @@ def secure_distance(
     secret shares, and opens :math:`L + 0.15 (U - L)` (0.05 after the first part) with a grade of
     the gap, or :math:`L` where the bounds are further apart than half of it.
 
-    Parameters
+    Attributes
     ----------
     first, second
-        Measures by name; those of one union count in proportion to their records.
+        Names of both unions; records of one union count in proportion to their number.
     options
         Public options.
-    tell
-        Called with the forecast before the run starts.
-
-    Returns
-    -------
-    Distance
-        With certified bounds where nothing was added to the number; ``history`` has what each
-        computing party sent, in no order.
-
-    Raises
-    ------
-    InputError
-        Data that do not fit the public scale (code ``"secure-scale"``).
-    SolverError
-        Numbers left their range (``"secure-range"``), or, with noise, did not converge
-        (``"secure-accuracy"``).
-    ExtraError
-        ``spu`` is not installed (``"extra-secure"``).
+    own
+        Data of the coordinator, where one of the names is its own.
     """
-    began = time.perf_counter()
-    load()
-    named = {**first, **second}
-    # Records of no weight are left out: they move nothing, and need not be told of.
-    sizes = tuple(int((measure.weights > 0).sum()) for measure in named.values())
-    prepared: list[Answer] = []
-    question = None
-    program = None
-    for measure in named.values():
-        if program is None or question is None:
-            width = _width(measure, options)
-            program = options.program(sizes, len(first), width)
-            question = options.inputs(program)
-        answer = Own(measure).answer(question)
-        assert isinstance(answer, Answer)
-        prepared.append(answer)
-    if program is None:
-        raise InputError("no holder is given; two or more are needed.", code="holder-names")
-    if tell is not None:
-        tell(forecast_of(program))
-    arrays = [[answer.arrays[name] for name in NAMES] for answer in prepared]
-    done = simulate(program, arrays)
-    sides = (_joined(first), _joined(second))
-    result = result_of(done.opened, done.parts, options, program, sides, "simulation", done.traffic)
-    epsilon = options.privacy_epsilon
-    run = Run(
-        rounds=1,
-        bytes_sent=sum(traffic.sent for traffic in done.traffic),
-        bytes_received=sum(traffic.received for traffic in done.traffic),
-        seconds=time.perf_counter() - began,
-        disclosure=str(Disclosure.SCALAR),
-        privacy_mu=0.0 if epsilon is None else mu_of_laplace(epsilon),
-        transcript=transcript_of(
-            done.opened, done.parts, options, program, tuple(named), time.perf_counter() - began
-        ),
+
+    first: tuple[str, ...]
+    second: tuple[str, ...]
+    options: SecureOptions
+    own: Answerer | None = None
+
+    def __call__(
+        self, parties: Any, tell: Callable[[Forecast], None] | None = None
+    ) -> tuple[Distance, Run]:
+        """Compute on data by name, once the forecast is told.
+
+        Returns
+        -------
+        Distance
+            With certified bounds where nothing was added to the number; ``history`` has what each
+            computing party sent, in no order.
+        Run
+            Its bill and transcript.
+
+        Raises
+        ------
+        InputError
+            Data that do not fit the public scale (code ``"secure-scale"``); parties that are no
+            data (``"method-secure"``).
+        SolverError
+            Numbers left their range (``"secure-range"``), or, with noise, did not converge
+            (``"secure-accuracy"``).
+        ExtraError
+            ``spu`` is not installed (``"extra-secure"``).
+        """
+        measures = self._measures(parties)
+        began = time.perf_counter()
+        load()
+        options = self.options
+        # Records of no weight are left out: they move nothing, and need not be told of.
+        sizes = tuple(int((measure.weights > 0).sum()) for measure in measures.values())
+        width = _width(next(iter(measures.values())), options)
+        program = options.program(sizes, len(self.first), width)
+        question = options.inputs(program)
+        answers = {name: Own(each).answer(question) for name, each in measures.items()}
+        prepared = [required(answers, name) for name in measures]
+        if tell is not None:
+            tell(forecast_of(program))
+        done = simulate(program, [[answer.arrays[name] for name in NAMES] for answer in prepared])
+        sides = ("+".join(self.first), "+".join(self.second))
+        opened = (done.opened, done.parts, options, program)
+        result = result_of(*opened, sides, "simulation", done.traffic)
+        epsilon = options.privacy_epsilon
+        run = Run(
+            rounds=1,
+            bytes_sent=sum(traffic.sent for traffic in done.traffic),
+            bytes_received=sum(traffic.received for traffic in done.traffic),
+            seconds=time.perf_counter() - began,
+            disclosure=str(Disclosure.SCALAR),
+            privacy_mu=0.0 if epsilon is None else mu_of_laplace(epsilon),
+            transcript=transcript_of(*opened, tuple(measures), time.perf_counter() - began),
+        )
+        return result, run
+
+    def _measures(self, parties: Any) -> dict[str, Measure]:
+        """Data of both sides, the caller's own."""
+        if not isinstance(parties, Mapping):
+            raise no_questions()
+        owned = cast("Mapping[str, Any]", parties)
+        own = {COORDINATOR: self.own.measure} if isinstance(self.own, Own) else {}
+        held = {**owned, **own}
+        return {name: Measure.of(held[name]) for name in (*self.first, *self.second)}
+
+
+def no_questions() -> InputError:
+    """What holders raise who are asked for what takes an engine of its own."""
+    return InputError(
+        "method 'secure' has an engine of its own and asks no questions. Use "
+        "silot.distance(x, y, method='secure') or `silot secure`.",
+        code="method-secure",
     )
-    return result.with_run(run)
+
+
+def secure_distance(
+    first: Mapping[str, Measure],
+    second: Mapping[str, Measure],
+    options: SecureOptions,
+    *,
+    tell: Callable[[Forecast], None] | None = None,
+) -> Distance:
+    """Distance between two unions of data by name, by a ``Simulation`` of a secure computation."""
+    if not {**first, **second}:
+        raise InputError("no holder is given; two or more are needed.", code="holder-names")
+    engine = Simulation(tuple(first), tuple(second), options)
+    result, bill = engine({**first, **second}, tell)
+    return result.with_run(bill)
 
 
 def result_of(
@@ -245,40 +277,3 @@ def _width(measure: Measure, options: SecureOptions) -> int:
     if options.embedding == "none":
         return d
     return 2 * d + (d * d if options.embedding == "full" else d)
-
-
-def _joined(union: Mapping[str, Measure]) -> str:
-    return "+".join(union)
-
-
-def run_secure(
-    first: Mapping[str, Measure],
-    second: Mapping[str, Measure],
-    *,
-    embedding: Embedding = "none",
-    p: float = 2,
-    seed: int | None = None,
-    progress: Callable[[Progress], None] | None = None,
-    tell: Callable[[Forecast], None] | None = None,
-    **options: Any,
-) -> Distance:
-    """Run ``secure_distance`` with options by name, as ``silot.distance`` gives them.
-
-    ``seed`` changes nothing: all randomness is that of secret sharing and of noise, which must
-    not be drawn again.
-    """
-    known = {item.name for item in fields(SecureOptions)} - {"embedding"}
-    unknown = sorted(set(options) - known)
-    if unknown:
-        raise InputError(
-            f"method 'secure' has no option {unknown[0]!r}; it takes {', '.join(sorted(known))}.",
-            code="option-unknown",
-        )
-    if p != 2:
-        raise InputError("method 'secure' computes W2: leave p out, or give 2.", code="option-p")
-    result = secure_distance(
-        first, second, SecureOptions(embedding=embedding, **options), tell=tell
-    )
-    if progress is not None:
-        progress(Progress("secure", 1, 1))
-    return result

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import get_args
 
-from ..distances.pairwise import Pairwise, Sides
+from ..distances.pairwise import Pairwise
 from ..distances.result import Distance
+from ..distances.sides import sides_of
 from ..errors import InputError
 from ..federation.disclosure import Disclosure
-from ..federation.protocol import Steps
-from ..options import none_or, number, option, truth, word
-from .options import ROLES, Accuracy, SecureOptions
+from ..federation.message import Scalar
+from ..federation.protocol import COORDINATOR, Protocol, Steps
+from ..federation.question import Answerer
+from ..options import anything, none_or, number, option, truth, word
+from .distance import Simulation, no_questions
+from .options import Accuracy, SecureOptions
 
 
 class Secure(Pairwise):
@@ -53,13 +58,13 @@ class Secure(Pairwise):
     )
     protocol: str = option(
         "Kind of sharing; ``two_party`` chooses it.",
-        word("", "aby3", "cheetah"),
+        anything("'aby3' or 'cheetah'"),
         default="",
         flag=False,
     )
     receiver: str = option(
         "Who is told the number. The coordinator by default.",
-        word("", *ROLES),
+        anything("'a', 'b' or 'third'"),
         default="",
         flag=False,
     )
@@ -92,12 +97,33 @@ class Secure(Pairwise):
         shared = {k: v for k, v in self.values().items() if k not in ("p", "seed")}
         return SecureOptions(**shared)
 
-    def steps(self, sides: Sides) -> Steps[Distance]:
-        raise InputError(
-            "method 'secure' has an engine of its own and asks no questions. Use "
-            "silot.distance(x, y, method='secure') or `silot secure`.",
-            code="method-secure",
+    def parameters(self) -> dict[str, Scalar]:
+        return dict(self.public.public())
+
+    def between(
+        self, a: str, b: str | None = None, own: Answerer | None = None
+    ) -> Protocol[Distance]:
+        others = sides_of(a, b, own)[1:]
+        return self._protocol((a,), others, own)
+
+    def among(self, holders: Sequence[str], own: Answerer) -> Protocol[Distance]:
+        """The protocol between the union of holders and the coordinator's ``own`` measure."""
+        return self._protocol(tuple(holders), (COORDINATOR,), own)
+
+    def _protocol(
+        self, first: tuple[str, ...], second: tuple[str, ...], own: Answerer | None
+    ) -> Protocol[Distance]:
+        return Protocol(
+            self.name,
+            tuple(name for name in (*first, *second) if name != COORDINATOR),
+            self.disclosure,
+            self._no_questions,
+            self.parameters(),
+            engine=Simulation(first, second, self.public, own),
         )
+
+    def _no_questions(self) -> Steps[Distance]:
+        raise no_questions()
 
 
 SECURE = Secure

@@ -7,7 +7,7 @@ from .._lazy import lazily
 if TYPE_CHECKING:
     from .questions import CountRecords, SketchRecords, SketchTree
     from .result import Sketches
-    from .sketch import Sketch, sketch, sketches
+    from .sketch import Sketch, Sketching, sketch, sketches
 
 __all__ = [
     "CountRecords",
@@ -15,6 +15,7 @@ __all__ = [
     "SketchRecords",
     "SketchTree",
     "Sketches",
+    "Sketching",
     "sketch",
     "sketches",
 ]

@@ -22,16 +22,15 @@ from ..privacy.cells import (
     MOST_CELLS,
     Cells,
     Public,
-    drawn_sample,
     nearest,
     public_law,
-    public_points,
 )
 from ..privacy.compare import Rate, rate_of
 from ..privacy.quadtree import DEEPEST, Tree, tree_cells
 from ..privacy.sketch import Array, Codes, Reading, decode
 from .derived import LEAST_NU, Book, Page
 from .questions import FINEST, CountRecords, SketchRecords, SketchTree
+from .releasing import Releasing
 from .result import Sketches
 
 # Part of the squared budget that goes to the number of records, when it is not public.
@@ -48,7 +47,7 @@ _SIZES = (8, 11, 16, 22, 32, 45, 64, 90, 128)
 
 @dataclass(frozen=True)
 class SketchPlan:
-    """Checked options of one run."""
+    """One run: options, holders, and what is public about records."""
 
     holders: tuple[str, ...]
     own: Answerer | None
@@ -57,24 +56,19 @@ class SketchPlan:
     box: tuple[Array, Array] | None
     classes: tuple[str, ...]
     prior_codes: npt.NDArray[np.str_] | None
-    epsilon: float
-    delta: float
-    mu: float
-    size: int | None
-    cells: int | None
-    mass_limit: float
+    options: Releasing
     seed: int
     embedding: Embedding
 
     @property
     def asks_count(self) -> bool:
         """Whether some of the budget goes to the number of records."""
-        return self.size is None and self.cells is None
+        return self.options.size is None and self.options.cells is None
 
     def start(self) -> Steps[Sketches]:
-        mu, least = self.mu, self.size
+        mu, least = self.options.mu, self.options.size
         if self.asks_count:
-            mu = self.mu * (1.0 - _FOR_COUNT) ** 0.5
+            mu = self.options.mu * (1.0 - _FOR_COUNT) ** 0.5
             least = yield from self._count()
         if least is not None:
             self._check_size(least, mu)
@@ -99,7 +93,7 @@ class SketchPlan:
             radius=cells.radius,
             radius2=cells.radius2,
             classes=encode_classes(list(self.classes)) if self.classes else "",
-            mass_limit=self.mass_limit,
+            mass_limit=self.options.limit,
             privacy_mu=mu,
         )
         groups = len(self.classes) + 1 if self.classes else 1
@@ -113,14 +107,16 @@ class SketchPlan:
             low=self.box[0],
             high=self.box[1],
             depth=depth,
-            mass_limit=self.mass_limit,
+            mass_limit=self.options.limit,
             privacy_mu=mu,
         )
         return _TreeSketch(tree_cells(*self.box, depth, self.sample), question)
 
     def _count(self) -> Steps[int]:
         """Noisy number of records of the smallest holder."""
-        question = CountRecords(privacy_mu=self.mu * _FOR_COUNT**0.5, mass_limit=self.mass_limit)
+        question = CountRecords(
+            privacy_mu=self.options.mu * _FOR_COUNT**0.5, mass_limit=self.options.limit
+        )
         answers = yield dict.fromkeys(self.holders, question)
         counts = [int(integers_of(answers, name, "count", 1)[0]) for name in self.holders]
         return max(round(min(counts) / question.resolution), 0)
@@ -129,18 +125,19 @@ class SketchPlan:
         if records * mu >= LEAST_NU:
             return
         needed = int(np.ceil(LEAST_NU / mu))
-        enough = epsilon_of(LEAST_NU / records, self.delta) if records > 0 else np.inf
+        epsilon, delta = self.options.privacy_epsilon, self.options.privacy_delta
+        enough = epsilon_of(LEAST_NU / records, delta) if records > 0 else np.inf
         told = " That number was released, and is charged." if self.asks_count else ""
         other = f", or privacy_epsilon of {enough:.2g} or more" if enough < 50 else ""
         raise InputError(
             f"the smallest holder has about {records} records: too few for a sketch at "
-            f"privacy_epsilon {self.epsilon:g}. About {needed} records would do{other}.{told}",
+            f"privacy_epsilon {epsilon:g}. About {needed} records would do{other}.{told}",
             code="sketch-small",
         )
 
     def _count_of(self, records: int | None, mu: float) -> int:
         """How many cells."""
-        return self.cells or cells_for(len(self.sample), records, mu)
+        return self.options.cells or cells_for(len(self.sample), records, mu)
 
     def _public_rows(self) -> Codes | None:
         """Class of every public record, where they have classes."""
@@ -224,9 +221,9 @@ class SketchPlan:
             scatter={name: found.scatter for name, found in decoded.items()},
             cells=cells.size,
             nu=nu,
-            privacy_epsilon=self.epsilon,
-            privacy_delta=self.delta,
-            spent_mu=self.mu,
+            privacy_epsilon=self.options.privacy_epsilon,
+            privacy_delta=self.options.privacy_delta,
+            spent_mu=self.options.mu,
             status=book.status,
             seed=self.seed,
             book=book,
@@ -294,20 +291,6 @@ def public_box(
         return None
     middle, spread = public_law(mean, scale)
     return (middle - 4.0 * spread, middle + 4.0 * spread) if len(middle) == 2 else None
-
-
-def public_sample(
-    public: Public | None, mean: npt.ArrayLike | None, scale: npt.ArrayLike | None, seed: int
-) -> Array:
-    """Records that cells are made of: public ones, or drawn from a public law."""
-    if public is None:
-        return drawn_sample(mean, scale, seed)
-    if mean is not None or scale is not None:
-        raise InputError(
-            "public= tells mean and scale already. Leave public_mean and public_scale out.",
-            code="option-public",
-        )
-    return public_points(public)
 
 
 def class_names(public: Public | None) -> npt.NDArray[np.str_] | None:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from .._lazy import lazily
 
 if TYPE_CHECKING:
-    from .adapt import adapt
+    from .adapt import Adapt, adapt
     from .costs import MIXINGS, LinkCosts, Mixing, NoEligibleSource
     from .coverage import solve_coverage
     from .divergence import Divergences
@@ -17,11 +17,12 @@ if TYPE_CHECKING:
     from .network import Constants, Device, Network
     from .plan import LinkPlan, LinkTerms
     from .result import Adaptation
-    from .solve import Method, links
+    from .solve import Links, Method, links
 
 __all__ = [
     "DIVERGENCES",
     "MIXINGS",
+    "Adapt",
     "Adaptation",
     "Constants",
     "Device",
@@ -29,6 +30,7 @@ __all__ = [
     "LinkCosts",
     "LinkPlan",
     "LinkTerms",
+    "Links",
     "Matching",
     "Method",
     "Mixing",

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 from .._lazy import lazily
 
 if TYPE_CHECKING:
-    from .contributions import contributions
-    from .fedbary import fedbary
+    from .contributions import Valuation, contributions
+    from .fedbary import FedBary, fedbary
     from .history import TrainingRound
     from .result import Barycenter, Contribution, Contributions
     from .rounds import gtg_shapley, multi_rounds, one_round
@@ -16,8 +16,10 @@ __all__ = [
     "Barycenter",
     "Contribution",
     "Contributions",
+    "FedBary",
     "PlayerValues",
     "TrainingRound",
+    "Valuation",
     "contributions",
     "exact_shapley",
     "fedbary",

@@ -4,24 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from functools import cached_property
+from typing import Literal, get_args
 
 from ..data.measure import Covariance, Embedding
-from ..distances.pairwise import compared_by
+from ..distances.joint import Joint
+from ..distances.pairwise import Pairwise, compared_by
 from ..distances.questions.distances import Describe
 from ..distances.questions.labelled import ClassSizes
 from ..distances.result import Distance
-from ..distances.sides import agreed_dimension, check_covariance, check_seed, read_descriptions
+from ..distances.sides import agreed_dimension, read_descriptions
 from ..errors import HolderError, InputError, WireError
 from ..federation.answer import Answer, Array, Failure
 from ..federation.disclosure import Disclosure
 from ..federation.parallel import parallel
 from ..federation.protocol import COORDINATOR, Protocol, Steps, required
 from ..federation.question import Answerer, Question
-from ..transport._check import flag, real
+from ..options import anything, count, none_or, number, option, seed, truth, word
 from .answers import class_masses, missing_text, told_distance
-from .barycenter import Plan as BarycenterPlan
-from .fedbary import barycenter_plan
+from .fedbary import FedBary, Walk
 from .parts import told_parts, with_parts
 from .result import Barycenter, Contributions
 from .target import LabelMetric, Target
@@ -31,79 +32,11 @@ from .worth import Notes, Sampled, refusal_of, worth
 Map = Literal["direct"]
 
 
-def contributions(
-    holders: Sequence[str],
-    *,
-    own: Answerer | None = None,
-    method: str = "target",
-    labels: LabelMetric = "none",
-    covariance: Covariance = "diagonal",
-    label_weight: float = 1.0,
-    class_tolerance: float = 3.0,
-    support: int = 100,
-    rounds: int = 20,
-    tol: float = 1e-4,
-    seed: int = 0,
-    quorum: int | None = None,
-    weights: Mapping[str, float] | None = None,
-    why: bool = False,
-    map: Map | None = None,
-    shapley: bool = False,
-    intervals: bool = True,
-) -> Protocol[Contributions]:
+class Valuation(Joint[Contributions]):
     r"""Distance of every holder to one target, and the shares that follow.
 
-    With ``own`` the target is the coordinator's validation measure, else the barycenter of the
-    holders (``fedbary``).
-
-    Parameters
-    ----------
-    holders
-        Names.
-    own
-        ``Own(measure)`` with the validation data.
-    method
-        How a holder is compared with validation data. ``"target"`` shows the validation records
-        to the holders, and each tells one exact number. ``"fedbary"`` (FedWaD with the
-        coordinator), ``"trianglewad"``, ``"direct"`` and other distance methods are asked of each
-        holder and ``own``; those three disclose every record of the holder. Ignored without
-        ``own``.
-    labels
-        ``"classes"``: the squared distance of two records gains ``label_weight`` times the
-        squared Wasserstein distance of their classes' records in the target. ``"vectors"``:
-        OTDD vectors. ``"none"``: features alone.
-    covariance
-        Covariance block of the OTDD vectors.
-    label_weight
-        Weight of the label distance.
-    class_tolerance
-        Standard errors by which a holder's class proportions may differ from the target's
-        without being charged: the target is reweighted to the holder's proportions within them.
-        0 compares with the target as it is. Needs labels, validation data and ``"target"``.
-    support, rounds, tol, weights
-        Of the barycenter, or of the method.
-    seed
-        Seed of references.
-    quorum
-        Fewest holders that must answer; ``None`` means all.
-    why
-        Ask every holder once more, for what its squared distance is made of, by column and by
-        class: one number a column and two a class about data the asker chose. Holders that
-        refuse, as every policy below level record does, only leave it out. For ``"target"`` and
-        ``"direct"``, and for the barycenter.
-    map
-        ``"direct"``: ask every holder for its records too, and compute the exact distances
-        between holders, and to the target, that a map needs. It discloses every record. Labels
-        are then compared as vectors. A holder that refuses leaves the map out, and the status
-        says so.
-    shapley
-        Shapley values too, where a coalition is worth the part of the target that the best
-        mixture of its members explains (``silot.value.mixtures``). Like a map it asks for
-        every record and compares labels as vectors.
-    intervals
-        Ask holders for the error of their distance too, four more exact numbers each: without
-        the bias of few records, the margin of its interval, its tails, and chance. A holder that
-        refuses tells the distance alone. Needs ``"target"`` or the barycenter.
+    With ``own``, an ``Own(measure)``, the target is the coordinator's validation measure, else the
+    barycenter of the holders (``FedBary``).
 
     Returns
     -------
@@ -127,185 +60,269 @@ def contributions(
     >>> from silot import LocalFederation, Measure, Own
     >>> x = np.random.default_rng(0).normal(size=(60, 2))
     >>> fed = LocalFederation({"good": x[:30], "bad": x[:30] + 3.0})
-    >>> fed.run(contributions(["good", "bad"], own=Own(Measure(x[30:])))).ranking[0].holder
+    >>> found = fed.run(Valuation().among(["good", "bad"], Own(Measure(x[30:]))))
+    >>> found.ranking[0].holder
     'good'
     """
-    kind = None if method == "target" else compared_by(method)
-    if labels not in ("none", "classes", "vectors"):
-        raise InputError(
-            f"labels is {labels!r}; give 'none', 'classes' or 'vectors'.", code="option-labels"
-        )
-    check_covariance(covariance)
-    if labels == "classes" and own is not None and method != "target":
-        raise InputError(
-            f"method {method!r} compares labels as vectors. Give labels='vectors', or "
-            "method='target'.",
-            code="option-labels",
-        )
-    if real(class_tolerance, "class_tolerance", "option-class-tolerance") < 0:
-        raise InputError(
-            f"class_tolerance is {class_tolerance!r}; zero or more is needed.",
-            code="option-class-tolerance",
-        )
-    if flag(why, "why", "option-why") and own is not None and kind and "why" not in kind.options:
-        raise InputError(
-            f"method {method!r} tells no parts of its distances. Give method 'target', 'direct' "
-            "or 'sketch', or leave why out.",
-            code="option-why",
-        )
-    together = Together.checked(map, shapley, "none" if labels == "none" else covariance)
-    embedding: Embedding = covariance if labels == "vectors" else "none"
-    centre = barycenter_plan(
-        holders,
-        weights=weights,
-        support=support,
-        rounds=rounds,
-        tol=tol,
-        seed=seed,
-        t=0.5,
-        place=0.0,
-        labels=labels == "classes",
-        label_weight=label_weight,
-        quorum=quorum,
-        reference=None,
-        embedding=embedding,
+
+    name = "contributions"
+
+    method: str = option(
+        'How a holder is compared with validation data. ``"target"`` shows the validation '
+        'records to the holders, and each tells one exact number. ``"fedbary"`` (FedWaD with the '
+        'coordinator), ``"trianglewad"``, ``"direct"`` and other distance methods are asked of '
+        "each holder and ``own``; those three disclose every record of the holder. Ignored without "
+        "``own``.",
+        anything("name of a method"),
+        default="target",
     )
-    plan = _Plan(
-        holders=centre.holders,
-        own=own,
-        method=method if own is not None else "fedbary",
-        labels=labels,
-        embedding=embedding,
-        label_weight=float(label_weight),
-        tolerance=float(class_tolerance),
-        options={"support": support, "rounds": rounds, "tol": tol},
-        seed=check_seed(seed),
-        why=why,
-        together=together,
-        intervals=flag(intervals, "intervals", "option-intervals"),
-        centre=centre,
+    labels: LabelMetric = option(
+        '``"classes"``: the squared distance of two records gains ``label_weight`` times the '
+        'squared Wasserstein distance of their classes\' records in the target. ``"vectors"``: '
+        'OTDD vectors. ``"none"``: features alone.',
+        word(*get_args(LabelMetric)),
+        default="none",
+        flag=False,
     )
-    finest = Disclosure.SCALAR
-    if own is None or together:
-        finest = Disclosure.RECORD
-    elif kind is not None:
-        finest = kind.disclosure
-    elif why or labels == "classes" or (labels == "vectors" and class_tolerance > 0):
-        finest = Disclosure.AGGREGATE
-    return Protocol(
-        "contributions",
-        centre.holders,
-        finest,
-        plan.start,
-        {
-            "support": support,
-            "rounds": rounds,
-            "tol": tol,
-            "seed": seed,
-            "method": plan.method,
-            "labels": labels,
-            "why": why,
-            "map": map,
-            "shapley": shapley,
-            "intervals": intervals,
-        },
-        expected_rounds=rounds + 4 + why + bool(together),
+    covariance: Covariance = option(
+        "Covariance block of the OTDD vectors.",
+        word(*get_args(Covariance)),
+        default="diagonal",
+        flag=False,
     )
+    label_weight: float = option(
+        "Weight of the label distance.", number(least=0), default=1.0, flag=False
+    )
+    class_tolerance: float = option(
+        "Standard errors by which a holder's class proportions may differ from the target's "
+        "without being charged: the target is reweighted to the holder's proportions within them. "
+        '0 compares with the target as it is. Needs labels, validation data and ``"target"``.',
+        number(least=0),
+        default=3.0,
+        brief="Standard errors of class proportions that are not charged.",
+    )
+    support: int = option(
+        "Atoms of the barycenter, or of the method.",
+        count(),
+        default=100,
+        brief="Atoms of the reference.",
+    )
+    rounds: int = option(
+        "Most rounds of the barycenter, or of the method.",
+        count(),
+        default=20,
+        brief="Most rounds.",
+    )
+    tol: float = option(
+        "Of the barycenter, or of the method.", number(least=0), default=1e-4, flag=False
+    )
+    seed: int = option("Seed of references.", seed(), default=0, brief="Seed of everything random.")
+    quorum: int | None = option(
+        "Fewest holders that must answer; ``None`` means all.",
+        none_or(count()),
+        default=None,
+        brief="Fewest holders that must answer. Default: all.",
+    )
+    weights: Mapping[str, float] | None = option(
+        "Of holders in the barycenter.",
+        anything("numbers by holder, or None"),
+        default=None,
+    )
+    why: bool = option(
+        "Ask every holder once more, for what its squared distance is made of, by column and by "
+        "class: one number a column and two a class about data the asker chose. Holders that "
+        'refuse, as every policy below level record does, only leave it out. For ``"target"`` and '
+        '``"direct"``, and for the barycenter.',
+        truth(),
+        default=False,
+        brief="What distances are made of, by column and class: it discloses that.",
+    )
+    map: Map | None = option(
+        '``"direct"``: ask every holder for its records too, and compute the exact distances '
+        "between holders, and to the target, that a map needs. It discloses every record. Labels "
+        "are then compared as vectors. A holder that refuses leaves the map out, and the status "
+        "says so.",
+        anything("'direct', or None"),
+        default=None,
+    )
+    shapley: bool = option(
+        "Shapley values too, where a coalition is worth the part of the target that the best "
+        "mixture of its members explains (``silot.value.mixtures``). Like a map it asks for "
+        "every record and compares labels as vectors.",
+        truth(),
+        default=False,
+        brief="Shapley shares too: they disclose records, but with -m sketch.",
+    )
+    intervals: bool = option(
+        "Ask holders for the error of their distance too, four more exact numbers each: without "
+        "the bias of few records, the margin of its interval, its tails, and chance. A holder that "
+        'refuses tells the distance alone. Needs ``"target"`` or the barycenter.',
+        truth(),
+        default=True,
+        brief="The error of every distance too: four more exact numbers a holder.",
+    )
+
+    def fit(self) -> None:
+        _ = self.between, self.together, self.barycenter
+
+    @cached_property
+    def between(self) -> Pairwise | None:
+        """The distance to validation data, with its options; none where holders tell it."""
+        if self.method == "target":
+            return None
+        kind = compared_by(self.method)
+        shared = ("support", "rounds", "tol", "embedding", "seed", "why")
+        return kind(**self.values(*(set(shared) & set(kind.options))))
+
+    @cached_property
+    def together(self) -> Together:
+        """What is asked for of all records."""
+        embedding: Embedding = "none" if self.labels == "none" else self.covariance
+        return Together.checked(self.map, self.shapley, embedding)
+
+    @cached_property
+    def barycenter(self) -> FedBary:
+        """The target where there are no validation data."""
+        return FedBary(
+            labels=self.labels == "classes",
+            embedding=self.embedding,
+            **self.values("weights", "support", "rounds", "tol", "seed", "label_weight", "quorum"),
+        )
+
+    @property
+    def embedding(self) -> Embedding:
+        """Label coordinates that are added to the records."""
+        return self.covariance if self.labels == "vectors" else "none"
+
+    def among(self, holders: Sequence[str], own: Answerer | None = None) -> Protocol[Contributions]:
+        if own is not None:
+            self._check_method()
+        run = _Run(self, self.barycenter.walk(holders), own)
+        return Protocol(
+            self.name,
+            run.centre.holders,
+            self._finest(own),
+            run.start,
+            self.values(
+                "support", "rounds", "tol", "seed", "labels", "why", "map", "shapley", "intervals"
+            )
+            | {"method": run.method},
+            expected_rounds=self.rounds + 4 + self.why + bool(self.together),
+        )
+
+    def _check_method(self) -> None:
+        """Raise where the method with validation data has not what it is asked for."""
+        if self.labels == "classes" and self.method != "target":
+            raise InputError(
+                f"method {self.method!r} compares labels as vectors. Give labels='vectors', or "
+                "method='target'.",
+                code="option-labels",
+            )
+        if self.why and self.between and "why" not in self.between.options:
+            raise InputError(
+                f"method {self.method!r} tells no parts of its distances. Give method 'target', "
+                "'direct' or 'sketch', or leave why out.",
+                code="option-why",
+            )
+
+    def _finest(self, own: Answerer | None) -> Disclosure:
+        """The finest thing that may be told."""
+        if own is None or self.together:
+            return Disclosure.RECORD
+        if self.between is not None:
+            return self.between.disclosure
+        sizes = self.labels == "vectors" and self.class_tolerance > 0
+        by_class = self.labels == "classes" or sizes
+        return Disclosure.AGGREGATE if self.why or by_class else Disclosure.SCALAR
+
+
+contributions = Valuation.build
 
 
 @dataclass(frozen=True)
-class _Plan:
-    """Checked options of one protocol."""
+class _Run:
+    """One run: options, holders in their places, and validation data."""
 
-    holders: tuple[str, ...]
+    options: Valuation
+    centre: Walk
     own: Answerer | None
-    method: str
-    labels: LabelMetric
-    embedding: Embedding
-    label_weight: float
-    tolerance: float
-    options: Mapping[str, float]
-    seed: int
-    why: bool
-    together: Together
-    intervals: bool
-    centre: BarycenterPlan
+
+    @property
+    def method(self) -> str:
+        """How holders are compared with the target."""
+        return "fedbary" if self.own is None else self.options.method
 
     def start(self) -> Steps[Contributions]:
-        missing: dict[str, Failure] = {}
-        found = None
+        notes, found = Notes(), None
         if self.own is None:
             found = yield from self.centre.find()
-            missing.update(found.missing)
+            notes.missing.update(found.missing)
             target = Target.of_barycenter(found)
             records = {name: found.described.records[name] for name in found.names}
         else:
-            target = Target.of_validation(self.own, self.labels, self.embedding)
-            records = yield from self._describe(target, missing)
-        notes = Notes()
-        if self.method != "target" and self.own is not None:
-            distances = yield from self._in_step(tuple(records), missing)
+            target = Target.of_validation(self.own, self.options.labels, self.options.embedding)
+            records = yield from self._describe(target, notes)
+        between = self.options.between if self.own is not None else None
+        if between is not None:
+            distances = yield from self._in_step(between, tuple(records), notes)
         else:
-            distances = yield from self._to_target(target, records, missing, notes)
-        barycenter = None
-        if found is not None:
-            barycenter = self.centre.result(found, distances, missing)
-        result = self._result(target, distances, records, barycenter, missing, notes)
+            distances = yield from self._to_target(target, records, notes)
+        barycenter = found and self.centre.result(found, distances, notes.missing)
+        result = self._result(target, distances, records, barycenter, notes)
         result = with_parts(result, notes.parts)
-        return (yield from self.together.added(result, target))
+        return (yield from self.options.together.added(result, target))
 
     @property
     def _aim(self) -> str:
         return "barycenter" if self.own is None else "validation"
 
-    def _describe(self, target: Target, missing: dict[str, Failure]) -> Steps[dict[str, int]]:
-        answers = yield {name: Describe(embedding=self.embedding) for name in self.holders}
-        present = self.centre.present(answers, self.holders, missing)
+    def _describe(self, target: Target, notes: Notes) -> Steps[dict[str, int]]:
+        answers = yield {
+            name: Describe(embedding=self.options.embedding) for name in self.centre.holders
+        }
+        present = self.centre.present(answers, self.centre.holders, notes.missing)
         described = read_descriptions(answers, present)
         agreed_dimension({COORDINATOR: target.atoms.shape[1], present[0]: described.dimension})
         return {name: described.records[name] for name in present}
 
     def _to_target(
-        self,
-        target: Target,
-        records: Mapping[str, int],
-        missing: dict[str, Failure],
-        notes: Notes,
+        self, target: Target, records: Mapping[str, int], notes: Notes
     ) -> Steps[dict[str, Distance]]:
         """Distances to the target, and what holders told beside them."""
         weights = dict.fromkeys(records, target.weights)
-        if target.classes and self.tolerance > 0:
+        tolerance = self.options.class_tolerance
+        if target.classes and tolerance > 0:
             answers = yield dict.fromkeys(records, ClassSizes(classes=target.text))
-            present = self.centre.present(answers, tuple(records), missing)
+            present = self.centre.present(answers, tuple(records), notes.missing)
             weights = {}
             for name in present:
                 masses = class_masses(required(answers, name), len(target.classes))
                 notes.shared[name] = float(masses.sum())
-                weights[name] = target.reweighted(masses, records[name], self.tolerance)
+                weights[name] = target.reweighted(masses, records[name], tolerance)
         told: dict[str, Answer | Failure] = {}
-        if self.intervals:
+        if self.options.intervals:
             told.update((yield self._questions(target, weights, with_error=True)))
         # Whoever refuses to tell an error may tell the distance alone.
         refused = {name: code for name, answer in told.items() if (code := refusal_of(answer))}
-        if refused or not self.intervals:
+        if refused or not self.options.intervals:
             left = {name: own for name, own in weights.items() if not told or name in refused}
             told.update((yield self._questions(target, left, with_error=False)))
-        present = self.centre.present(told, tuple(weights), missing)
+        present = self.centre.present(told, tuple(weights), notes.missing)
         for name in present:
             error = Sampled.told(required(told, name))
             if error is not None:
                 notes.sampled[name] = error
-            elif self.intervals:
+            elif self.options.intervals:
                 notes.untold[name] = refused.get(name, "few-records")
         distances = {
-            name: told_distance(required(told, name), name, self._aim, self.seed)
+            name: told_distance(required(told, name), name, self._aim, self.options.seed)
             for name in present
         }
-        if self.why:
+        if self.options.why:
             targets = {name: replace(target, weights=weights[name]) for name in present}
-            notes.parts.update(
-                (yield from told_parts(targets, distances, self.label_weight, self.embedding))
-            )
+            label_weight, embedding = self.options.label_weight, self.options.embedding
+            parts = yield from told_parts(targets, distances, label_weight, embedding)
+            notes.parts.update(parts)
         return distances
 
     def _questions(
@@ -316,27 +333,24 @@ class _Plan:
         for own in weights.values():
             if id(own) not in made:
                 made[id(own)] = replace(target, weights=own).distance_question(
-                    self.label_weight,
-                    self.embedding,
+                    self.options.label_weight,
+                    self.options.embedding,
                     with_error=with_error,
                     sample=self.own is not None,
-                    matched=self.tolerance > 0,
+                    matched=self.options.class_tolerance > 0,
                 )
         return {name: made[id(own)] for name, own in weights.items()}
 
     def _in_step(
-        self, names: tuple[str, ...], missing: dict[str, Failure]
+        self, method: Pairwise, names: tuple[str, ...], notes: Notes
     ) -> Steps[dict[str, Distance]]:
-        kind = compared_by(self.method)
-        options = {**self.options, "embedding": self.embedding, "seed": self.seed, "why": self.why}
-        method = kind(**{name: value for name, value in options.items() if name in kind.options})
         runs = {name: method.between(name, own=self.own).start() for name in names}
         found = yield from parallel(runs)
         distances: dict[str, Distance] = {}
         failed: HolderError | WireError | None = None
         for name, result in found.items():
             if isinstance(result, HolderError | WireError):
-                missing[name] = Failure(result.code)
+                notes.missing[name] = Failure(result.code)
                 failed = result
             else:
                 distances[name] = replace(result, holders=(name, "validation"))
@@ -350,25 +364,24 @@ class _Plan:
         distances: Mapping[str, Distance],
         records: Mapping[str, int],
         barycenter: Barycenter | None,
-        missing: Mapping[str, Failure],
         notes: Notes,
     ) -> Contributions:
-        spread = target.spread(self.label_weight)
+        spread = target.spread(self.options.label_weight)
         items = worth(distances, notes.sampled, spread, records)
         return Contributions(
             holders=items,
             target=self._aim,
             method=self.method,
-            labels=self.labels,
+            labels=self.options.labels,
             spread=spread,
             status=self._status(distances, barycenter)
             + notes.in_words(items)
-            + missing_text(missing),
+            + missing_text(notes.missing),
             converged=all(item.converged for item in distances.values())
             and (barycenter is None or barycenter.converged),
-            seed=self.seed,
+            seed=self.options.seed,
             barycenter=barycenter,
-            missing={name: failure.code for name, failure in missing.items()},
+            missing={name: failure.code for name, failure in notes.missing.items()},
         )
 
     def _status(self, distances: Mapping[str, Distance], barycenter: Barycenter | None) -> str:

@@ -3,35 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import get_args
 
+import numpy as np
 import numpy.typing as npt
 
 from ..data.measure import Embedding
-from ..distances.sides import reference_options
-from ..errors import InputError, MismatchError
-from ..federation.disclosure import Disclosure
-from ..federation.protocol import Protocol
-from ..transport._check import flag, interval, real, whole
-from .barycenter import Plan
+from ..distances.joint import Joint, quorum_of
+from ..distances.questions.distances import Describe
+from ..distances.questions.labelled import (
+    ClassSizes,
+    Codes,
+    InterpolateByClass,
+    decode_classes,
+    encode_classes,
+)
+from ..distances.result import Distance
+from ..distances.sides import Reference, present, read_descriptions, reference_options
+from ..errors import HolderError, InputError, MismatchError
+from ..federation.answer import Answer, Array, Failure
+from ..federation.protocol import Answers, Protocol, Steps, failure_error, required
+from ..federation.question import Answerer, Question
+from ..options import anything, count, none_or, number, option, part, seed, share, truth, word
+from ..transport._check import real
+from .answers import Found, class_masses, missing_text, told_distance
+from .centre import Centre, Coupling
 from .result import Barycenter
+from .target import Target
+
+# References nearer the barycenter than this are put there.
+_LEAST_PLACE = 0.1
 
 
-def fedbary(
-    holders: Sequence[str],
-    *,
-    weights: Mapping[str, float] | None = None,
-    support: int = 100,
-    rounds: int = 20,
-    tol: float = 1e-4,
-    seed: int = 0,
-    t: float = 0.5,
-    place: float = 0.0,
-    labels: bool = False,
-    label_weight: float = 1.0,
-    quorum: int | None = None,
-    reference: npt.ArrayLike | None = None,
-    embedding: Embedding = "none",
-) -> Protocol[Barycenter]:
+class FedBary(Joint[Barycenter]):
     r"""Federated free-support barycenter (FedBary, Algorithm 1).
 
     .. math:: Q = \arg\min_Q \sum_i \lambda_i W_2^2(P_i, Q)
@@ -42,40 +48,6 @@ def fedbary(
     Composed with the way from :math:`\gamma_i` to ``Q`` it is a coupling of the records with
     ``Q``; each atom then moves to the weighted mean of what is coupled with it. A new coupling
     replaces the old one only where it is cheaper, so the objective never rises.
-
-    Parameters
-    ----------
-    holders
-        Names.
-    weights
-        The :math:`\lambda_i` by holder, any positive numbers; equal by default.
-    support
-        Atoms S of the barycenter.
-    rounds
-        Most rounds.
-    tol
-        Stop when a round lowers the objective by less than this share, with references at the
-        barycenter itself.
-    seed
-        Seed of the first atoms.
-    t
-        Interpolation parameter of the holders' answers. It changes nothing but the messages.
-    place
-        Where the holders' references lie at first: 0 at the barycenter itself, towards 1 near
-        each holder's records. It is halved whenever a round gains too little, to 0 in the end,
-        where couplings are optimal. 0 needs by far the fewest rounds.
-    labels
-        Find a barycenter class by class: its atoms have labels. Classes are those of all
-        holders together; each gets atoms in proportion to its mass, one at least.
-    label_weight
-        Weight of the label distance in the holders' distances to the result.
-    quorum
-        Fewest holders that must take part; ``None`` means all. Others are dropped when they
-        fail, and named in the result.
-    reference
-        First atoms (S, d), instead of a draw from a normal law.
-    embedding
-        Label coordinates added to the records.
 
     Returns
     -------
@@ -101,101 +73,305 @@ def fedbary(
     >>> from silot import LocalFederation
     >>> x = np.random.default_rng(0).normal(size=(40, 2))
     >>> fed = LocalFederation({"a": x, "b": x + [4.0, 0.0]})
-    >>> result = fed.run(fedbary(["a", "b"], support=40))
+    >>> result = fed.run(FedBary(support=40).among(["a", "b"]))
     >>> round(result.objective, 3)
     4.0
     """
-    plan = barycenter_plan(
-        holders,
-        weights=weights,
-        support=support,
-        rounds=rounds,
-        tol=tol,
-        seed=seed,
-        t=t,
-        place=place,
-        labels=labels,
-        label_weight=label_weight,
-        quorum=quorum,
-        reference=reference,
-        embedding=embedding,
+
+    name = "fedbary"
+
+    weights: Mapping[str, float] | None = option(
+        "The :math:`\\lambda_i` by holder, any positive numbers; equal by default.",
+        anything("numbers by holder, or None"),
+        default=None,
     )
-    return Protocol(
-        "fedbary",
-        plan.holders,
-        Disclosure.RECORD,
-        plan.start,
-        {
-            "support": plan.reference.support,
-            "rounds": plan.rounds,
-            "tol": plan.tol,
-            "seed": plan.reference.seed,
-            "t": plan.t,
-            "place": plan.place,
-            "labels": plan.labels,
-            "label_weight": plan.label_weight,
-            "embedding": embedding,
-        },
-        expected_rounds=plan.rounds + 2 + plan.labels,
+    support: int = option(
+        "Atoms S of the barycenter.", count(), default=100, brief="Atoms of the reference."
+    )
+    rounds: int = option("Most rounds.", count(), default=20)
+    tol: float = option(
+        "Stop when a round lowers the objective by less than this share, with references at the "
+        "barycenter itself.",
+        number(least=0),
+        default=1e-4,
+        flag=False,
+    )
+    seed: int = option(
+        "Seed of the first atoms.", seed(), default=0, brief="Seed of everything random."
+    )
+    t: float = option(
+        "Interpolation parameter of the holders' answers. It changes nothing but the messages.",
+        share(),
+        default=0.5,
+        flag=False,
+    )
+    place: float = option(
+        "Where the holders' references lie at first: 0 at the barycenter itself, towards 1 near "
+        "each holder's records. It is halved whenever a round gains too little, to 0 in the end, "
+        "where couplings are optimal. 0 needs by far the fewest rounds.",
+        part("number"),
+        default=0.0,
+        flag=False,
+    )
+    labels: bool = option(
+        "Find a barycenter class by class: its atoms have labels. Classes are those of all "
+        "holders together; each gets atoms in proportion to its mass, one at least.",
+        truth(),
+        default=False,
+        flag=False,
+    )
+    label_weight: float = option(
+        "Weight of the label distance in the holders' distances to the result.",
+        number(least=0),
+        default=1.0,
+        flag=False,
+    )
+    quorum: int | None = option(
+        "Fewest holders that must take part; ``None`` means all. Others are dropped when they "
+        "fail, and named in the result.",
+        none_or(count()),
+        default=None,
+        flag=False,
+    )
+    reference: npt.ArrayLike | None = option(
+        "First atoms (S, d), instead of a draw from a normal law.",
+        anything("array (S, d), or None"),
+        default=None,
+    )
+    embedding: Embedding = option(
+        "Label coordinates added to the records.",
+        word(*get_args(Embedding)),
+        default="none",
+        flag=False,
     )
 
+    def fit(self) -> None:
+        if self.labels and self.embedding != "none":
+            raise InputError(
+                "labels=True compares labels class by class, an embedding as coordinates. Give "
+                "one.",
+                code="option-labels",
+            )
+        _ = self.first
 
-def barycenter_plan(
-    holders: Sequence[str],
-    *,
-    weights: Mapping[str, float] | None,
-    support: int,
-    rounds: int,
-    tol: float,
-    seed: int,
-    t: float,
-    place: float,
-    labels: bool,
-    label_weight: float,
-    quorum: int | None,
-    reference: npt.ArrayLike | None,
-    embedding: Embedding,
-) -> Plan:
-    """Check the options of ``fedbary``."""
-    names = tuple(holders)
-    if not names:
-        raise InputError("no holder is named; one or more are needed.", code="holder-names")
-    needed = len(names) if quorum is None else whole(quorum, "quorum", "option-quorum")
-    if needed > len(names):
-        raise InputError(f"quorum is {quorum!r} for {len(names)} holders.", code="option-quorum")
-    place = real(place, "place", "option-place")
-    if not 0 <= place < 1:
-        raise InputError(
-            f"place is {place!r}; a number from 0 up to, not including, 1 is needed.",
-            code="option-place",
+    @cached_property
+    def first(self) -> Reference:
+        """First atoms, as they are known before anybody was asked."""
+        support = self.support if self.reference is None else None
+        return reference_options(self.reference, support, 0.0, 1.0, self.seed)
+
+    def among(self, holders: Sequence[str], own: Answerer | None = None) -> Protocol[Barycenter]:
+        walk = self.walk(holders)
+        return Protocol(
+            self.name,
+            walk.holders,
+            self.disclosure,
+            walk.start,
+            {
+                "support": self.first.support,
+                **self.values(
+                    "rounds", "tol", "seed", "t", "place", "labels", "label_weight", "embedding"
+                ),
+            },
+            expected_rounds=self.rounds + 2 + self.labels,
         )
-    if real(tol, "tol", "option-tol") < 0:
-        raise InputError(f"tol is {tol!r}; zero or more is needed.", code="option-tol")
-    if labels and embedding != "none":
-        raise InputError(
-            "labels=True compares labels class by class, an embedding as coordinates. Give one.",
-            code="option-labels",
+
+    def walk(self, holders: Sequence[str]) -> Walk:
+        """The rounds between these holders, which other protocols take part by part."""
+        names = tuple(holders)
+        needed = quorum_of(self.quorum, names)
+        return Walk(self, names, shares_of(self.weights, names), needed)
+
+
+fedbary = FedBary.build
+
+
+@dataclass(frozen=True)
+class Walk:
+    """The rounds of one barycenter, between some holders with their weights."""
+
+    options: FedBary
+    holders: tuple[str, ...]
+    shares: Mapping[str, float]
+    quorum: int
+
+    def start(self) -> Steps[Barycenter]:
+        found = yield from self.find()
+        missing = dict(found.missing)
+        question = Target.of_barycenter(found).distance_question(
+            self.options.label_weight, self.options.embedding
         )
-    if real(label_weight, "label_weight", "option-label-weight") < 0:
-        raise InputError(
-            f"label_weight is {label_weight!r}; zero or more is needed.",
-            code="option-label-weight",
+        answers = yield dict.fromkeys(found.names, question)
+        untold = [name for name in found.names if _keeps_distance(answers.get(name))]
+        asked = [name for name in found.names if name not in untold]
+        told = present(answers, asked, missing, self.quorum - len(untold))
+        distances = {
+            name: told_distance(required(answers, name), name, "barycenter", self.options.seed)
+            for name in told
+        }
+        return self.result(found, distances, missing, untold)
+
+    def find(self) -> Steps[Found]:
+        """Find the barycenter, without asking for distances to it."""
+        missing: dict[str, Failure] = {}
+        answers = yield {name: Describe(embedding=self.options.embedding) for name in self.holders}
+        present = self.present(answers, self.holders, missing)
+        described = read_descriptions(answers, present)
+        classes: tuple[str, ...] = ()
+        masses = np.ones(1)
+        if self.options.labels:
+            answers = yield dict.fromkeys(present, ClassSizes())
+            present = self.present(answers, present, missing)
+            classes, masses = self._classes({name: required(answers, name) for name in present})
+        atoms, weights = self.options.first.build(described)
+        codes = _allot(masses, len(atoms))
+        inside = np.bincount(codes, weights, minlength=len(masses))
+        weights = weights * (masses / inside)[codes]
+        total = sum(self.shares[name] for name in present)
+        centre = Centre(
+            atoms, weights, codes, {name: self.shares[name] / total for name in present}
         )
-    return Plan(
-        holders=names,
-        shares=shares_of(weights, names),
-        rounds=whole(rounds, "rounds", "option-rounds"),
-        tol=float(tol),
-        t=interval(t, "t", "option-t"),
-        place=place,
-        labels=flag(labels, "labels", "option-labels"),
-        label_weight=float(label_weight),
-        quorum=needed,
-        reference=reference_options(
-            reference, support if reference is None else None, 0.0, 1.0, seed
-        ),
-        embedding=embedding,
-    )
+        settled = yield from self._walk(centre, classes, missing)
+        return Found(centre, classes, masses, described, settled, missing)
+
+    def _walk(
+        self, centre: Centre, classes: tuple[str, ...], missing: dict[str, Failure]
+    ) -> Steps[bool]:
+        place = self.options.place
+        text = encode_classes(list(classes)) if classes else ""
+        for k in range(self.options.rounds):
+            references = {name: centre.reference(name, place) for name in centre.shares}
+            answers = yield {
+                name: self._question(atoms, centre, text) for name, atoms in references.items()
+            }
+            self.present(answers, tuple(references), missing)
+            for name, atoms in references.items():
+                if name in missing:
+                    centre.drop(name)
+                    continue
+                answer = required(answers, name)
+                centre.take(name, Coupling.of(answer, atoms, centre.codes, self.options.t))
+            # Not held while holders work on the next question.
+            del answers
+            centre.move()
+            if not centre.note(k):
+                continue
+            before, now = (entry["objective"] for entry in centre.history[-2:])
+            if before - now <= self.options.tol * before:
+                if place == 0.0:
+                    return True
+                place = 0.5 * place if place > _LEAST_PLACE else 0.0
+        return False
+
+    def _question(self, atoms: Array, centre: Centre, classes: str) -> Question:
+        return InterpolateByClass(
+            target=atoms,
+            target_weights=centre.weights,
+            target_codes=centre.codes,
+            classes=classes,
+            t=self.options.t,
+            embedding=self.options.embedding,
+        )
+
+    def _classes(self, answers: Mapping[str, Answer]) -> tuple[tuple[str, ...], Array]:
+        """Classes of all holders, and their masses in the barycenter."""
+        told: dict[str, dict[str, float]] = {}
+        for name, answer in answers.items():
+            names = decode_classes(str(answer.scalars.get("classes", "")))
+            # A holder whose classes are all too small tells of none.
+            masses = class_masses(answer, len(names)).tolist() if names else []
+            if len(set(names)) < len(names) or (names and sum(masses) <= 0):
+                raise failure_error(name, Failure("answer-malformed"))
+            told[name] = dict(zip(names, masses, strict=True))
+        classes = tuple(sorted(set().union(*told.values())))
+        if not classes:
+            raise HolderError(
+                "no holder has a class of records enough to be told of: their policies want more "
+                "records a class.",
+                code="policy-records",
+            )
+        total = sum(self.shares[name] for name in told)
+        masses = np.zeros(len(classes))
+        for name, own in sorted(told.items()):
+            share = self.shares[name] / total
+            masses += share * np.array([own.get(kind, 0.0) for kind in classes])
+        return classes, masses / masses.sum()
+
+    def present(
+        self, answers: Answers, names: Sequence[str], missing: dict[str, Failure]
+    ) -> tuple[str, ...]:
+        """The holders that answered; raise when they are fewer than the quorum."""
+        return present(answers, names, missing, self.quorum)
+
+    def result(
+        self,
+        found: Found,
+        distances: Mapping[str, Distance],
+        missing: Mapping[str, Failure],
+        untold: Sequence[str] = (),
+    ) -> Barycenter:
+        """Barycenter with the distances to it that holders told."""
+        centre = found.centre
+        for name in sorted(set(found.names) - set(distances) - set(untold)):
+            centre.drop(name)
+        found = replace(found, missing=missing)
+        objective = centre.objective
+        if not found.classes and not untold:
+            exact = [share * distances[name].upper ** 2 for name, share in centre.shares.items()]
+            objective = min(objective, sum(exact))
+        return Barycenter(
+            points=centre.atoms,
+            weights=centre.weights,
+            labels=np.array(found.classes)[centre.codes] if found.classes else None,
+            objective=objective,
+            lower=min(centre.lower, objective),
+            distances=dict(distances),
+            shares=dict(centre.shares),
+            status=self._status(found) + _untold_text(untold),
+            converged=found.settled,
+            seed=self.options.seed,
+            history=tuple(centre.history),
+            missing={name: failure.code for name, failure in found.missing.items()},
+        )
+
+    def _status(self, found: Found) -> str:
+        if found.settled:
+            text = (
+                f"converged: a round lowered the objective by less than {self.options.tol:g}; "
+                "other first atoms (seed) or more support may still find a lower one"
+            )
+        else:
+            text = (
+                f"stopped: {self.options.rounds} rounds done, raise rounds to lower the objective"
+            )
+        if not all(coupling.optimal for coupling in found.centre.couplings.values()):
+            text += "; a plan was not proven optimal, rescale the features"
+        return text + missing_text(found.missing)
+
+
+_UNTOLD = ("policy-question", "policy-numbers")
+
+
+def _keeps_distance(answer: Answer | Failure | None) -> bool:
+    """Whether a holder took part and only keeps its distance to the result to itself."""
+    return isinstance(answer, Failure) and answer.code in _UNTOLD
+
+
+def _untold_text(untold: Sequence[str]) -> str:
+    return f"; {', '.join(untold)} told no distance to it" if untold else ""
+
+
+def _allot(masses: Array, size: int) -> Codes:
+    """Class of every atom: in proportion to the masses, one atom each at least."""
+    if size < len(masses):
+        raise InputError(
+            f"support is {size} for {len(masses)} classes; give every class an atom at least.",
+            code="option-support",
+        )
+    counts = np.ones(len(masses), dtype=np.int64)
+    for _ in range(size - len(masses)):
+        counts[np.argmax(masses / counts)] += 1
+    return np.repeat(np.arange(len(masses)), counts).astype(np.int64)
 
 
 def shares_of(weights: Mapping[str, float] | None, names: Sequence[str]) -> dict[str, float]:

@@ -70,12 +70,13 @@ def refusal_of(answer: Answer | Failure) -> str:
 
 @dataclass
 class Notes:
-    """What holders told beside their distances.
+    """Who failed, and what holders told beside their distances.
 
     ``shared`` is the mass of each holder that has classes of the target; ``untold`` the code of
     why a holder told no error; ``parts`` what its distance is made of, or why it did not tell.
     """
 
+    missing: dict[str, Failure] = field(default_factory=dict[str, Failure])
     shared: dict[str, float] = field(default_factory=dict[str, float])
     sampled: dict[str, Sampled] = field(default_factory=dict[str, Sampled])
     untold: dict[str, str] = field(default_factory=dict[str, str])
