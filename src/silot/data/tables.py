@@ -185,32 +185,8 @@ class Table:
             Label of records whose field in the label column is empty; by default there may be
             none.
         """
-        others = [name for name in (labels, weights, identifiers) if name is not None]
-        wanted = [*(features or ()), *others]
-        self.check_names(wanted)
-        if features is not None and len(set(features)) < len(features):
-            raise InputError("a feature column is named twice.", code="option-columns")
-        both = {identifiers} & {labels, weights}
-        mixed = [name for name in others if name in both or name in (features or ())]
-        if mixed:
-            raise InputError(
-                f"column {mixed[0]!r} is named as two of features, labels, weights, identifiers.",
-                code="option-columns",
-            )
-        names = list(features or (name for name in self.columns if name not in others))
-        if not names:
-            raise InputError("no feature column is left.", code="measure-empty")
-        if self.height == 0:
-            raise InputError("the table has names of columns and no record.", code="measure-empty")
-        odd = [name for name in names if self.not_numbers(name) is not None]
-        if odd:
-            raise InputError(
-                f"column {odd[0]!r} is not numeric ({self.not_numbers(odd[0])}). Encode it as "
-                "numbers, name it as the label column, or select other columns; not numeric: "
-                f"{listing([repr(name) for name in odd])}.",
-                code="measure-dtype",
-            )
-        self._check_marks(names)
+        names = self._feature_columns(features, labels, weights, identifiers)
+        self._check_numbers(names)
         points = np.column_stack([self.numbers(name) for name in names])
         if weights is not None and (why := self.not_numbers(weights)) is not None:
             raise InputError(
@@ -221,6 +197,47 @@ class Table:
         if found is not None and missing_label is not None:
             found = [missing_label if label is None else label for label in found]
         return Parts(points, masses, found, names)
+
+    def _feature_columns(
+        self,
+        features: Sequence[str] | None,
+        labels: str | None,
+        weights: str | None,
+        identifiers: str | None,
+    ) -> list[str]:
+        """Columns of features: those that were named, or those that are nothing else."""
+        others = [name for name in (labels, weights, identifiers) if name is not None]
+        chosen = list(features or ())
+        self.check_names([*chosen, *others])
+        if len(set(chosen)) < len(chosen):
+            raise InputError("a feature column is named twice.", code="option-columns")
+        # Weights may be labels too: a column of counts.
+        mixed = [name for name in others if name in chosen]
+        if identifiers in (labels, weights):
+            mixed += [name for name in others if name == identifiers]
+        if mixed:
+            raise InputError(
+                f"column {mixed[0]!r} is named as two of features, labels, weights, identifiers.",
+                code="option-columns",
+            )
+        names = chosen or [name for name in self.columns if name not in others]
+        if not names:
+            raise InputError("no feature column is left.", code="measure-empty")
+        if self.height == 0:
+            raise InputError("the table has names of columns and no record.", code="measure-empty")
+        return names
+
+    def _check_numbers(self, names: Sequence[str]) -> None:
+        """Refuse columns that are not numeric."""
+        odd = [name for name in names if self.not_numbers(name) is not None]
+        if odd:
+            raise InputError(
+                f"column {odd[0]!r} is not numeric ({self.not_numbers(odd[0])}). Encode it as "
+                "numbers, name it as the label column, or select other columns; not numeric: "
+                f"{listing([repr(name) for name in odd])}.",
+                code="measure-dtype",
+            )
+        self._check_marks(names)
 
     def _check_marks(self, names: Sequence[str]) -> None:
         """Refuse a record with points and commas in its numbers: one of them parts thousands."""
