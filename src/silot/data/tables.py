@@ -1,10 +1,9 @@
-"""Data as they are given: archives of arrays (.npz), tables (csv, parquet) and data frames."""
+"""Tables as they are given: files (csv, parquet) and data frames."""
 
 from __future__ import annotations
 
 import csv
 import gzip
-import os
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,9 +18,7 @@ import numpy.typing as npt
 import polars as pl
 
 from ..errors import FileError, InputError
-from .files import DAMAGED_ARCHIVE
 
-_TABLES = (".csv", ".csv.gz", ".parquet")
 # Fields of a table that mean "missing".
 _MISSING = ("", "NA", "N/A", "NaN", "nan", "NULL", "null")
 # What stands for a number, in any case, beside what Python reads as one.
@@ -32,47 +29,6 @@ _GZIP = b"\x1f\x8b"
 _SEPARATORS = (",", ";", "\t")
 # Rows that are texts of Python before they are columns.
 _ROWS = 8192
-
-
-def known_file(path: str | Path) -> tuple[Path, str]:
-    """A file that is there and holds something, and its kind, which is its ending."""
-    file = Path(path)
-    if not os.path.isfile(file):  # noqa: PTH113 - unlike Path, no error for an overlong name
-        raise FileError(
-            f"{file} does not exist or is no file. Check the path.", code="file-missing"
-        )
-    kind = next((end for end in (".npz", *_TABLES) if file.name.lower().endswith(end)), None)
-    if kind is None:
-        raise FileError(
-            f"{file.name} is of no kind silot reads. Give .npz, .csv, .csv.gz or .parquet.",
-            code="file-kind",
-        )
-    if file.stat().st_size == 0:
-        raise FileError(f"{file.name} is empty (0 bytes).", code="file-empty")
-    return file, kind
-
-
-def read_arrays(file: Path) -> dict[str, npt.NDArray[Any]]:
-    """Arrays of an archive that has records ``X``."""
-    try:
-        # Opened here, for numpy leaves a file open that turns out to be no archive.
-        with file.open("rb") as handle:
-            archive = np.load(handle, allow_pickle=False)
-            # A single array saved under this name is no archive: it has no X.
-            arrays = dict(archive.items()) if isinstance(archive, np.lib.npyio.NpzFile) else {}
-    except DAMAGED_ARCHIVE as error:
-        raise FileError(
-            f"{file.name} cannot be read as .npz ({type(error).__name__}). Write it with "
-            "numpy.savez(path, X=..., y=..., w=...), without object arrays.",
-            code="file-unreadable",
-        ) from None
-    if "X" not in arrays:
-        found = ", ".join(sorted(arrays)) or "nothing"
-        raise FileError(
-            f"{file.name} holds {found}; an array named X is needed (and y, w if any).",
-            code="file-columns",
-        )
-    return arrays
 
 
 @dataclass(frozen=True, eq=False)
@@ -211,13 +167,10 @@ class Table:
         self.check_names([*chosen, *others])
         if len(set(chosen)) < len(chosen):
             raise InputError("a feature column is named twice.", code="option-columns")
-        # Weights may be labels too: a column of counts.
-        mixed = [name for name in others if name in chosen]
-        if identifiers in (labels, weights):
-            mixed += [name for name in others if name == identifiers]
-        if mixed:
+        mixed = _mixed(chosen, labels, weights, identifiers)
+        if mixed is not None:
             raise InputError(
-                f"column {mixed[0]!r} is named as two of features, labels, weights, identifiers.",
+                f"column {mixed!r} is named as two of features, labels, weights, identifiers.",
                 code="option-columns",
             )
         names = chosen or [name for name in self.columns if name not in others]
@@ -255,6 +208,16 @@ class Table:
                 "marks between thousands, with one mark for decimals.",
                 code="measure-dtype",
             )
+
+
+def _mixed(
+    features: Sequence[str], labels: str | None, weights: str | None, identifiers: str | None
+) -> str | None:
+    """A column that is named as two things; weights may be labels too: a column of counts."""
+    for name in (labels, weights, identifiers):
+        if name in features:
+            return name
+    return identifiers if identifiers in (labels, weights) else None
 
 
 class Parts(NamedTuple):

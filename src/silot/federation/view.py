@@ -81,12 +81,16 @@ def _paid(runs: Sequence[tuple[str, Run]]) -> list[tuple[list[str], Run]]:
     return list(paid.values())
 
 
-def _bill(paid: Sequence[tuple[list[str], Run]], caption: str) -> Table:
-    lines = [(listed(what), item.bill) for what, item in paid]
+def _bills(paid: Sequence[tuple[list[str], Run]]) -> list[tuple[str, Bill]]:
+    bills = [(listed(what), item.bill) for what, item in paid]
     if len(paid) > 1:
         # Holders have ledgers of their own: their charges are no sum.
-        together = replace(sum((bill for _, bill in lines), Bill()), privacy_mu=0.0)
-        lines.insert(0, ("all together", together))
+        together = replace(sum((bill for _, bill in bills), Bill()), privacy_mu=0.0)
+        bills.insert(0, ("all together", together))
+    return bills
+
+
+def _bill(paid: Sequence[tuple[list[str], Run]], caption: str) -> Table:
     columns = ("run", "rounds", "sent", "received", "time", "charged to a ledger, at most")
     rows = [
         (
@@ -97,7 +101,7 @@ def _bill(paid: Sequence[tuple[list[str], Run]], caption: str) -> Table:
             f"{bill.seconds:.2f} s",
             f"mu {number(bill.privacy_mu)}" if bill.privacy_mu > 0 else "",
         )
-        for what, bill in lines
+        for what, bill in _bills(paid)
     ]
     # Runs without a name, and a charge where nothing was charged, need no column.
     shown = [k for k in range(len(columns)) if k not in (0, 5) or any(row[k] for row in rows)]
