@@ -90,16 +90,16 @@ class _HolderMap:
 
     names: Sequence[str]
     ranks: Sequence[int]
-    points: Array
+    places: Array
     left_out: list[int] = field(default_factory=list[int])
 
     @property
     def _targeted(self) -> bool:
-        return len(self.points) > len(self.names)
+        return len(self.places) > len(self.names)
 
     def height(self, width: float) -> float:
         """As high as the points need when both axes have one scale."""
-        wide, high = np.ptp(self.points, axis=0)
+        wide, high = np.ptp(self.places, axis=0)
         return float(np.clip(width * (high / wide if wide > 0 else 1.0), 3.4, 6.5))
 
     def draw(self, figure: Figure) -> None:
@@ -108,9 +108,9 @@ class _HolderMap:
         named = n <= (_NARROW_POINTS if narrow else _NAMED_POINTS)
         words = [label(name, narrow) for name in self.names] if named else [*map(str, self.ranks)]
         axes = figure.add_subplot()
-        axes.plot(*self.points[:n].T, "o", color=BLUE, markersize=6 if named else 4.5, alpha=0.85)
+        axes.plot(*self.places[:n].T, "o", color=BLUE, markersize=6 if named else 4.5, alpha=0.85)
         if self._targeted:
-            axes.plot(*self.points[n], "*", color=ORANGE, markersize=15)
+            axes.plot(*self.places[n], "*", color=ORANGE, markersize=15)
             words.append(TARGET)
         axes.set_aspect("equal", adjustable="datalim")
         axes.margins(0.12)
@@ -118,11 +118,11 @@ class _HolderMap:
         axes.set_ylabel("second axis")
         figure.draw_without_rendering()
         size = 8.5 if named else 7.0
-        self.left_out.append(_place_labels(axes, self.points, words, size, n))
+        self.left_out.append(_place_labels(axes, self.places, words, size, n))
 
     def caption(self, distances: Array) -> str:
         """What the map shows, and how far it is to be trusted."""
-        apart = np.linalg.norm(self.points[:, None] - self.points[None], axis=2)
+        apart = np.linalg.norm(self.places[:, None] - self.places[None], axis=2)
         off, (a, b) = stress(apart, distances)
         text = f"Holders whose data are similar lie close together. {_trust(off)}"
         if off >= _EXACT:

@@ -277,7 +277,7 @@ def _fall(full: Array, half: Array, p: int) -> tuple[float, float]:
 class _Law:
     """Records of one law, that are split at random into two samples."""
 
-    points: Array
+    cloud: Array
     weights: Array
     codes: Codes
     between: Array | None
@@ -286,12 +286,12 @@ class _Law:
 
     def split(self, sizes: list[int], *, halves: bool) -> tuple[Array, Array]:
         """Costs between samples of these sizes, split by split, and between halves of these."""
-        keys = record_keys(self.points, self.weights, self.codes)
+        keys = record_keys(self.cloud, self.weights, self.codes)
         full, half = np.empty(_SPLITS), np.empty(_SPLITS)
         for k in range(_SPLITS):
             order = np.argsort(_mixed(keys, k + 1), kind="stable")[: sum(sizes)]
             first, second = order[: sizes[0]], order[sizes[0] :]
-            cost = cost_matrix(self.points[first], self.points[second], p=self.p)
+            cost = cost_matrix(self.cloud[first], self.cloud[second], p=self.p)
             if self.between is not None:
                 cost = cost + self.between[np.ix_(self.codes[first], self.codes[second])]
             full[k] = self._cost(cost, first, second)

@@ -37,11 +37,9 @@ def between_sections(found: Contributions) -> list[Block]:
     if _TARGET_NAME in matrix.names:
         target = matrix.values[order, matrix.names.index(_TARGET_NAME)]
         every, heads = [*names, _TARGET_NAME], [*names, TARGET]
-    first, *facts = _facts(found, matrix)
     blocks: list[Block] = [
         Heading("Distances between holders", "between", "Distances between holders"),
-        Paragraph(first),
-        *(Paragraph(fact, "small") for fact in facts),
+        *_facts(found, matrix),
         heat_map(names, holders, target),
     ]
     if len(names) <= _TABLED:
@@ -53,7 +51,7 @@ def between_sections(found: Contributions) -> list[Block]:
     return blocks
 
 
-def _facts(found: Contributions, matrix: DistanceMatrix) -> list[str]:
+def _facts(found: Contributions, matrix: DistanceMatrix) -> list[Paragraph]:
     kind = _KINDS.get(matrix.method, f"By method {printable(matrix.method)}")
     aim = target_in_words(found.target)
     if _TARGET_NAME in matrix.names:
@@ -72,7 +70,7 @@ def _facts(found: Contributions, matrix: DistanceMatrix) -> list[str]:
     facts.append(f"Disclosed for it: {matrix.disclosure}. {level_in_words(matrix.disclosure)}")
     if not matrix.converged:
         facts.append(f"Not everything converged: {printable(matrix.status, 400)}")
-    return facts
+    return [Paragraph(facts[0]), *(Paragraph(fact, "small") for fact in facts[1:])]
 
 
 def _alike(found: Contributions, matrix: DistanceMatrix) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -223,17 +223,17 @@ def _ranking(found: Contributions) -> list[Block]:
     ]
     return [
         Heading("Ranking of the holders", "ranking", "Ranking"),
-        _ranking_table(ranked, target),
+        _ranking_table(ranked, target, shapley=shapley),
         ranking_figure(ranked, target),
         Facts(terms),
         *(Paragraph(line, "small") for line in lines),
     ]
 
 
-def _ranking_table(ranked: Sequence[Contribution], target: str) -> Table:
-    largest = max(item.share for item in ranked) or 1.0
-    explained = max(item.explained_share for item in ranked) or 1.0
-    shapley = max(item.shapley_share or 0.0 for item in ranked)
+def _ranking_table(ranked: Sequence[Contribution], target: str, *, shapley: bool) -> Table:
+    share = _largest(item.share for item in ranked)
+    explained = _largest(item.explained_share for item in ranked)
+    added = _largest(item.shapley_share for item in ranked)
     columns = (
         Column("rank"),
         textual("holder"),
@@ -258,13 +258,13 @@ def _ranking_table(ranked: Sequence[Contribution], target: str) -> Table:
             Cell(_optional(item.distance.chance)),
             Cell(_optional(item.corrected)),
             Cell(_optional_interval(item.interval)),
-            Cell(_share(item.share, item.share_interval), item.share / largest),
+            Cell(_share(item.share, item.share_interval), item.share / share),
             Cell(_share(item.explained, item.explained_interval), item.explained),
             Cell(
                 _share(item.explained_share, item.explained_share_interval),
                 item.explained_share / explained,
             ),
-            *(_shapley(item, shapley) if shapley else ()),
+            *(_shapley(item, added) if shapley else ()),
             Cell(f"{item.records:,}"),
             Cell(short_status(item.distance.status), warn=not item.distance.converged),
         )
@@ -279,6 +279,11 @@ def _ranking_table(ranked: Sequence[Contribution], target: str) -> Table:
         flagged=[not item.distance.converged for item in ranked],
         only="only those that did not converge",
     )
+
+
+def _largest(shares: Iterable[float | None]) -> float:
+    """The share whose bar fills its cell."""
+    return max(share or 0.0 for share in shares) or 1.0
 
 
 def _optional(value: float | None) -> str:
