@@ -8,7 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from ..data.tables import Table, known_file, read_arrays, read_table
+from ..data.files import known_file, read_arrays
+from ..data.tables import Table, read_table
 from ..distillation import LabelCodes, LabelSpace
 from ..distillation.questions import Inputs, inputs_of
 from ..distillation.text import PAIR

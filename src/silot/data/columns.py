@@ -13,33 +13,38 @@ from ..transport._foreign import as_array
 
 if TYPE_CHECKING:
     from .measure import Measure
+    from .tables import Table
 
 Given = tuple[Any, Any, Any, Sequence[str] | None]
 
 
 def unframed(points: Any, weights: Any, labels: Any, columns: Sequence[str] | None) -> Given:
     """What a measure is made of; of a data frame the columns that are named are taken out."""
-    # Arrays and lists, which are most data, need not wait for an import.
-    table = None
-    if not isinstance(points, np.ndarray | list | tuple):
-        from .tables import frame_table
-
-        table = frame_table(points)
     mass, label = (name if isinstance(name, str) else None for name in (weights, labels))
+    table = _table_of(points)
     if table is None:
-        if mass is not None or label is not None:
-            what = "weights" if label is None else "labels"
-            raise MismatchError(
-                f"{what} are one text, as the name of a column is, and the points are no data "
-                "frame. Give one for each record.",
-                code=f"{what}-shape",
-            )
+        for what, name in (("labels", label), ("weights", mass)):
+            if name is not None:
+                raise MismatchError(
+                    f"{what} are one text, as the name of a column is, and the points are no "
+                    "data frame. Give one for each record.",
+                    code=f"{what}-shape",
+                )
         return points, weights, labels, columns
     try:
         cloud, masses, kinds, names = table.parts(columns, labels=label, weights=mass)
     except FileError as error:
         raise InputError(error.message, code="frame-columns") from None
     return cloud, weights if mass is None else masses, labels if label is None else kinds, names
+
+
+def _table_of(points: Any) -> Table | None:
+    # Arrays and lists, which are most data, need not wait for an import.
+    if isinstance(points, np.ndarray | list | tuple):
+        return None
+    from .tables import frame_table
+
+    return frame_table(points)
 
 
 def features(points: Any, columns: tuple[str, ...] | None) -> Any:
@@ -81,10 +86,12 @@ def matched(measures: Mapping[str, Measure], last: Collection[str] = ()) -> dict
         measure has no names to say which is meant.
     """
     ranked = sorted(measures, key=lambda name: (name in last, name))
-    named = {name: measures[name] for name in ranked if measures[name].columns}
-    for other, measure in named.items():
-        lead, one = next(iter(named.items()))
-        here, there = set(one.columns or ()), set(measure.columns or ())
+    named = {name: columns for name in ranked if (columns := measures[name].columns)}
+    if len(set(named.values())) < 2:
+        return dict(measures)
+    lead, order = next(iter(named.items()))
+    for other, columns in named.items():
+        here, there = set(order), set(columns)
         if here != there:
             raise MismatchError(
                 f"{lead!r} and {other!r} have other columns: "
@@ -92,9 +99,6 @@ def matched(measures: Mapping[str, Measure], last: Collection[str] = ()) -> dict
                 "rename them, or choose the features that both have.",
                 code="columns-mismatch",
             )
-    orders = {measure.columns for measure in named.values()}
-    if len(orders) < 2:
-        return dict(measures)
     nameless = [name for name in measures if name not in named]
     if nameless:
         raise MismatchError(
@@ -102,7 +106,6 @@ def matched(measures: Mapping[str, Measure], last: Collection[str] = ()) -> dict
             "orders. Give it as a data frame, or Measure(..., columns=names).",
             code="columns-mismatch",
         )
-    order = next(iter(named.values())).columns or ()
     return {name: measure.ordered(order) for name, measure in measures.items()}
 
 

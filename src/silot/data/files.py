@@ -1,4 +1,4 @@
-"""Files: written whole or not at all, and what reading a damaged archive raises."""
+"""Files: written whole or not at all, known by their endings, and archives of arrays (.npz)."""
 
 from __future__ import annotations
 
@@ -7,6 +7,10 @@ import tempfile
 import zipfile
 import zlib
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from ..errors import FileError
 
@@ -25,6 +29,9 @@ DAMAGED_ARCHIVE = (
     KeyError,
     MemoryError,
 )
+
+
+_KINDS = (".npz", ".csv", ".csv.gz", ".parquet")
 
 
 def write_whole(path: Path, data: bytes, *, private: bool = False) -> None:
@@ -89,3 +96,44 @@ def _unwritable(path: Path, error: OSError) -> FileError:
         f"{path} cannot be written ({type(error).__name__}). Check the folder and its rights.",
         code="file-unwritable",
     )
+
+
+def known_file(path: str | Path) -> tuple[Path, str]:
+    """A file that is there and holds something, and its kind, which is its ending."""
+    file = Path(path)
+    if not os.path.isfile(file):  # noqa: PTH113 - unlike Path, no error for an overlong name
+        raise FileError(
+            f"{file} does not exist or is no file. Check the path.", code="file-missing"
+        )
+    kind = next((end for end in _KINDS if file.name.lower().endswith(end)), None)
+    if kind is None:
+        raise FileError(
+            f"{file.name} is of no kind silot reads. Give .npz, .csv, .csv.gz or .parquet.",
+            code="file-kind",
+        )
+    if file.stat().st_size == 0:
+        raise FileError(f"{file.name} is empty (0 bytes).", code="file-empty")
+    return file, kind
+
+
+def read_arrays(file: Path) -> dict[str, npt.NDArray[Any]]:
+    """Arrays of an archive that has records ``X``."""
+    try:
+        # Opened here, for numpy leaves a file open that turns out to be no archive.
+        with file.open("rb") as handle:
+            archive = np.load(handle, allow_pickle=False)
+            # A single array saved under this name is no archive: it has no X.
+            arrays = dict(archive.items()) if isinstance(archive, np.lib.npyio.NpzFile) else {}
+    except DAMAGED_ARCHIVE as error:
+        raise FileError(
+            f"{file.name} cannot be read as .npz ({type(error).__name__}). Write it with "
+            "numpy.savez(path, X=..., y=..., w=...), without object arrays.",
+            code="file-unreadable",
+        ) from None
+    if "X" not in arrays:
+        found = ", ".join(sorted(arrays)) or "nothing"
+        raise FileError(
+            f"{file.name} holds {found}; an array named X is needed (and y, w if any).",
+            code="file-columns",
+        )
+    return arrays

@@ -10,8 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import FileError, InputError, SilotError
+from .files import known_file, read_arrays
 from .measure import Measure
-from .tables import known_file, read_arrays, read_names, read_table
+from .tables import read_names, read_table
 
 
 def load_measure(
@@ -71,7 +72,7 @@ def load_measure(
     file, kind = known_file(path)
     try:
         if kind == ".npz":
-            if label_column or weight_column or id_column or columns:
+            if any((label_column, weight_column, id_column, columns)):
                 raise FileError(
                     f"{file.name} has no columns: an .npz names its arrays X, y and w. Leave "
                     "the column options out.",

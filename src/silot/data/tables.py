@@ -1,10 +1,9 @@
-"""Data as they are given: archives of arrays (.npz), tables (csv, parquet) and data frames."""
+"""Tables as they are given: files (csv, parquet) and data frames."""
 
 from __future__ import annotations
 
 import csv
 import gzip
-import os
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,9 +18,7 @@ import numpy.typing as npt
 import polars as pl
 
 from ..errors import FileError, InputError
-from .files import DAMAGED_ARCHIVE
 
-_TABLES = (".csv", ".csv.gz", ".parquet")
 # Fields of a table that mean "missing".
 _MISSING = ("", "NA", "N/A", "NaN", "nan", "NULL", "null")
 # What stands for a number, in any case, beside what Python reads as one.
@@ -32,47 +29,6 @@ _GZIP = b"\x1f\x8b"
 _SEPARATORS = (",", ";", "\t")
 # Rows that are texts of Python before they are columns.
 _ROWS = 8192
-
-
-def known_file(path: str | Path) -> tuple[Path, str]:
-    """A file that is there and holds something, and its kind, which is its ending."""
-    file = Path(path)
-    if not os.path.isfile(file):  # noqa: PTH113 - unlike Path, no error for an overlong name
-        raise FileError(
-            f"{file} does not exist or is no file. Check the path.", code="file-missing"
-        )
-    kind = next((end for end in (".npz", *_TABLES) if file.name.lower().endswith(end)), None)
-    if kind is None:
-        raise FileError(
-            f"{file.name} is of no kind silot reads. Give .npz, .csv, .csv.gz or .parquet.",
-            code="file-kind",
-        )
-    if file.stat().st_size == 0:
-        raise FileError(f"{file.name} is empty (0 bytes).", code="file-empty")
-    return file, kind
-
-
-def read_arrays(file: Path) -> dict[str, npt.NDArray[Any]]:
-    """Arrays of an archive that has records ``X``."""
-    try:
-        # Opened here, for numpy leaves a file open that turns out to be no archive.
-        with file.open("rb") as handle:
-            archive = np.load(handle, allow_pickle=False)
-            # A single array saved under this name is no archive: it has no X.
-            arrays = dict(archive.items()) if isinstance(archive, np.lib.npyio.NpzFile) else {}
-    except DAMAGED_ARCHIVE as error:
-        raise FileError(
-            f"{file.name} cannot be read as .npz ({type(error).__name__}). Write it with "
-            "numpy.savez(path, X=..., y=..., w=...), without object arrays.",
-            code="file-unreadable",
-        ) from None
-    if "X" not in arrays:
-        found = ", ".join(sorted(arrays)) or "nothing"
-        raise FileError(
-            f"{file.name} holds {found}; an array named X is needed (and y, w if any).",
-            code="file-columns",
-        )
-    return arrays
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,32 +141,8 @@ class Table:
             Label of records whose field in the label column is empty; by default there may be
             none.
         """
-        others = [name for name in (labels, weights, identifiers) if name is not None]
-        wanted = [*(features or ()), *others]
-        self.check_names(wanted)
-        if features is not None and len(set(features)) < len(features):
-            raise InputError("a feature column is named twice.", code="option-columns")
-        both = {identifiers} & {labels, weights}
-        mixed = [name for name in others if name in both or name in (features or ())]
-        if mixed:
-            raise InputError(
-                f"column {mixed[0]!r} is named as two of features, labels, weights, identifiers.",
-                code="option-columns",
-            )
-        names = list(features or (name for name in self.columns if name not in others))
-        if not names:
-            raise InputError("no feature column is left.", code="measure-empty")
-        if self.height == 0:
-            raise InputError("the table has names of columns and no record.", code="measure-empty")
-        odd = [name for name in names if self.not_numbers(name) is not None]
-        if odd:
-            raise InputError(
-                f"column {odd[0]!r} is not numeric ({self.not_numbers(odd[0])}). Encode it as "
-                "numbers, name it as the label column, or select other columns; not numeric: "
-                f"{listing([repr(name) for name in odd])}.",
-                code="measure-dtype",
-            )
-        self._check_marks(names)
+        names = self._feature_columns(features, labels, weights, identifiers)
+        self._check_numbers(names)
         points = np.column_stack([self.numbers(name) for name in names])
         if weights is not None and (why := self.not_numbers(weights)) is not None:
             raise InputError(
@@ -221,6 +153,44 @@ class Table:
         if found is not None and missing_label is not None:
             found = [missing_label if label is None else label for label in found]
         return Parts(points, masses, found, names)
+
+    def _feature_columns(
+        self,
+        features: Sequence[str] | None,
+        labels: str | None,
+        weights: str | None,
+        identifiers: str | None,
+    ) -> list[str]:
+        """Columns of features: those that were named, or those that are nothing else."""
+        others = [name for name in (labels, weights, identifiers) if name is not None]
+        chosen = list(features or ())
+        self.check_names([*chosen, *others])
+        if len(set(chosen)) < len(chosen):
+            raise InputError("a feature column is named twice.", code="option-columns")
+        mixed = _mixed(chosen, labels, weights, identifiers)
+        if mixed is not None:
+            raise InputError(
+                f"column {mixed!r} is named as two of features, labels, weights, identifiers.",
+                code="option-columns",
+            )
+        names = chosen or [name for name in self.columns if name not in others]
+        if not names:
+            raise InputError("no feature column is left.", code="measure-empty")
+        if self.height == 0:
+            raise InputError("the table has names of columns and no record.", code="measure-empty")
+        return names
+
+    def _check_numbers(self, names: Sequence[str]) -> None:
+        """Refuse columns that are not numeric."""
+        odd = [name for name in names if self.not_numbers(name) is not None]
+        if odd:
+            raise InputError(
+                f"column {odd[0]!r} is not numeric ({self.not_numbers(odd[0])}). Encode it as "
+                "numbers, name it as the label column, or select other columns; not numeric: "
+                f"{listing([repr(name) for name in odd])}.",
+                code="measure-dtype",
+            )
+        self._check_marks(names)
 
     def _check_marks(self, names: Sequence[str]) -> None:
         """Refuse a record with points and commas in its numbers: one of them parts thousands."""
@@ -238,6 +208,16 @@ class Table:
                 "marks between thousands, with one mark for decimals.",
                 code="measure-dtype",
             )
+
+
+def _mixed(
+    features: Sequence[str], labels: str | None, weights: str | None, identifiers: str | None
+) -> str | None:
+    """A column that is named as two things; weights may be labels too: a column of counts."""
+    for name in (labels, weights, identifiers):
+        if name in features:
+            return name
+    return identifiers if identifiers in (labels, weights) else None
 
 
 class Parts(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -71,60 +71,74 @@ def holder_map(
         distances = np.vstack([np.column_stack([between, to_target]), edge])
     if len(distances) < 3 or not np.isfinite(distances).all():
         return None
-    points, _ = classical_scaling(distances)
-    drawn_apart = np.linalg.norm(points[:, None] - points[None], axis=2)
-    off, worst = stress(drawn_apart, distances)
-    n = len(names)
-    left_out: list[int] = []
-    wide, high = np.ptp(points, axis=0)
-    # As high as the points need when both axes have one scale.
-    heights = [
-        float(np.clip(width * (high / wide if wide > 0 else 1.0), 3.4, 6.5))
-        for width in (WIDTH, NARROW)
-    ]
+    drawn = _HolderMap(names, ranks, classical_scaling(distances)[0])
+    shown = picture(
+        drawn.draw,
+        (WIDTH, drawn.height(WIDTH)),
+        f"Map of {count(len(names), 'holder')} in two dimensions: holders with similar data lie "
+        "close.",
+        "",
+        narrow=drawn.height(NARROW),
+    )
+    # How many labels found no room is known when it is drawn.
+    return replace(shown, caption=drawn.caption(distances))
 
-    def draw(figure: Figure) -> None:
-        narrow = is_narrow(figure)
+
+@dataclass(frozen=True, eq=False)
+class _HolderMap:
+    """Points of holders by their names or ranks, and a star for the target, if it is there."""
+
+    names: Sequence[str]
+    ranks: Sequence[int]
+    places: Array
+    left_out: list[int] = field(default_factory=list[int])
+
+    @property
+    def _targeted(self) -> bool:
+        return len(self.places) > len(self.names)
+
+    def height(self, width: float) -> float:
+        """As high as the points need when both axes have one scale."""
+        wide, high = np.ptp(self.places, axis=0)
+        return float(np.clip(width * (high / wide if wide > 0 else 1.0), 3.4, 6.5))
+
+    def draw(self, figure: Figure) -> None:
+        """Draw it."""
+        narrow, n = is_narrow(figure), len(self.names)
         named = n <= (_NARROW_POINTS if narrow else _NAMED_POINTS)
-        words = [
-            label(name, narrow) if named else str(rank)
-            for name, rank in zip(names, ranks, strict=True)
-        ]
+        words = [label(name, narrow) for name in self.names] if named else [*map(str, self.ranks)]
         axes = figure.add_subplot()
-        axes.plot(*points[:n].T, "o", color=BLUE, markersize=6 if named else 4.5, alpha=0.85)
-        if len(points) > n:
-            axes.plot(*points[n], "*", color=ORANGE, markersize=15)
+        axes.plot(*self.places[:n].T, "o", color=BLUE, markersize=6 if named else 4.5, alpha=0.85)
+        if self._targeted:
+            axes.plot(*self.places[n], "*", color=ORANGE, markersize=15)
             words.append(TARGET)
         axes.set_aspect("equal", adjustable="datalim")
         axes.margins(0.12)
         axes.set_xlabel("first axis")
         axes.set_ylabel("second axis")
         figure.draw_without_rendering()
-        left_out.append(_place_labels(axes, points, words, 8.5 if named else 7.0, n))
+        size = 8.5 if named else 7.0
+        self.left_out.append(_place_labels(axes, self.places, words, size, n))
 
-    drawn_map = picture(
-        draw,
-        (WIDTH, heights[0]),
-        f"Map of {count(n, 'holder')} in two dimensions: holders with similar data lie close.",
-        "",
-        narrow=heights[1],
-    )
-    every = [*map(label, names), TARGET]
-    caption = f"Holders whose data are similar lie close together. {_trust(off)}"
-    if off >= _EXACT:
-        a, b = worst
-        seen, true = number(float(drawn_apart[a, b])), number(float(distances[a, b]))
-        pair = listed([every[a], every[b]])
-        caption += f" Farthest off: {pair}, drawn {seen} apart and {true} in truth."
-    if len(points) > n:
-        caption += " The star is the target."
-    if n > _NAMED_POINTS:
-        caption += " Numbers are ranks."
-    elif n > _NARROW_POINTS:
-        caption += " On small screens numbers are ranks."
-    if any(left_out):
-        caption += f" {count(max(left_out), 'label')} at most left out for want of room."
-    return replace(drawn_map, caption=caption)
+    def caption(self, distances: Array) -> str:
+        """What the map shows, and how far it is to be trusted."""
+        apart = np.linalg.norm(self.places[:, None] - self.places[None], axis=2)
+        off, (a, b) = stress(apart, distances)
+        text = f"Holders whose data are similar lie close together. {_trust(off)}"
+        if off >= _EXACT:
+            every = [*map(label, self.names), TARGET]
+            seen, true = number(float(apart[a, b])), number(float(distances[a, b]))
+            pair = listed([every[a], every[b]])
+            text += f" Farthest off: {pair}, drawn {seen} apart and {true} in truth."
+        if self._targeted:
+            text += " The star is the target."
+        if len(self.names) > _NAMED_POINTS:
+            text += " Numbers are ranks."
+        elif len(self.names) > _NARROW_POINTS:
+            text += " On small screens numbers are ranks."
+        if any(self.left_out):
+            text += f" {count(max(self.left_out), 'label')} at most left out for want of room."
+        return text
 
 
 def classical_scaling(distances: Array) -> tuple[Array, float]:
@@ -186,12 +200,7 @@ def _place_labels(
             left = x + gap * across - width * (1 - across) / 2
             low = y + gap * up - line * (1 - up) / 2
             box = np.array([left, low, left + width, low + line])
-            inside = (
-                frame.x0 <= left
-                and left + width <= frame.x1
-                and frame.y0 <= low
-                and low + line <= frame.y1
-            )
+            inside = (box[:2] >= frame.min).all() and (box[2:] <= frame.max).all()
             others = np.vstack([np.delete(dots, k, axis=0), taken])
             if inside and not _overlap(box, others).any():
                 taken = np.vstack([taken, box])

@@ -190,13 +190,8 @@ class DistanceMatrix(Shown):
         """Sum of the bills of all pairs, or the one bill they share."""
         if self.shared_bill is not None:
             return self.shared_bill
-        found = list(self.pairs.values())
-        return Bill(
-            sum(pair.rounds for pair in found),
-            sum(pair.bytes_sent for pair in found),
-            sum(pair.bytes_received for pair in found),
-            sum(pair.seconds for pair in found),
-        )
+        # Holders have ledgers of their own: their charges are no sum.
+        return replace(sum((pair.bill for pair in self.pairs.values()), Bill()), privacy_mu=0.0)
 
     @property
     def disclosure(self) -> str:

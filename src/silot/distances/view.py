@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import zip_longest
+from itertools import compress, zip_longest
 
 import numpy as np
 
@@ -100,29 +100,37 @@ def parts_sections(found: Mapping[str, Parts]) -> list[Block]:
     """The largest parts of each distance, by the holder whose classes are meant."""
     if not found:
         return []
-    several = len(found) > 1
+    first, several = next(iter(found)), len(found) > 1
     by_class = any(parts.classes for parts in found.values())
-    where = " between the cells' points" if next(iter(found.values())).of == "cells" else ""
-    columns = [Column("holder", False, "cut", 14)] if several else []
-    columns += [Column("column", False, "cut", 20), Column("share")]
-    if by_class:
-        of = "" if several else f" of {next(iter(found))}"
-        columns += [Column(f"class{of}", False, "cut", 20), Column("share"), Column("records")]
-    rows: list[list[str]] = []
-    for name, parts in found.items():
-        for k, (left, right) in enumerate(zip_longest(*shortened(parts, MOST_PARTS))):
-            cells = [name if k == 0 else ""] if several else []
-            cells += ["", ""] if left is None else [left[0], _percent(left[1])]
-            if by_class:
-                cells += ["", "", ""] if right is None else [
-                    right[0], _percent(right[1].share), _percent(right[1].mass)
-                ]  # fmt: skip
-            rows.append(cells)
+    where = " between the cells' points" if found[first].of == "cells" else ""
+    columns = [
+        Column("holder", False, "cut", 14),
+        Column("column", False, "cut", 20),
+        Column("share"),
+        Column("class" if several else f"class of {first}", False, "cut", 20),
+        Column("share"),
+        Column("records"),
+    ]
+    # One holder is not named in every row, and without labels there are no classes.
+    shown = [several, True, True, by_class, by_class, by_class]
+    rows = [list(compress(row, shown)) for name in found for row in _parts_rows(name, found[name])]
     return [
         Paragraph(""),
         Paragraph(f"why: shares of the squared distance{where}"),
-        plain_table(columns, rows),
+        plain_table(list(compress(columns, shown)), rows),
         *(Paragraph(f"{name}: {parts.note}") for name, parts in found.items() if parts.note),
+    ]
+
+
+def _parts_rows(name: str, parts: Parts) -> list[list[str]]:
+    """Columns and classes side by side, the name of the holder before the first."""
+    columns, classes = shortened(parts, MOST_PARTS)
+    left = [[column, _percent(share)] for column, share in columns]
+    right = [[kind, _percent(part.share), _percent(part.mass)] for kind, part in classes]
+    names = [name] + [""] * (max(len(left), len(right)) - 1)
+    return [
+        [called, *(column or ["", ""]), *(kind or ["", "", ""])]
+        for called, column, kind in zip_longest(names, left, right)
     ]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeGuard
 
@@ -134,8 +134,7 @@ def rounded(answer: Answer, moves: Mapping[str, float | Array]) -> Answer:
             else:
                 step = scalars[STEP + name] = _step(moves, name)
                 steps = [step] * array.size
-            flat = [_coarse(float(v), s) for v, s in zip(array.ravel(), steps, strict=True)]
-            arrays[name] = np.array(flat, dtype=array.dtype).reshape(array.shape)
+            arrays[name] = _coarse_array(array, steps)
     return Answer(arrays, scalars)
 
 
@@ -159,6 +158,11 @@ def _coarse(value: float, step: float) -> float:
         raise _too_large()
     # Through the decimal text, so that equal numbers are equal bits.
     return float(f"{round(value / step) * step:.15g}") + 0.0
+
+
+def _coarse_array(array: npt.NDArray[Any], steps: Sequence[float]) -> npt.NDArray[Any]:
+    flat = [_coarse(float(v), step) for v, step in zip(array.ravel(), steps, strict=True)]
+    return np.array(flat, dtype=array.dtype).reshape(array.shape)
 
 
 def _too_large() -> InputError:

@@ -81,15 +81,7 @@ class LocalFederation:
         timeout: float | None = None,
         asker: str = COORDINATOR,
     ) -> None:
-        if not holders:
-            raise InputError("a federation needs at least one holder.", code="holder-names")
-        for name in holders:
-            if type(name) is not str or not name or name == COORDINATOR:
-                raise InputError(
-                    f"{name!r} cannot name a holder: a non-empty text other than "
-                    f"{COORDINATOR!r} is needed.",
-                    code="holder-names",
-                )
+        _check_names(holders)
         if timeout is not None and not real(timeout, "timeout", "option-timeout") > 0:
             raise InputError(f"timeout is {timeout!r}; seconds are needed.", code="option-timeout")
         if type(asker) is not str or not asker:
@@ -99,30 +91,8 @@ class LocalFederation:
         self._timeout = timeout
         # What an answer took the last time.
         self._seconds = 0.0
-        parties: dict[str, Endpoint] = {}
-        owned: dict[str, Measure] = {}
-        for name, holder in holders.items():
-            if isinstance(holder, Endpoint):
-                parties[name] = holder
-            else:
-                owned[name] = Measure.of(holder)
-        for name, measure in matched(owned).items():
-            parties[name] = Holder(measure, Policy.open(), Ledger())
-        self._holders = {name: parties[name] for name in holders}
-        named = {
-            name: party.columns
-            for name, party in self._holders.items()
-            if isinstance(party, Holder) and party.columns is not None
-        }
-        first = min(named, default="")
-        other = min((name for name in named if named[name] != named[first]), default=None)
-        if other is not None:
-            raise MismatchError(
-                f"{first!r} and {other!r} have other columns, or the same in "
-                "another order, and holders of their own are asked by place. Give all of them "
-                "their columns in one order.",
-                code="columns-mismatch",
-            )
+        self._holders = _parties(holders)
+        _check_columns(self._holders)
         self._replies = {name: _replies(party, asker) for name, party in self._holders.items()}
 
     @property
@@ -193,11 +163,18 @@ class LocalFederation:
         # As many at work as there are processors, or a hundred holders would hold a hundred cost
         # matrices. With a timeout all start at once, for waiting would count as theirs.
         several = len(work) if self._timeout is not None else min(len(work), os.cpu_count() or 1)
+        late: frozenset[str] = frozenset()
         if self._timeout is None and (several == 1 or (here and self._seconds < _QUICK)):
+            several = 1
             for each in work.values():
                 each()
-            self._seconds = (time.perf_counter() - started) / len(work)
-            return frozenset()
+        else:
+            late = self._threaded(work, several)
+        self._seconds = (time.perf_counter() - started) * several / len(work)
+        return late
+
+    def _threaded(self, work: Mapping[str, Callable[[], None]], several: int) -> frozenset[str]:
+        """Have so many threads work off everybody's answers; who is late."""
         # A thread for each holder would keep memory for each.
         waiting, late = deque(work), set(work)
 
@@ -217,8 +194,51 @@ class LocalFederation:
         deadline = None if self._timeout is None else time.monotonic() + self._timeout
         for thread in threads:
             thread.join(None if deadline is None else max(0.0, deadline - time.monotonic()))
-        self._seconds = (time.perf_counter() - started) * several / len(work)
         return frozenset(late)
+
+
+def _check_names(holders: Mapping[str, object]) -> None:
+    if not holders:
+        raise InputError("a federation needs at least one holder.", code="holder-names")
+    for name in holders:
+        if type(name) is not str or not name or name == COORDINATOR:
+            raise InputError(
+                f"{name!r} cannot name a holder: a non-empty text other than "
+                f"{COORDINATOR!r} is needed.",
+                code="holder-names",
+            )
+
+
+def _parties(holders: Mapping[str, Endpoint | Data]) -> dict[str, Endpoint]:
+    """Who answers for each holder; data are answered for by a holder that allows everything."""
+    parties: dict[str, Endpoint] = {}
+    owned: dict[str, Measure] = {}
+    for name, holder in holders.items():
+        if isinstance(holder, Endpoint):
+            parties[name] = holder
+        else:
+            owned[name] = Measure.of(holder)
+    for name, measure in matched(owned).items():
+        parties[name] = Holder(measure, Policy.open(), Ledger())
+    return {name: parties[name] for name in holders}
+
+
+def _check_columns(parties: Mapping[str, Endpoint]) -> None:
+    """Refuse holders that name their columns in different orders."""
+    named = {
+        name: party.columns
+        for name, party in parties.items()
+        if isinstance(party, Holder) and party.columns is not None
+    }
+    first = min(named, default="")
+    other = min((name for name in named if named[name] != named[first]), default=None)
+    if other is not None:
+        raise MismatchError(
+            f"{first!r} and {other!r} have other columns, or the same in "
+            "another order, and holders of their own are asked by place. Give all of them "
+            "their columns in one order.",
+            code="columns-mismatch",
+        )
 
 
 def _replies(party: Endpoint, asker: str) -> Callable[[bytes], bytes]:

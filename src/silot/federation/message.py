@@ -137,21 +137,24 @@ def _scalar(value: object) -> Scalar:
     raise WireError("a scalar is not a number, text or null.", code="wire-format")
 
 
+def _extents(value: object) -> list[int]:
+    shape = cast("list[object]", value) if isinstance(value, list) else [None]
+    extents = [
+        size for size in shape if isinstance(size, int) and not isinstance(size, bool) and size >= 0
+    ]
+    if not len(extents) == len(shape) <= _LARGEST_NDIM:
+        raise WireError("an array has a shape that is not sizes.", code="wire-shape")
+    return extents
+
+
 def _array(value: object) -> npt.NDArray[Any]:
     items = cast("list[object]", value) if isinstance(value, list) else []
     if len(items) != 3:
         raise WireError("an array is not [dtype, shape, data].", code="wire-format")
-    dtype_name, shape_value, data = items
+    dtype_name, shape, data = items
     if not isinstance(dtype_name, str) or dtype_name not in _DTYPES:
         raise WireError(f"an array has a dtype other than {', '.join(_DTYPES)}.", code="wire-dtype")
-    shape = cast("list[object]", shape_value) if isinstance(shape_value, list) else []
-    extents: list[int] = []
-    for extent in shape:
-        if not isinstance(extent, int) or isinstance(extent, bool) or extent < 0:
-            raise WireError("an array has a shape that is not sizes.", code="wire-shape")
-        extents.append(extent)
-    if not isinstance(shape_value, list) or len(extents) > _LARGEST_NDIM:
-        raise WireError("an array has a shape that is not sizes.", code="wire-shape")
+    extents = _extents(shape)
     dtype = _DTYPES[dtype_name]
     if not isinstance(data, bytes) or len(data) != math.prod(extents) * dtype.itemsize:
         raise WireError("an array's data do not fill its shape.", code="wire-shape")

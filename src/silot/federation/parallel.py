@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from ..errors import HolderError, WireError
 from .protocol import Answers, Questions, Steps
+from .question import Question
 
 R = TypeVar("R")
 
@@ -33,9 +34,10 @@ def parallel(runs: Mapping[str, Steps[R]]) -> Steps[dict[str, R | HolderError | 
     while waiting:
         now = dict(waiting)
         waiting.clear()
-        answers = yield {
-            holder: question for _, asked in now.values() for holder, question in asked.items()
-        }
+        questions: dict[str, Question] = {}
+        for _, asked in now.values():
+            questions.update(asked)
+        answers = yield questions
         for name, (run, asked) in now.items():
             step(name, run, {holder: answers[holder] for holder in asked if holder in answers})
     return {name: found[name] for name in runs}

@@ -274,18 +274,19 @@ class Policy(BaseModel):
             if self.level == "scalar":
                 return "policy-level"
             return "policy-budget" if self.privacy_epsilon is None else ""
-        if self.tells_records:
-            return ""
-        forbidden = (
-            not self.tells_numbers
-            or account is Account.RECORD
-            # Of records alone it is known how many numbers solve for one.
-            or (account is not Account.FREE and question.on != "records")
-            or question.level > Disclosure[self.level.upper()]
-            # Label coordinates are means of classes, small ones too.
-            or (account is Account.NAMED and question.embedding != "none")
-        )
-        return "policy-level" if forbidden else ""
+        return "" if self.tells_records or self._tells(question, account) else "policy-level"
+
+    def _tells(self, question: Question, account: Account) -> bool:
+        """Whether a question about records is answered at a level that tells no records."""
+        if not self.tells_numbers or account is Account.RECORD:
+            return False
+        # Of records alone it is known how many numbers solve for one.
+        if account is not Account.FREE and question.on != "records":
+            return False
+        # Label coordinates are means of classes, small ones too.
+        if account is Account.NAMED and question.embedding != "none":
+            return False
+        return question.level <= Disclosure[self.level.upper()]
 
     def over(self, question: Question, limits: Limits, tally: Tally, data: str, asker: str) -> str:
         """Return the code of the rule that what was told before makes forbid the question.

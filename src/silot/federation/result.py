@@ -45,11 +45,21 @@ class Bill:
     word; answers given before are not charged again.
     """
 
-    rounds: int
-    bytes_sent: int
-    bytes_received: int
-    seconds: float
+    rounds: int = 0
+    bytes_sent: int = 0
+    bytes_received: int = 0
+    seconds: float = 0.0
     privacy_mu: float = 0.0
+
+    def __add__(self, other: Bill) -> Bill:
+        """The bill of two runs."""
+        return Bill(
+            self.rounds + other.rounds,
+            self.bytes_sent + other.bytes_sent,
+            self.bytes_received + other.bytes_received,
+            self.seconds + other.seconds,
+            self.privacy_mu + other.privacy_mu,
+        )
 
 
 class Shown:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 from ..render import Block, Cell, Column, Facts, Heading, Paragraph, Table
@@ -80,31 +81,36 @@ def _paid(runs: Sequence[tuple[str, Run]]) -> list[tuple[list[str], Run]]:
     return list(paid.values())
 
 
-def _bill(paid: Sequence[tuple[list[str], Run]], caption: str) -> Table:
-    lines = [(listed(what), item.bill) for what, item in paid]
+def _bills(paid: Sequence[tuple[list[str], Run]]) -> list[tuple[str, Bill]]:
+    bills = [(listed(what), item.bill) for what, item in paid]
     if len(paid) > 1:
-        bills = [bill for _, bill in lines]
-        together = Bill(
-            sum(bill.rounds for bill in bills),
-            sum(bill.bytes_sent for bill in bills),
-            sum(bill.bytes_received for bill in bills),
-            sum(bill.seconds for bill in bills),
+        # Holders have ledgers of their own: their charges are no sum.
+        together = replace(sum((bill for _, bill in bills), Bill()), privacy_mu=0.0)
+        bills.insert(0, ("all together", together))
+    return bills
+
+
+def _bill(paid: Sequence[tuple[list[str], Run]], caption: str) -> Table:
+    columns = ("run", "rounds", "sent", "received", "time", "charged to a ledger, at most")
+    rows = [
+        (
+            what,
+            f"{bill.rounds:,}",
+            format_bytes(bill.bytes_sent),
+            format_bytes(bill.bytes_received),
+            f"{bill.seconds:.2f} s",
+            f"mu {number(bill.privacy_mu)}" if bill.privacy_mu > 0 else "",
         )
-        lines.insert(0, ("all together", together))
-    named = any(what for what, _ in lines)
-    charged = any(bill.privacy_mu > 0 for _, bill in lines)
-    columns = [Column("run", numeric=False)] if named else []
-    columns += [Column(title) for title in ("rounds", "sent", "received", "time")]
-    columns += [Column("charged to a ledger, at most")] if charged else []
-    rows: list[list[Cell]] = []
-    for what, bill in lines:
-        cells = [Cell(what)] if named else []
-        cells += [Cell(f"{bill.rounds:,}"), Cell(format_bytes(bill.bytes_sent))]
-        cells += [Cell(format_bytes(bill.bytes_received)), Cell(f"{bill.seconds:.2f} s")]
-        if charged:
-            cells.append(Cell(f"mu {number(bill.privacy_mu)}" if bill.privacy_mu > 0 else ""))
-        rows.append(cells)
-    return Table(caption, columns, rows, fold=10)
+        for what, bill in _bills(paid)
+    ]
+    # Runs without a name, and a charge where nothing was charged, need no column.
+    shown = [k for k in range(len(columns)) if k not in (0, 5) or any(row[k] for row in rows)]
+    return Table(
+        caption,
+        [Column(columns[k], numeric=k > 0) for k in shown],
+        [[Cell(row[k]) for k in shown] for row in rows],
+        fold=10,
+    )
 
 
 def _disclosure(paid: Sequence[tuple[list[str], Run]]) -> Table:

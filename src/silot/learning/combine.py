@@ -88,17 +88,7 @@ def combine(
     models = np.asarray(parameters, dtype=np.float64)
     shares = np.asarray(weights, dtype=np.float64)
     records = np.asarray(points, dtype=np.float64)
-    if models.ndim != 2 or shares.shape != models.shape[:1] or len(models) == 0:
-        raise MismatchError(
-            f"parameters have shape {models.shape} and weights {shares.shape}; (S, P) and (S,) "
-            "are needed.",
-            code="combination-shape",
-        )
-    if not np.isfinite(shares).all() or (shares < 0).any() or abs(shares.sum() - 1.0) > 1e-6:
-        raise InputError(
-            "weights of models are negative, not finite, or do not sum to 1.",
-            code="combination-weights",
-        )
+    _check_weights(shares, models)
     scales = None if factors is None else np.asarray(factors, dtype=np.float64)
     if scales is not None:
         _check_factors(scales, rule, (len(models), spec.classes))
@@ -114,18 +104,41 @@ def combine(
     if density is None or densities is None:
         raise InputError("rule 'density' needs density and densities.", code="density-absent")
     laws = np.asarray(densities, dtype=np.float64)
-    if laws.shape != (len(models), density.size) or density.inputs != spec.inputs:
+    trust = _trust(spec, density, laws, shares, records)
+    return np.einsum("kn,knc->nc", trust, outputs)
+
+
+def _check_weights(shares: Array, models: Array) -> None:
+    if models.ndim != 2 or shares.shape != models.shape[:1] or len(models) == 0:
         raise MismatchError(
-            f"densities have shape {laws.shape}; {(len(models), density.size)} is needed.",
+            f"parameters have shape {models.shape} and weights {shares.shape}; (S, P) and (S,) "
+            "are needed.",
+            code="combination-shape",
+        )
+    if not np.isfinite(shares).all() or (shares < 0).any() or abs(shares.sum() - 1.0) > 1e-6:
+        raise InputError(
+            "weights of models are negative, not finite, or do not sum to 1.",
+            code="combination-weights",
+        )
+
+
+def _trust(
+    spec: ModelSpec, density: DensitySpec, laws: Array, shares: Array, records: Array
+) -> Array:
+    """How far each model of some weight is believed at each record; columns sum to 1."""
+    if laws.shape != (len(shares), density.size) or density.inputs != spec.inputs:
+        raise MismatchError(
+            f"densities have shape {laws.shape}; {(len(shares), density.size)} is needed.",
             code="density-shape",
         )
+    used = np.flatnonzero(shares > 0)
     scaled = spec.scaled(records)
     logs = np.stack([log_density(density, laws[k], scaled) for k in used]) + np.log(
         shares[used, None]
     )
     # Far from all sources every density underflows: only their ratios count.
     trust = np.exp(logs - logs.max(axis=0))
-    return np.einsum("kn,knc->nc", trust / trust.sum(axis=0), outputs)
+    return trust / trust.sum(axis=0)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

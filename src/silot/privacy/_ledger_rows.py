@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 
@@ -92,18 +92,16 @@ def check_chain(rows: Iterable[tuple[Row, bytes | None]]) -> list[Row]:
     """Return the rows if every hash, total and stored answer fits; else say which row does not."""
     chain: list[Row] = []
     seen: set[tuple[str, str]] = set()
+    previous = FIRST
     squares = 0.0
     for position, (row, reply) in enumerate(rows):
         if row.sequence != position:
             raise broken(position, "is missing")
-        if row.previous != (chain[-1].hash if chain else FIRST):
+        if row.previous != previous:
             raise broken(position, "does not follow the row before it")
         if row.hash != row.computed_hash():
             raise broken(position, "was changed")
-        before = _BEFORE.get(row.event)
-        ordered = before == "" or (before, row.key) in seen
-        fresh = before is not None and (row.event, row.key) not in seen
-        if (position == 0) != (row.event == "open") or (position > 0 and not (ordered and fresh)):
+        if not _ordered(row, seen):
             raise broken(position, "is out of order")
         seen.add((row.event, row.key))
         if row.event == "reserve":
@@ -112,9 +110,20 @@ def check_chain(rows: Iterable[tuple[Row, bytes | None]]) -> list[Row]:
         if not fits or not _fits(row, reply):
             raise broken(position, "does not add up")
         chain.append(row)
+        previous = row.hash
     if not chain:
         raise broken(0, "is missing")
     return chain
+
+
+def _ordered(row: Row, seen: Collection[tuple[str, str]]) -> bool:
+    """Whether an event may come now: ``open`` first, and no other twice or before its time."""
+    if not seen or row.event == "open":
+        return not seen and row.event == "open"
+    before = _BEFORE.get(row.event)
+    if before is None or (row.event, row.key) in seen:
+        return False
+    return before == "" or (before, row.key) in seen
 
 
 def _fits(row: Row, reply: bytes | None) -> bool:

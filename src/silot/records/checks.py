@@ -57,12 +57,9 @@ def collect(
 ) -> list[Scored]:
     """Bring scores, images, truth and contents together by holder."""
     scores = _by_name(records)
-    for what, given in (
-        ("images", images or {}),
-        ("truth", truth or {}),
-        ("contents", contents or {}),
-    ):
-        for name in given:
+    images, truth, contents = images or {}, truth or {}, contents or {}
+    for what, by_name in (("images", images), ("truth", truth), ("contents", contents)):
+        for name in by_name:
             if name not in scores:
                 raise InputError(
                     f"{what} has {_quoted(name)}, whose records are not scored. Give records for "
@@ -73,9 +70,9 @@ def collect(
         Scored(
             name,
             item,
-            _images(name, images[name], len(item.scores)) if images and name in images else None,
-            _truth(name, truth[name], len(item.scores)) if truth and name in truth else None,
-            (contents or {}).get(name),
+            _images(name, images[name], len(item.scores)) if name in images else None,
+            _truth(name, truth[name], len(item.scores)) if name in truth else None,
+            contents.get(name),
         )
         for name, item in scores.items()
     ]

@@ -8,7 +8,9 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy.typing as npt
 
 from ..data.measure import Measure
 from ..errors import InputError
@@ -49,20 +51,18 @@ class Contents:
     identifiers: Sequence[str] | None = None
 
     def __repr__(self) -> str:
+        identifiers, records = self._lengths
         parts = [
-            f"{what} of {count(len(part), 'record')}"
-            for what, part in (
-                ("values", None if self.records is None else self.records.weights),
-                ("identifiers", self.identifiers),
-            )
-            if part is not None
+            f"{what} of {count(size, 'record')}"
+            for what, size in (("values", records), ("identifiers", identifiers))
+            if size is not None
         ]
         return f"Contents({', '.join(parts)})"
 
     @property
     def raw(self) -> bool:
         """Whether values of records are among it."""
-        return self.records is not None or self.validation is not None
+        return bool(self._measures)
 
     def check(self, scores: RecordScores) -> None:
         """Raise unless it is of the records that were scored.
@@ -73,11 +73,7 @@ class Contents:
             ``records-contents``.
         """
         size, part = len(scores.scores), scores.screening
-        lengths = {
-            "identifiers": None if self.identifiers is None else len(self.identifiers),
-            "records": None if self.records is None else len(self.records.weights),
-        }
-        for what, length in lengths.items():
+        for what, length in zip(("identifiers", "records"), self._lengths, strict=True):
             if length not in (None, size):
                 raise InputError(
                     f"{scores.name!r} has {size} scored records, and {what} are {length}. Give "
@@ -86,13 +82,8 @@ class Contents:
                 )
         if part is None:
             return
-        named = part.columns.dtype.kind == "U"
-        least = 0 if named else int(part.columns.max(initial=-1)) + 1
-        for measure in (self.records, self.validation):
-            if measure is None:
-                continue
-            lacking = named and not set(part.columns.ravel()) <= set(self._names)
-            if lacking or measure.points.shape[1] < least:
+        for measure in self._measures:
+            if not self._has(measure, part.columns):
                 raise InputError(
                     f"{scores.name!r} was scored with other columns than these. Give the "
                     "measures that were scored and compared with.",
@@ -106,9 +97,27 @@ class Contents:
             )
 
     @property
+    def _lengths(self) -> tuple[int | None, int | None]:
+        """How many identifiers and records there are, of those at hand."""
+        return (
+            None if self.identifiers is None else len(self.identifiers),
+            None if self.records is None else len(self.records.weights),
+        )
+
+    @property
+    def _measures(self) -> list[Measure]:
+        return [each for each in (self.records, self.validation) if each is not None]
+
+    @property
     def _names(self) -> tuple[str, ...]:
-        named = [each.columns for each in (self.records, self.validation) if each is not None]
+        named = (each.columns for each in self._measures)
         return next((names for names in named if names is not None), ())
+
+    def _has(self, measure: Measure, columns: npt.NDArray[Any]) -> bool:
+        """Whether the columns that were scored are there, by name or by place."""
+        if columns.dtype.kind == "U":
+            return set(columns.ravel()) <= set(self._names)
+        return measure.points.shape[1] > columns.max(initial=-1)
 
     def value(self, record: int, column: str | int) -> float | None:
         """What stands in a column of a record."""
@@ -121,6 +130,10 @@ class Contents:
     def identifier(self, record: int) -> str:
         """What the holder calls a record; nothing where it has no name."""
         return "" if self.identifiers is None else str(self.identifiers[record])
+
+
+def _label(measure: Measure | None, record: int) -> str:
+    return "" if measure is None or measure.names is None else str(measure.names[record])
 
 
 def _field(
@@ -238,7 +251,7 @@ def suspects(scores: RecordScores, contents: Contents | None) -> list[Suspect]:
 def suspect(scores: RecordScores, k: int, contents: Contents) -> Suspect:
     """What there is to say of a record."""
     part = scores.screening
-    made = {
+    made: dict[str, Any] = {
         "record": k,
         "identifier": contents.identifier(k),
         "score": float(scores.scores[k]),
@@ -246,26 +259,26 @@ def suspect(scores: RecordScores, k: int, contents: Contents) -> Suspect:
     }
     if part is None:
         return Suspect(**made)
-    kinds = [str(part.kinds[k])] if part.kinds[k] else []
+    kinds = _kinds(part, k)
+    made |= {"kinds": kinds, "nearest": int(part.nearest[k])}
+    if part.labels is not None:
+        made["label"] = _label(contents.records, k)
+        made["nearest_label"] = _label(contents.validation, int(part.nearest[k]))
+    if part.suggested is not None and ("label" in kinds or "unknown label" in kinds):
+        made["suggested"] = str(part.suggested[k])
+    if "features" in kinds or ("label" in kinds and part.features[k] > 0):
+        made["columns"] = _odd(part, k, contents)
+    if "copy" in kinds:
+        original = int(part.copy_of[k])
+        made |= {"copy_of": original, "original": contents.identifier(original)}
+    return Suspect(**made)
+
+
+def _kinds(part: Screening, k: int) -> tuple[str, ...]:
+    """What a record is listed for."""
     unknown = part.labels is not None and not part.known[k]
-    original = int(part.copy_of[k])
-    kinds += ["copy"] * (original >= 0) + ["unknown label"] * unknown
-    nearest = int(part.nearest[k])
-    own = contents.records if part.labels is not None else None
-    good = contents.validation if part.labels is not None else None
-    broken = part.kinds[k] == "features" or (part.kinds[k] == "label" and part.features[k] > 0)
-    doubtful = part.suggested is not None and (unknown or part.kinds[k] == "label")
-    return Suspect(
-        **made,
-        kinds=tuple(kinds),
-        label="" if own is None or own.names is None else str(own.names[k]),
-        suggested=str(part.suggested[k]) if doubtful and part.suggested is not None else "",
-        columns=_odd(part, k, contents) if broken else (),
-        copy_of=original if original >= 0 else None,
-        original=contents.identifier(original) if original >= 0 else "",
-        nearest=nearest,
-        nearest_label="" if good is None or good.names is None else str(good.names[nearest]),
-    )
+    kinds = (str(part.kinds[k]), "copy" * bool(part.copies[k]), "unknown label" * unknown)
+    return tuple(kind for kind in kinds if kind)
 
 
 def _odd(part: Screening, k: int, contents: Contents) -> tuple[OddColumn, ...]:
@@ -286,25 +299,23 @@ def row(found: Suspect, scores: RecordScores, contents: Contents | None) -> dict
     """A suspect record as a row of a table; all of one result have the same keys."""
     contents, part = contents or Contents(), scores.screening
     named = contents.identifiers is not None
-    made: dict[str, object] = {"record": found.record}
-    if named:
-        made["identifier"] = found.identifier
-    made |= {"score": round(found.score, 4), "flagged": found.flagged}
-    if part is None:
-        return made
-    made["kind"] = found.kind
-    if part.labels is not None:
-        if contents.records is not None:
-            made["label"] = found.label
-        made["suggested_label"] = found.suggested
-    made["columns"] = "; ".join(map(str, found.columns))
-    made["copy_of"] = "" if found.copy_of is None else found.copy_of
-    if named:
-        made["copy_of_identifier"] = found.original
-    made["nearest_good"] = "" if found.nearest is None else found.nearest
-    if part.labels is not None and contents.validation is not None:
-        made["nearest_good_label"] = found.nearest_label
-    return made
+    screened = part is not None
+    labelled = part is not None and part.labels is not None
+    cells: list[tuple[str, object, bool]] = [
+        ("record", found.record, True),
+        ("identifier", found.identifier, named),
+        ("score", round(found.score, 4), True),
+        ("flagged", found.flagged, True),
+        ("kind", found.kind, screened),
+        ("label", found.label, labelled and contents.records is not None),
+        ("suggested_label", found.suggested, labelled),
+        ("columns", "; ".join(map(str, found.columns)), screened),
+        ("copy_of", "" if found.copy_of is None else found.copy_of, screened),
+        ("copy_of_identifier", found.original, screened and named),
+        ("nearest_good", "" if found.nearest is None else found.nearest, screened),
+        ("nearest_good_label", found.nearest_label, labelled and contents.validation is not None),
+    ]
+    return {title: value for title, value, there in cells if there}
 
 
 def records_csv(

@@ -57,58 +57,78 @@ def value_page(
     """
     scored = collect(records, images, truth, contents)
     found = contributions
-    if not scored and (found is None or not (found.holders or found.missing)):
+    if not scored and not _named(found):
         raise InputError(
             "there is nothing to report. Give contributions, records or both.",
             code="report-empty",
         )
-    blocks = [Heading(TITLE if found is not None else "Suspect records", level=1)]
-    blocks = [*blocks, *_summary(found, scored)]
+    blocks: list[Block] = [
+        Heading(TITLE if found is not None else "Suspect records", level=1),
+        *_summary(found, scored),
+    ]
     if images or contents:
-        pictured = any(item.images is not None for item in scored)
-        shows = "records of holders as pictures" if pictured else "values of suspect records"
-        blocks.append(Private(shows if any(item.raw for item in scored) else ""))
+        blocks.append(_private(scored))
     if found is not None and found.holders:
         blocks += worth_blocks(found)
-    blocks += scored_sections(scored) if scored else []
+    blocks += scored_sections(scored)
+    if found is not None and found.missing:
+        blocks += [
+            Heading("Missing holders", "missing", "Missing holders"),
+            Paragraph("Nothing in this report says anything about their data."),
+            missing_table(found.missing, {}, "holder"),
+        ]
+    return [*blocks, *bill_sections(_runs(found, scored))]
+
+
+def _named(found: Contributions | None) -> bool:
+    """Whether there is a word to say of any holder's worth."""
+    return found is not None and bool(found.holders or found.missing)
+
+
+def _private(scored: Sequence[Scored]) -> Private:
+    """What must stay with its owner."""
+    if not any(item.raw for item in scored):
+        return Private("")
+    pictured = any(item.images is not None for item in scored)
+    return Private("records of holders as pictures" if pictured else "values of suspect records")
+
+
+def _runs(found: Contributions | None, scored: Sequence[Scored]) -> list[tuple[str, Run]]:
     runs: list[tuple[str, Run]] = []
     if found is not None:
-        if found.missing:
-            blocks += [
-                Heading("Missing holders", "missing", "Missing holders"),
-                Paragraph("Nothing in this report says anything about their data."),
-                missing_table(found.missing, {}, "holder"),
-            ]
         runs.append(("worth of the holders", found))
         if found.barycenter is not None and found.barycenter.rounds:
             runs.append(("barycenter", found.barycenter))
-    runs += [(f"records of {printable(item.name)}", item.scores) for item in scored]
-    return [*blocks, *bill_sections(runs)]
+    return runs + [(f"records of {printable(item.name)}", item.scores) for item in scored]
 
 
 def _summary(found: Contributions | None, scored: Sequence[Scored]) -> list[Block]:
     """The result in a few sentences."""
     sentences: list[str] = []
-    warnings: list[str] = []
-    if found is not None and found.holders:
-        sentences += closest(found)
-    if found is not None and found.missing:
-        sentences.append(f"{count(len(found.missing), 'holder')} took no part.")
-    if found is not None and not found.converged:
-        warnings.append(f"Not everything converged: {printable(found.status, 400)}")
+    warnings: list[Block] = []
+    if found is not None:
+        if found.holders:
+            sentences += closest(found)
+        if found.missing:
+            sentences.append(f"{count(len(found.missing), 'holder')} took no part.")
+        if not found.converged:
+            status = printable(found.status, 400)
+            warnings.append(Paragraph(f"Not everything converged: {status}", "warning"))
     if scored:
-        flagged = sum(item.flagged for item in scored)
-        records = sum(item.records for item in scored)
-        where = sum(item.flagged > 0 for item in scored)
-        of = "" if len(scored) == 1 else f" of {count(len(scored), 'holder')}"
-        if not flagged:
-            sentences.append(f"None of {count(records, 'scored record')}{of} is flagged as broken.")
-        else:
-            verb = "is" if flagged == 1 else "are"
-            among = f", in {where} of the holders" if where < len(scored) else ""
-            sentences.append(
-                f"{flagged:,} of {count(records, 'scored record')}{of} "
-                f"({percent(flagged / max(records, 1))}) {verb} flagged as broken{among}."
-            )
-    blocks = [Paragraph(line, "warning") for line in warnings]
-    return [Paragraph(" ".join(sentences), "lead"), *blocks]
+        sentences.append(_flagged(scored))
+    return [Paragraph(" ".join(sentences), "lead"), *warnings]
+
+
+def _flagged(scored: Sequence[Scored]) -> str:
+    """How many of the scored records are flagged."""
+    flagged = sum(item.flagged for item in scored)
+    records = sum(item.records for item in scored)
+    where = sum(item.flagged > 0 for item in scored)
+    of = count(records, "scored record")
+    of += "" if len(scored) == 1 else f" of {count(len(scored), 'holder')}"
+    if not flagged:
+        return f"None of {of} is flagged as broken."
+    share = percent(flagged / max(records, 1))
+    verb = "is" if flagged == 1 else "are"
+    among = f", in {where} of the holders" if where < len(scored) else ""
+    return f"{flagged:,} of {of} ({share}) {verb} flagged as broken{among}."

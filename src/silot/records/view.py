@@ -112,6 +112,8 @@ def _counts(result: BrokenCounts) -> Table:
 
 def scored_sections(scored: Sequence[Scored]) -> list[Block]:
     """Overview of all holders, and details of those with the largest share of flagged records."""
+    if not scored:
+        return []
     ordered = sorted(scored, key=lambda item: (-item.flagged_share, item.name))
     chosen = list(scored) if len(scored) <= _DETAILED else ordered[:_DETAILED]
     blocks: list[Block] = [
@@ -257,7 +259,7 @@ def _suspects(item: Scored, most: int) -> Table | None:
     return Table(
         caption,
         tuple(column for column, _ in columns),
-        [tuple(cell(each) for _, cell in columns) for each in shown],
+        [tuple(Cell(text(each)) for _, text in columns) for each in shown],
         filter=True,
         kinds=[each.kinds for each in shown] if item.scores.screening is not None else None,
     )
@@ -265,32 +267,34 @@ def _suspects(item: Scored, most: int) -> Table | None:
 
 def _columns(
     item: Scored, listed: Sequence[Suspect]
-) -> list[tuple[Column, Callable[[Suspect], Cell]]]:
+) -> list[tuple[Column, Callable[[Suspect], str]]]:
     """Columns of the table, and what stands in them."""
     part, truth, contents = item.scores.screening, item.truth, item.contents or Contents()
-    columns: list[tuple[Column, Callable[[Suspect], Cell]]] = []
 
-    def add(title: str, text: Callable[[Suspect], str], numeric: bool = False) -> None:
-        columns.append((Column(title, numeric=numeric), lambda each: Cell(text(each))))
+    def known(each: Suspect) -> str:
+        return "broken" if truth is not None and truth[each.record] else "sound"
 
-    if contents.identifiers is not None:
-        add("identifier", lambda each: printable(each.identifier))
-    add("record", lambda each: str(each.record), numeric=True)
-    add("score", lambda each: decimals(each.score), numeric=True)
-    if part is not None:
-        add("kind", lambda each: each.kind)
-        if part.labels is not None:
-            if contents.records is not None:
-                add("label", lambda each: printable(each.label))
-            add("suggested label", lambda each: printable(each.suggested))
-        if any(each.columns for each in listed):
-            add("columns", lambda each: printable("; ".join(map(str, each.columns)), 400))
-        if part.copies.any():
-            add("copy of", _original)
-        add("nearest good", _nearest)
-    if truth is not None:
-        add("known to be", lambda each: "broken" if truth[each.record] else "sound")
-    return columns
+    named, own = contents.identifiers is not None, contents.records is not None
+    screened = part is not None
+    labelled = part is not None and part.labels is not None
+    copied = part is not None and bool(part.copies.any())
+    columns: list[tuple[Column, Callable[[Suspect], str], bool]] = [
+        (textual("identifier"), lambda each: printable(each.identifier), named),
+        (Column("record"), lambda each: str(each.record), True),
+        (Column("score"), lambda each: decimals(each.score), True),
+        (textual("kind"), lambda each: each.kind, screened),
+        (textual("label"), lambda each: printable(each.label), labelled and own),
+        (textual("suggested label"), lambda each: printable(each.suggested), labelled),
+        (textual("columns"), _odd, screened and any(each.columns for each in listed)),
+        (textual("copy of"), _original, copied),
+        (textual("nearest good"), _nearest, screened),
+        (textual("known to be"), known, truth is not None),
+    ]
+    return [(column, text) for column, text, there in columns if there]
+
+
+def _odd(each: Suspect) -> str:
+    return printable("; ".join(map(str, each.columns)), 400)
 
 
 def _original(each: Suspect) -> str:

@@ -7,13 +7,15 @@ import io
 import math
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from matplotlib import style
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from .sections import Picture
@@ -101,31 +103,71 @@ def heat_map(
     order: str = "of the ranking",
 ) -> Picture:
     """Distances between holders, below a strip of their distances to the target."""
-    n = len(names)
-    size = 8.5 if n <= 20 else 7.0
-    steep = n > 12
-    strip = max(1.0, n / 28)
-    cells = 1 + (0.0 if to_target is None else strip / n)
+    drawn = _HeatMap(names, between, to_target)
+    caption = "Dark is close."
+    if to_target is not None:
+        caption += " The strip on top shows distances to the target."
+    wide, narrow = drawn.step(False), drawn.step(True)
+    if wide > 1:
+        caption += f" Every {_ordinal(wide)} holder is named."
+    if narrow > wide:
+        caption += f" On small screens every {_ordinal(narrow)} holder is named."
+    return picture(
+        drawn.draw,
+        drawn.layout(False)[:2],
+        f"Heat map of the distances between {count(len(names), 'holder')}, in the order {order}.",
+        f"{caption} Holders are in the order {order}.",
+        narrow=drawn.layout(True)[1],
+    )
 
-    def layout(narrow: bool) -> tuple[float, float, float]:
-        # Cells are about square: the room that names take is known before anything is drawn.
-        longest = max(len(word) for word in (*(label(name, narrow) for name in names), TARGET))
-        word = 0.62 * size / 72 * longest
+
+@dataclass(frozen=True, eq=False)
+class _HeatMap:
+    """A matrix as coloured cells, about square: the room for names is known before it is drawn."""
+
+    names: Sequence[str]
+    between: Array
+    to_target: Array | None
+
+    @property
+    def _size(self) -> float:
+        return 8.5 if len(self.names) <= 20 else 7.0
+
+    @property
+    def _steep(self) -> bool:
+        return len(self.names) > 12
+
+    @property
+    def _strip(self) -> float:
+        return max(1.0, len(self.names) / 28)
+
+    def layout(self, narrow: bool) -> tuple[float, float, float]:
+        """Width and height of the figure, and the width of a cell, in inches."""
+        n = len(self.names)
+        longest = max(len(word) for word in (*(label(name, narrow) for name in self.names), TARGET))
+        word = 0.62 * self._size / 72 * longest
         width = NARROW if narrow else min(max(0.8 * n + word + 1.1, 4.6), WIDTH)
         side = max(width - word - (0.8 if narrow else 1.1), 1.5)
-        return width, side * cells + word * (1.0 if steep else 0.75) + 0.35, side / n
+        cells = 1 + (0.0 if self.to_target is None else self._strip / n)
+        return width, side * cells + word * (1.0 if self._steep else 0.75) + 0.35, side / n
 
-    def step(narrow: bool) -> int:
-        return max(1, math.ceil(1.2 * size / 72 / layout(narrow)[2]))
+    def step(self, narrow: bool) -> int:
+        """How many holders there are to one that is named."""
+        return max(1, math.ceil(1.2 * self._size / 72 / self.layout(narrow)[2]))
 
-    def draw(figure: Figure) -> None:
-        narrow = is_narrow(figure)
-        cell = layout(narrow)[2]
-        parts = {"bottom": between}
-        if to_target is not None:
-            parts = {"top": to_target[None], **parts}
-        known = np.concatenate([part[np.isfinite(part)] for part in parts.values()])
-        most = float(known.max()) if known.size and known.max() > 0 else 1.0
+    def draw(self, figure: Figure) -> None:
+        """Draw it."""
+        parts = {"bottom": self.between}
+        if self.to_target is not None:
+            parts = {"top": self.to_target[None], **parts}
+        finite = np.concatenate([part[np.isfinite(part)] for part in parts.values()])
+        most = float(finite.max()) if finite.size and finite.max() > 0 else 1.0
+        places = figure.subplot_mosaic(
+            [[part] for part in parts],
+            sharex=True,
+            height_ratios=[self._strip, len(self.names)][-len(parts) :],
+            gridspec_kw={"hspace": 0.02},
+        )
         look: dict[str, Any] = {
             "cmap": "viridis",
             "vmin": 0.0,
@@ -133,57 +175,42 @@ def heat_map(
             "interpolation": "nearest",
             "aspect": "auto",
         }
-        places = figure.subplot_mosaic(
-            [[part] for part in parts],
-            sharex=True,
-            height_ratios=[strip, n][-len(parts) :],
-            gridspec_kw={"hspace": 0.02},
-        )
         images = {part: places[part].imshow(values, **look) for part, values in parts.items()}
-        bottom = places["bottom"]
-        ticks = list(range(0, n, step(narrow)))
-        words = [label(names[k], narrow) for k in ticks]
+        narrow = is_narrow(figure)
+        self._name(places, narrow)
+        if len(self.names) <= _NUMBERED_CELLS and self.layout(narrow)[2] >= _NUMBERED_WIDTH:
+            for part, axes in places.items():
+                self._number(axes, parts[part], most)
+        figure.colorbar(
+            images["bottom"], ax=[*places.values()], shrink=0.7, label="distance", pad=0.02
+        )
+
+    def _name(self, places: Mapping[str, Axes], narrow: bool) -> None:
+        bottom, steep = places["bottom"], self._steep
+        ticks = list(range(0, len(self.names), self.step(narrow)))
+        words = [label(self.names[k], narrow) for k in ticks]
         bottom.set_xticks(
             ticks,
             words,
             rotation=90 if steep else 40,
             ha="center" if steep else "right",
             rotation_mode="default" if steep else "anchor",
-            fontsize=size,
+            fontsize=self._size,
             parse_math=False,
         )
-        bottom.set_yticks(ticks, words, fontsize=size, parse_math=False)
+        bottom.set_yticks(ticks, words, fontsize=self._size, parse_math=False)
         if "top" in places:
-            places["top"].set_yticks([0], [TARGET], fontsize=size)
+            places["top"].set_yticks([0], [TARGET], fontsize=self._size)
             places["top"].tick_params(axis="x", bottom=False, labelbottom=False)
         for axes in places.values():
             axes.tick_params(length=2)
             axes.spines[:].set_visible(False)
-        if n <= _NUMBERED_CELLS and cell >= _NUMBERED_WIDTH:
-            for part, axes in places.items():
-                for (i, j), value in np.ndenumerate(parts[part]):
-                    shade = "white" if value < 0.55 * most else "black"
-                    text = f"{value:.3g}" if value else "0"
-                    axes.text(j, i, text, ha="center", va="center", color=shade, fontsize=size)
-        figure.colorbar(
-            images["bottom"], ax=[*places.values()], shrink=0.7, label="distance", pad=0.02
-        )
 
-    caption = "Dark is close."
-    if to_target is not None:
-        caption += " The strip on top shows distances to the target."
-    steps = step(False), step(True)
-    if steps[0] > 1:
-        caption += f" Every {_ordinal(steps[0])} holder is named."
-    if steps[1] > steps[0]:
-        caption += f" On small screens every {_ordinal(steps[1])} holder is named."
-    return picture(
-        draw,
-        layout(False)[:2],
-        f"Heat map of the distances between {count(n, 'holder')}, in the order {order}.",
-        f"{caption} Holders are in the order {order}.",
-        narrow=layout(True)[1],
-    )
+    def _number(self, axes: Axes, values: Array, most: float) -> None:
+        for (i, j), value in np.ndenumerate(values):
+            shade = "white" if value < 0.55 * most else "black"
+            text = f"{value:.3g}" if value else "0"
+            axes.text(j, i, text, ha="center", va="center", color=shade, fontsize=self._size)
 
 
 def _ordinal(k: int) -> str:

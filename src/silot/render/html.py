@@ -55,11 +55,12 @@ def render(blocks: Sequence[Block], *, title: str = "") -> str:
     >>> '<h1>A &amp; B</h1>' in page, '<section id="bill">' in page
     (True, True)
     """
-    titles = [each for each in blocks if isinstance(each, Heading) and each.level == 1]
+    headings = [each for each in blocks if isinstance(each, Heading)]
+    titles = [each for each in headings if each.level == 1]
     top = _tree([each for each in blocks if each not in titles])
     own = "".join(map(str, _pieces(titles[0].text))) if titles else "Report"
-    first = [k for k, each in enumerate(top.blocks) if isinstance(each, _Section)]
-    cut = first[0] if first else len(top.blocks)
+    sections = (k for k, each in enumerate(top.blocks) if isinstance(each, _Section))
+    cut = next(sections, len(top.blocks))
     return (
         _environment()
         .get_template("page.html.jinja")
@@ -67,7 +68,7 @@ def render(blocks: Sequence[Block], *, title: str = "") -> str:
             title=printable(title.strip() or own, 200),
             summary=top.blocks[:cut],
             sections=top.blocks[cut:],
-            links=[each for each in blocks if isinstance(each, Heading) and each.link],
+            links=[each for each in headings if each.link],
             scripted=any(isinstance(each, Table) and each.filter for each in _every(blocks)),
         )
     )

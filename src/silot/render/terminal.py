@@ -49,16 +49,20 @@ def _grid(table: Table, width: int) -> Grid:
     for k, column in enumerate(table.columns):
         _add(grid, column, table.loose)
         if column.wrap == "fill":
-            others = [[head.title for head in table.columns], *texts]
-            wide = sum(max(map(cell_len, each)) + 1 for each in list(zip(*others, strict=True))[:k])
-            for row in texts:
-                line = Line(row[k])
-                # Left to itself the table would cut all columns alike.
-                line.truncate(max(width - wide, _NARROWEST), overflow="ellipsis")
-                row[k] = line.plain
+            _fill([[head.title for head in table.columns], *texts], k, width)
     for row in texts:
         grid.add_row(*row)
     return grid
+
+
+def _fill(rows: Sequence[list[str]], k: int, width: int) -> None:
+    """Cut column ``k`` below its title to what the columns before it leave of the line."""
+    wide = sum(max(map(cell_len, each)) + 1 for each in list(zip(*rows, strict=True))[:k])
+    for row in rows[1:]:
+        line = Line(row[k])
+        # Left to itself the table would cut all columns alike.
+        line.truncate(max(width - wide, _NARROWEST), overflow="ellipsis")
+        row[k] = line.plain
 
 
 def _add(grid: Grid, column: Column, loose: bool) -> None:

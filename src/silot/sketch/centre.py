@@ -48,15 +48,13 @@ def centre_of(
     atoms: list[Array] = []
     weights: list[Array] = []
     codes: list[int] = []
-    history: list[dict[str, float]] = [{} for _ in range(rounds)]
+    objective = np.zeros(rounds)
     settled = True
     for code in np.flatnonzero(classes > 0).tolist():
         sides = [
-            (sketches[name].atoms[used], row[used] / row[used].sum(), part * mass)
+            (*_of_class(sketches[name], code), part * mass)
             for name, part, mass in zip(names, parts, masses[:, code], strict=True)
             if mass > 0
-            for row in (sketches[name].weights[code],)
-            for used in (row > 0,)
         ]
         size = max(1, round(support * float(classes[code])))
         found, share, objectives, done = _atoms(sides, size, rounds)
@@ -64,29 +62,28 @@ def centre_of(
         atoms.append(found)
         weights.append(classes[code] * share)
         codes += [code] * len(found)
-        for k in range(rounds):
-            seen = objectives[min(k, len(objectives) - 1)]
-            history[k]["objective"] = history[k].get("objective", 0.0) + seen
+        # A class that settled earlier stays as it is.
+        objective += np.pad(objectives, (0, rounds - len(objectives)), mode="edge")
     points, mass = np.vstack(atoms), np.concatenate(weights)
     covariance, scatter = _covariance([sketches[name].covariance for name in names], parts)
     by_class = np.zeros((int(max(codes)) + 1, len(points)))
     by_class[codes, np.arange(len(points))] = mass
-    noted = [
-        {"round": float(k), "objective": item["objective"] + scatter}
-        for k, item in enumerate(history)
-    ]
-    kept = next(
-        (k for k in range(1, len(noted)) if noted[k]["objective"] == noted[k - 1]["objective"]),
-        len(noted),
-    )
+    noted = (objective + scatter).tolist()
+    kept = next((k for k in range(1, rounds) if noted[k] == noted[k - 1]), rounds)
     return SketchCentre(
         points,
         mass,
         np.array(codes, dtype=np.int64),
         Decoded(points, by_class, covariance, np.inf),
-        tuple(noted[:kept]),
+        tuple({"round": float(k), "objective": noted[k]} for k in range(kept)),
         settled,
     )
+
+
+def _of_class(sketch: Decoded, code: int) -> tuple[Array, Array]:
+    """Atoms of a class, and their weights within it."""
+    row = sketch.weights[code]
+    return sketch.atoms[row > 0], row[row > 0] / row[row > 0].sum()
 
 
 def _atoms(

@@ -51,6 +51,11 @@ def as_points(points: npt.ArrayLike, name: str = "points") -> Array:
         )
     with np.errstate(over="ignore"):  # a long double beyond float64 becomes infinite: see below
         array = np.ascontiguousarray(raw, dtype=np.float64)
+    _check_coordinates(array, name)
+    return array
+
+
+def _check_coordinates(array: Array, name: str) -> None:
     finite = np.isfinite(array)
     if not finite.all():
         bad = np.argwhere(~finite)
@@ -68,7 +73,6 @@ def as_points(points: npt.ArrayLike, name: str = "points") -> Array:
             "Rescale the features.",
             code="measure-magnitude",
         )
-    return array
 
 
 def as_weights(weights: npt.ArrayLike | None, size: int, name: str = "weights") -> Array:

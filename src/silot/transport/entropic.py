@@ -225,43 +225,69 @@ def _solve(
     all_used = len(rows) == len(a) and len(cols) == len(b)
     part = cost if all_used else np.ascontiguousarray(cost[np.ix_(rows, cols)])
     weights_a, weights_b = a[rows], b[cols]
-    g = np.zeros(len(cols))
-    current = max(float(part.max()), epsilon) if max_iterations > 1 else epsilon
-    iterations, error = 0, np.inf
-    f = g
-    while iterations < max_iterations:
-        f, column_sums = _sweep(part, g, weights_a, weights_b, current)
-        iterations += 1
-        error = float(np.abs(column_sums - weights_b).sum())
-        if current <= epsilon and error < tolerance:
-            break
-        if iterations < max_iterations:
-            if symmetric:
-                # Both potentials are one: alternating updates overshoot it, their mean does not.
-                g = 0.5 * (f + g)
-            else:
-                tiny = np.finfo(np.float64).tiny
-                g = g + current * (np.log(weights_b) - np.log(np.maximum(column_sums, tiny)))
-            current = max(0.5 * current, epsilon)
-        if iterations == max_iterations - 1:
-            # The last sweep is at epsilon itself, so that potentials and value are its own.
-            current = epsilon
-    if current <= epsilon and error < tolerance:
-        status = "converged"
-    else:
-        status = (
-            f"stopped after {iterations} sweeps with marginal error {error:.1e} above "
-            f"{tolerance:.1e}: raise max_iterations or epsilon."
-        )
-    transport_cost = _transport_cost(part, f, g, weights_a, weights_b, current)
+    found = _swept(part, weights_a, weights_b, epsilon, tolerance, max_iterations, symmetric)
+    f, g = found.f, found.g
+    transport_cost = _transport_cost(part, f, g, weights_a, weights_b, found.epsilon)
     value = float(weights_a @ f + weights_b @ g)
     if not all_used:
-        full_g = np.full(len(b), -np.inf)
-        full_g[cols] = g
-        f = _soft_transform(cost[:, cols], g, weights_b, current)
-        g = _soft_transform(cost[rows].T, f[rows], weights_a, current)
-        g[cols] = full_g[cols]
-    return EntropicPlan((f, g), value, transport_cost, epsilon, error, iterations, status)
+        swept = g
+        f = _soft_transform(cost[:, cols], g, weights_b, found.epsilon)
+        g = _soft_transform(cost[rows].T, f[rows], weights_a, found.epsilon)
+        g[cols] = swept
+    return EntropicPlan(
+        (f, g), value, transport_cost, epsilon, found.error, found.sweeps, found.status(tolerance)
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Swept:
+    """Potentials, and the regularisation at which the last of the sweeps was made."""
+
+    f: Array
+    g: Array
+    epsilon: float
+    error: float
+    sweeps: int
+    converged: bool
+
+    def status(self, tolerance: float) -> str:
+        if self.converged:
+            return "converged"
+        return (
+            f"stopped after {self.sweeps} sweeps with marginal error {self.error:.1e} above "
+            f"{tolerance:.1e}: raise max_iterations or epsilon."
+        )
+
+
+def _swept(
+    cost: Array,
+    a: Array,
+    b: Array,
+    epsilon: float,
+    tolerance: float,
+    max_iterations: int,
+    symmetric: bool,
+) -> _Swept:
+    """Sweep from a large regularisation down to ``epsilon``, until the marginals fit."""
+    g = np.zeros(len(b))
+    current = max(float(cost.max()), epsilon) if max_iterations > 1 else epsilon
+    sweeps = 0
+    while True:
+        f, column_sums = _sweep(cost, g, a, b, current)
+        sweeps += 1
+        error = float(np.abs(column_sums - b).sum())
+        converged = current <= epsilon and error < tolerance
+        if converged or sweeps == max_iterations:
+            return _Swept(f, g, current, error, sweeps, converged)
+        if symmetric:
+            # Both potentials are one: alternating updates overshoot it, their mean does not.
+            g = 0.5 * (f + g)
+        else:
+            tiny = np.finfo(np.float64).tiny
+            g = g + current * (np.log(b) - np.log(np.maximum(column_sums, tiny)))
+        # The last sweep is at epsilon itself, so that potentials and value are its own.
+        last = sweeps == max_iterations - 1
+        current = epsilon if last else max(0.5 * current, epsilon)
 
 
 def _sweep(cost: Array, g: Array, a: Array, b: Array, epsilon: float) -> tuple[Array, Array]:

@@ -229,53 +229,80 @@ def chance_distance(
     >>> 0.3 < chance_distance((x, w, codes), (y, w, codes), None) < 0.8
     True
     """
-    sizes = [len(own[0]), len(target[0])]
     if min(1.0 / float(side[1] @ side[1]) for side in (own, target)) < FEWEST:
         return None
-    if not pooled:
-        # Beyond some times as many, it is the number of the fewer that counts.
-        sizes[0] = min(sizes[0], _MOST_TIMES * sizes[1])
-    part = min(1.0, _SPLIT / math.sqrt(sizes[0] * sizes[1]))
-    if not pooled:
-        part = min(part, sizes[1] / (sizes[0] + sizes[1]))
-    tried = [min(max(int(part * k), _LEAST_SIDE), k, _LARGEST_SIDE) for k in sizes]
+    part, tried = _tried(len(own[0]), len(target[0]), pooled)
+    if not pooled and sum(tried) > len(target[0]):
+        return None
     points, weights, codes = target[0], target[1] * len(target[0]), target[2]
     if pooled:
         points, codes = np.concatenate([own[0], points]), np.concatenate([own[2], codes])
         # Weights of one record on average, or the smaller side's would outweigh the other's.
         weights = np.concatenate([own[1] * len(own[0]), weights])
-    elif sum(tried) > sizes[1]:
-        return None
-    keys = record_keys(points, weights, codes)
-    full, half = np.empty(_SPLITS), np.empty(_SPLITS)
-    for k in range(_SPLITS):
-        order = np.argsort(_mixed(keys, k + 1), kind="stable")[: sum(tried)]
-        first, second = order[: tried[0]], order[tried[0] :]
-        cost = cost_matrix(points[first], points[second], p=p)
-        if between is not None:
-            cost = cost + between[np.ix_(codes[first], codes[second])]
-        sides = ((weights[first], codes[first]), (weights[second], codes[second]))
-        full[k] = _split_cost(cost, *sides, matched=matched)
-        if part < 1.0:
-            few = [k // 2 for k in tried]
-            parts = [
-                (side[0][:size], side[1][:size]) for side, size in zip(sides, few, strict=True)
-            ]
-            half[k] = _split_cost(cost[: few[0], : few[1]], *parts, matched=matched)
+    law = _Law(points, weights, codes, between, p, matched)
+    full, half = law.split(tried, halves=part < 1.0)
     distances = full ** (1.0 / p)
     mean = float(distances.mean())
     square = float(distances.var(ddof=1)) * (1.0 + 1.0 / _SPLITS)
     if part < 1.0 and mean > 0:
         # How often the size doubles beyond what was tried, and by what the distance falls then.
         doublings = -math.log2(part)
-        ratio = half / float(full.mean())
-        fall = math.log2(min(max(float(ratio.mean()), 1.0), 2.0)) / p
-        spread = float((ratio - full / float(full.mean())).std(ddof=1)) / (math.log(2.0) * p)
+        fall, error = _fall(full, half, p)
         scale = 2.0 ** (-fall * doublings)
-        error = math.log(2.0) * spread / math.sqrt(_SPLITS)
         error = math.hypot(error, _RATE_ERROR if pooled else _TARGET_ERROR) * doublings
         mean, square = mean * scale, (square + (mean * error) ** 2) * scale**2
     return mean + float(stdtrit(_SPLITS - 1, _LEVEL)) * math.sqrt(square)
+
+
+def _tried(own: int, target: int, pooled: bool) -> tuple[float, list[int]]:
+    """The part of the records that chance is tried on, and how many of each side that is."""
+    part = 1.0
+    if not pooled:
+        # Beyond some times as many, it is the number of the fewer that counts.
+        own = min(own, _MOST_TIMES * target)
+        part = target / (own + target)
+    part = min(part, _SPLIT / math.sqrt(own * target))
+    return part, [min(max(int(part * k), _LEAST_SIDE), k, _LARGEST_SIDE) for k in (own, target)]
+
+
+def _fall(full: Array, half: Array, p: int) -> tuple[float, float]:
+    """Power of the size by which a distance falls, and the error of its logarithm a doubling."""
+    ratio = half / float(full.mean())
+    fall = math.log2(min(max(float(ratio.mean()), 1.0), 2.0)) / p
+    spread = float((ratio - full / float(full.mean())).std(ddof=1)) / (math.log(2.0) * p)
+    return fall, math.log(2.0) * spread / math.sqrt(_SPLITS)
+
+
+@dataclass(frozen=True, eq=False)
+class _Law:
+    """Records of one law, that are split at random into two samples."""
+
+    cloud: Array
+    weights: Array
+    codes: Codes
+    between: Array | None
+    p: int
+    matched: bool
+
+    def split(self, sizes: list[int], *, halves: bool) -> tuple[Array, Array]:
+        """Costs between samples of these sizes, split by split, and between halves of these."""
+        keys = record_keys(self.cloud, self.weights, self.codes)
+        full, half = np.empty(_SPLITS), np.empty(_SPLITS)
+        for k in range(_SPLITS):
+            order = np.argsort(_mixed(keys, k + 1), kind="stable")[: sum(sizes)]
+            first, second = order[: sizes[0]], order[sizes[0] :]
+            cost = cost_matrix(self.cloud[first], self.cloud[second], p=self.p)
+            if self.between is not None:
+                cost = cost + self.between[np.ix_(self.codes[first], self.codes[second])]
+            full[k] = self._cost(cost, first, second)
+            if halves:
+                few, least = sizes[0] // 2, sizes[1] // 2
+                half[k] = self._cost(cost[:few, :least], first[:few], second[:least])
+        return full, half
+
+    def _cost(self, cost: Array, first: Index, second: Index) -> float:
+        sides = [(self.weights[side], self.codes[side]) for side in (first, second)]
+        return _split_cost(cost, *sides, matched=self.matched)
 
 
 def _split_cost(

@@ -18,21 +18,21 @@ def ranking_figure(ranked: Sequence[Contribution], target: str) -> Picture:
     """Distances of holders to the target with their bounds, the closest on top."""
     rows = len(ranked)
     places = np.arange(rows)
-    size = 9.0 if rows <= 40 else 7.0
-    height = 0.75 + rows * (0.3 if rows <= 40 else 0.185)
+    size, line = (9.0, 0.3) if rows <= 40 else (7.0, 0.185)
+    height = 0.75 + rows * line
+    values, lower, upper = np.array(
+        [(item.distance.value, item.distance.lower, item.distance.upper) for item in ranked]
+    ).T
+    done = np.array([item.distance.converged for item in ranked])
 
     def draw(figure: Figure) -> None:
         axes = figure.add_subplot()
-        values = np.array([item.distance.value for item in ranked])
-        lower = np.array([item.distance.lower for item in ranked])
-        upper = np.array([item.distance.upper for item in ranked])
         open_ended = ~np.isfinite(upper)
         shown = np.where(open_ended, values, upper)
         axes.hlines(places, lower, shown, color=BLUE, linewidth=2.2, alpha=0.45)
         axes.plot(lower, places, "|", color=BLUE, markersize=size - 1)
         axes.plot(shown[~open_ended], places[~open_ended], "|", color=BLUE, markersize=size - 1)
         axes.plot(values[open_ended], places[open_ended], color=BLUE, marker=9, linestyle="none")
-        done = np.array([item.distance.converged for item in ranked])
         axes.plot(values[done], places[done], "o", color=BLUE, markersize=size / 2)
         axes.plot(values[~done], places[~done], "o", color=ORANGE, mfc="white", markersize=size / 2)
         words = [label(item.holder, is_narrow(figure)) for item in ranked]
@@ -47,9 +47,9 @@ def ranking_figure(ranked: Sequence[Contribution], target: str) -> Picture:
 
     first = ranked[0]
     notes = ["Points are estimates, bars reach from the certified lower to the upper bound."]
-    if any(not np.isfinite(item.distance.upper) for item in ranked):
+    if not np.isfinite(upper).all():
         notes.append("An arrow stands for a bound that is not known.")
-    if any(not item.distance.converged for item in ranked):
+    if not done.all():
         notes.append("Hollow points did not converge.")
     return picture(
         draw,

@@ -29,24 +29,21 @@ def between_sections(found: Contributions) -> list[Block]:
     matrix = found.between
     if matrix is None or len(found.holders) < 2:
         return []
-    place = {name: k for k, name in enumerate(matrix.names)}
-    ranked = [item for item in found.ranking if item.holder in place]
-    order = [place[item.holder] for item in ranked]
-    values = matrix.values
-    holders = values[np.ix_(order, order)]
+    ranked = [item for item in found.ranking if item.holder in matrix.names]
     names = [item.holder for item in ranked]
-    targets = [_TARGET_NAME] if _TARGET_NAME in place else []
-    target = values[order, place[_TARGET_NAME]] if targets else None
-    first, *facts = _facts(found, matrix)
+    order = [matrix.names.index(name) for name in names]
+    holders, target = matrix.values[np.ix_(order, order)], None
+    every, heads = names, names
+    if _TARGET_NAME in matrix.names:
+        target = matrix.values[order, matrix.names.index(_TARGET_NAME)]
+        every, heads = [*names, _TARGET_NAME], [*names, TARGET]
     blocks: list[Block] = [
         Heading("Distances between holders", "between", "Distances between holders"),
-        Paragraph(first),
-        *(Paragraph(fact, "small") for fact in facts),
+        *_facts(found, matrix),
         heat_map(names, holders, target),
     ]
     if len(names) <= _TABLED:
-        heads = [*names, *([TARGET] if targets else [])]
-        square = square_table(names, [*names, *targets], heads, matrix)
+        square = square_table(names, every, heads, matrix)
         blocks.append(Details("All distances with their bounds", [square]))
     drawn = holder_map(names, [item.rank for item in ranked], holders, target)
     if drawn is not None:
@@ -54,7 +51,7 @@ def between_sections(found: Contributions) -> list[Block]:
     return blocks
 
 
-def _facts(found: Contributions, matrix: DistanceMatrix) -> list[str]:
+def _facts(found: Contributions, matrix: DistanceMatrix) -> list[Paragraph]:
     kind = _KINDS.get(matrix.method, f"By method {printable(matrix.method)}")
     aim = target_in_words(found.target)
     if _TARGET_NAME in matrix.names:
@@ -73,7 +70,7 @@ def _facts(found: Contributions, matrix: DistanceMatrix) -> list[str]:
     facts.append(f"Disclosed for it: {matrix.disclosure}. {level_in_words(matrix.disclosure)}")
     if not matrix.converged:
         facts.append(f"Not everything converged: {printable(matrix.status, 400)}")
-    return facts
+    return [Paragraph(facts[0]), *(Paragraph(fact, "small") for fact in facts[1:])]
 
 
 def _alike(found: Contributions, matrix: DistanceMatrix) -> bool:

@@ -14,6 +14,7 @@ from ..distances.questions.parts import CostParts, features_of
 from ..distances.result import Distance
 from ..federation.answer import Answer, Failure
 from ..federation.protocol import Steps
+from ..federation.result import Array
 from .result import Contributions
 from .target import Target
 
@@ -69,13 +70,7 @@ def _read(answer: Answer, target: Target, distance: Distance, embedding: Embeddi
         raise malformed("parts that do not sum to the distance it told")
     if not target.classes:
         return Parts.of_costs(columns, labels if labelled else None)
-    size = len(target.classes) + 1
-    costs = answer.array("class_costs", ndim=1, columns=size)
-    masses = answer.array("masses", ndim=1, columns=size)
-    room += size * answer.rounding("class_costs") + ROUNDING * cost
-    off = abs(float(masses.sum()) - 1.0) > ROUNDING + size * answer.rounding("masses")
-    if costs.min() < 0 or masses.min() < 0 or off or abs(float(costs.sum()) - cost) > room:
-        raise malformed("parts of classes that do not sum to the distance it told")
+    costs, masses = _of_classes(answer, len(target.classes) + 1, cost, room)
     return Parts.of_costs(
         columns,
         labels,
@@ -83,6 +78,17 @@ def _read(answer: Answer, target: Target, distance: Distance, embedding: Embeddi
         class_costs=costs,
         masses=masses,
     )
+
+
+def _of_classes(answer: Answer, size: int, cost: float, room: float) -> tuple[Array, Array]:
+    """Costs and masses of classes, of which the costs sum to that of the columns."""
+    costs = answer.array("class_costs", ndim=1, columns=size)
+    masses = answer.array("masses", ndim=1, columns=size)
+    room += size * answer.rounding("class_costs") + ROUNDING * cost
+    off = abs(float(masses.sum()) - 1.0) > ROUNDING + size * answer.rounding("masses")
+    if costs.min() < 0 or masses.min() < 0 or off or abs(float(costs.sum()) - cost) > room:
+        raise malformed("parts of classes that do not sum to the distance it told")
+    return costs, masses
 
 
 def with_parts(result: Contributions, told: Mapping[str, Parts | Failure]) -> Contributions:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
 from ..distances.cost_parts import Parts
+from ..distances.result import Distance
 from ..distances.view import matrix_sections, parts_sections, why_sections
 from ..federation.view import bill_rows, facts
 from ..render import (
@@ -139,24 +140,41 @@ def closest(found: Contributions) -> list[str]:
     target = target_in_words(found.target)
     ranked = found.ranking
     leaders = [item for item in ranked if item.rank == ranked[0].rank]
-    first = leaders[0].distance
-    names = listed([printable(item.holder) for item in leaders])
-    low, high = number(first.lower), number(first.upper)
-    at = f"at a distance of {number(first.value)}, "
-    if low == high:
-        at += "certified to four digits"
-    elif np.isfinite(first.upper):
-        at += f"certified to lie between {low} and {high}"
-    else:
-        at += f"certified to be at least {low}"
+    names, at = _listed(leaders), _certified(leaders[0].distance)
     if len(ranked) == 1:
         return [f"{names} is the only holder compared to {target}, {at}."]
     if len(leaders) > 1:
         closest = f"{names} are equally close to {target} and closest"
     else:
         closest = f"Of {count(len(ranked), 'holder')}, {names} is closest to {target}"
-    rest = ranked[len(leaders) :]
-    if ranked[0].ranks is None:
+    last = ranked[-1]
+    sentences = [f"{closest}, {at}.", _proof(leaders, ranked[len(leaders) :])]
+    if last.rank != ranked[0].rank:
+        sentences.append(f"{printable(last.holder)} is farthest, at {number(last.distance.value)}.")
+    chance = [item for item in ranked if item.distance.by_chance]
+    if chance:
+        verb = "is" if len(chance) == 1 else "are"
+        sentences.append(f"{_listed(chance)} {verb} no further off than chance.")
+    return sentences
+
+
+def _listed(items: Sequence[Contribution]) -> str:
+    return listed([printable(item.holder) for item in items])
+
+
+def _certified(distance: Distance) -> str:
+    low, high = number(distance.lower), number(distance.upper)
+    at = f"at a distance of {number(distance.value)}, certified to"
+    if low == high:
+        return f"{at} four digits"
+    if np.isfinite(distance.upper):
+        return f"{at} lie between {low} and {high}"
+    return f"{at} be at least {low}"
+
+
+def _proof(leaders: Sequence[Contribution], rest: Sequence[Contribution]) -> str:
+    """Whether another holder may be closer than those in front."""
+    if leaders[0].ranks is None:
         reach = max(item.distance.upper for item in leaders)
         rivals = [item for item in rest if item.distance.lower <= reach]
         proof = "The bounds prove that no other holder is closer."
@@ -165,17 +183,7 @@ def closest(found: Contributions) -> list[str]:
         rivals = [item for item in rest if item.ranks is not None and item.ranks[0] == 1]
         proof = "No other holder is as close, by the 95 % intervals."
         doubt = "Chance leaves open whether"
-    if rivals:
-        proof = f"{doubt} {listed([printable(item.holder) for item in rivals])} may be closer."
-    last = ranked[-1]
-    sentences = [f"{closest}, {at}.", proof]
-    if last.rank != ranked[0].rank:
-        sentences.append(f"{printable(last.holder)} is farthest, at {number(last.distance.value)}.")
-    chance = [printable(item.holder) for item in ranked if item.distance.by_chance]
-    if chance:
-        verb = "is" if len(chance) == 1 else "are"
-        sentences.append(f"{listed(chance)} {verb} no further off than chance.")
-    return sentences
+    return f"{doubt} {_listed(rivals)} may be closer." if rivals else proof
 
 
 def worth_blocks(found: Contributions) -> list[Block]:
@@ -191,9 +199,41 @@ def _ranking(found: Contributions) -> list[Block]:
 
     ranked = found.ranking
     target = target_in_words(found.target)
-    largest = max(item.share for item in ranked) or 1.0
-    explained = max(item.explained_share for item in ranked) or 1.0
-    shapley = max(item.shapley_share or 0.0 for item in ranked)
+    shapley = any(item.shapley_share for item in ranked)
+    lines = [
+        f"Method: {printable(found.method)}; order of the distance: {ranked[0].distance.p}; "
+        f"labels: {printable(found.labels)}; seed: {found.seed}.",
+        f"Spread of {target}, its distance to its own mean: {number(found.spread)}.",
+        *_WORDS,
+        *([_SHAPLEY] if shapley else []),
+    ]
+    terms: list[tuple[str, Text]] = [
+        (
+            "distance",
+            f"Wasserstein distance of the holder's records to {target}; smaller is better. The "
+            "exact distance lies within the bounds whenever every party followed the protocol.",
+        ),
+        ("share", "The holder's part of the sum of 1 / distance over all holders."),
+        (
+            "explained share",
+            "Its part of what the holders explain of the target. A copy of the target explains "
+            "all of it; data no better than a single point explain nothing.",
+        ),
+        *_statuses(ranked),
+    ]
+    return [
+        Heading("Ranking of the holders", "ranking", "Ranking"),
+        _ranking_table(ranked, target, shapley=shapley),
+        ranking_figure(ranked, target),
+        Facts(terms),
+        *(Paragraph(line, "small") for line in lines),
+    ]
+
+
+def _ranking_table(ranked: Sequence[Contribution], target: str, *, shapley: bool) -> Table:
+    share = _largest(item.share for item in ranked)
+    explained = _largest(item.explained_share for item in ranked)
+    added = _largest(item.shapley_share for item in ranked)
     columns = (
         Column("rank"),
         textual("holder"),
@@ -217,27 +257,20 @@ def _ranking(found: Contributions) -> list[Block]:
             Cell(interval(*item.distance.bounds)),
             Cell(_optional(item.distance.chance)),
             Cell(_optional(item.corrected)),
-            Cell(MISSING_NUMBER if item.interval is None else interval(*item.interval)),
-            Cell(_share(item.share, item.share_interval), item.share / largest),
+            Cell(_optional_interval(item.interval)),
+            Cell(_share(item.share, item.share_interval), item.share / share),
             Cell(_share(item.explained, item.explained_interval), item.explained),
             Cell(
                 _share(item.explained_share, item.explained_share_interval),
                 item.explained_share / explained,
             ),
-            *(_shapley(item, shapley) if shapley else ()),
+            *(_shapley(item, added) if shapley else ()),
             Cell(f"{item.records:,}"),
             Cell(short_status(item.distance.status), warn=not item.distance.converged),
         )
         for item in ranked
     ]
-    lines = [
-        f"Method: {printable(found.method)}; order of the distance: {ranked[0].distance.p}; "
-        f"labels: {printable(found.labels)}; seed: {found.seed}.",
-        f"Spread of {target}, its distance to its own mean: {number(found.spread)}.",
-        *_WORDS,
-        *([_SHAPLEY] if shapley else []),
-    ]
-    table = Table(
+    return Table(
         f"Holders by their distance to {target}.",
         columns,
         rows,
@@ -246,31 +279,19 @@ def _ranking(found: Contributions) -> list[Block]:
         flagged=[not item.distance.converged for item in ranked],
         only="only those that did not converge",
     )
-    terms: list[tuple[str, Text]] = [
-        (
-            "distance",
-            f"Wasserstein distance of the holder's records to {target}; smaller is better. The "
-            "exact distance lies within the bounds whenever every party followed the protocol.",
-        ),
-        ("share", "The holder's part of the sum of 1 / distance over all holders."),
-        (
-            "explained share",
-            "Its part of what the holders explain of the target. A copy of the target explains "
-            "all of it; data no better than a single point explain nothing.",
-        ),
-        *_statuses(ranked),
-    ]
-    return [
-        Heading("Ranking of the holders", "ranking", "Ranking"),
-        table,
-        ranking_figure(ranked, target),
-        Facts(terms),
-        *(Paragraph(line, "small") for line in lines),
-    ]
+
+
+def _largest(shares: Iterable[float | None]) -> float:
+    """The share whose bar fills its cell."""
+    return max(share or 0.0 for share in shares) or 1.0
 
 
 def _optional(value: float | None) -> str:
     return MISSING_NUMBER if value is None else number(value)
+
+
+def _optional_interval(ends: tuple[float, float] | None) -> str:
+    return MISSING_NUMBER if ends is None else interval(*ends)
 
 
 def _shapley(item: Contribution, largest: float) -> tuple[Cell, Cell]:
