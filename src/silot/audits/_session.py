@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -67,6 +68,13 @@ class Session:
             return None
         self.answered += 1
         return answer
+
+    def answers(self, *questions: Question) -> Iterator[Answer]:
+        """Answers to those of the questions that are answered, asked one after another."""
+        for question in questions:
+            answer = self.ask(question)
+            if answer is not None:
+                yield answer
 
     def numbers(self, questions: list[Question], name: str) -> tuple[list[Question], Array]:
         """The numbers told under a name, and the questions that got them."""

@@ -247,17 +247,22 @@ def _tiles(found: Audit, best: Attack | None, truth: Array | None) -> list[Tile]
             code="report-images",
         )
     if truth is not None:
-        rows = rows if best.ordered and len(rows) == len(truth) else match_rows(rows, truth)
+        return _compared(match_rows(rows, truth, ordered=best.ordered), truth, shape)
+    sources = thumbnails(rows.reshape(-1, *shape), np.arange(min(len(rows), _PICTURES)))
+    return [
+        Tile([(source, f"reconstructed record {k}")], f"row {k}")
+        for k, source in enumerate(sources)
+    ]
+
+
+def _compared(rows: Array, truth: Array, shape: tuple[int, ...]) -> list[Tile]:
+    """True records beside what was computed from the messages."""
+    from ..records.figures import thumbnails
+
     shown = min(len(rows), _PICTURES)
-    if truth is None:
-        sources = thumbnails(rows.reshape(-1, *shape), np.arange(shown))
-        return [
-            Tile([(source, f"reconstructed record {k}")], f"row {k}")
-            for k, source in enumerate(sources)
-        ]
-    exact = exact_rows(rows, truth)
     both: Any = np.concatenate([truth[:shown], rows[:shown]]).reshape(-1, *shape)
     sources = thumbnails(both, np.arange(2 * shown))
+    exact = exact_rows(rows, truth)
     return [
         Tile(
             [
