@@ -77,7 +77,8 @@ class Case:
     @cached_property
     def located(self) -> list[Evidence]:
         """Interpolants found from costs."""
-        return self._hidden(behind_costs(self.view.about(self.target)) if self.outside else [])
+        seen = self.view.about(self.target) if self.outside else ()
+        return self._hidden(list(behind_costs(seen)))
 
     def _hidden(self, found: list[Evidence]) -> list[Evidence]:
         return [replace(one, t=None) for one in found] if self.hide_t else found

@@ -59,12 +59,9 @@ def mixtures_among(points: Array) -> Mixtures:
 
     Chance puts no three points on a line in two or more dimensions.
     """
-    nothing = np.empty(0, np.intp)
-    if points.shape[1] < 2:
-        return Mixtures(nothing, nothing, nothing, np.empty(0))
     way = _way(points.shape[1], 4)
     found: list[tuple[int, int, int, float]] = []
-    for a, point in enumerate(points):
+    for a, point in enumerate(points if points.shape[1] > 1 else points[:0]):
         look()
         moved = points - point
         length = np.linalg.norm(moved, axis=1)
@@ -86,10 +83,9 @@ def mixtures_among(points: Array) -> Mixtures:
                     for far in bundle[k + 1 :]
                     if a < far and np.abs(unit[near] - unit[far]).max() <= 1e-8
                 )
-    if not found:
-        return Mixtures(nothing, nothing, nothing, np.empty(0))
-    point_, first, second = (np.array(k, dtype=np.intp) for k in list(zip(*found, strict=True))[:3])
-    return Mixtures(point_, first, second, np.array([k[3] for k in found]))
+    table = np.array(found, dtype=np.float64).reshape(-1, 4).T
+    point_, first, second = table[:3].astype(np.intp)
+    return Mixtures(point_, first, second, table[3])
 
 
 @dataclass(frozen=True)
@@ -220,18 +216,9 @@ def _programme(
 def records_among(
     rounds: Sequence[Round], records: int, *, equal: bool = True
 ) -> tuple[Array, int, Array]:
-    """Records among the means of all rounds, and how many of the first are beyond doubt.
+    """Records among the means of all rounds, how many of the first are beyond doubt, and others.
 
-    Last, other rows that may be records.
-
-    Parameters
-    ----------
-    rounds
-        Means of the records of each cell.
-    records
-        How many records there are.
-    equal
-        Whether all have one weight. Otherwise every record is told once.
+    The others may be records as well. Where records are not of ``equal`` weight, each is told once.
     """
     points, label = distinct_rows(np.vstack([one.means for one in rounds]))
     atoms = len(rounds[0].means)

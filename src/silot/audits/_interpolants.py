@@ -28,7 +28,7 @@ def sent(item: Seen, mean: Array | None) -> list[Evidence]:
     if answer is None:
         return []
     if isinstance(question, InterpolateByClass):
-        return _by_class(item, question, answer)
+        return list(_by_class(item, question, answer))
     # Subclasses ask for something else of it.
     if type(question) is not Interpolate:
         return []
@@ -39,20 +39,17 @@ def sent(item: Seen, mean: Array | None) -> list[Evidence]:
     ]
 
 
-def behind_costs(seen: Sequence[Seen]) -> list[Evidence]:
+def behind_costs(seen: Sequence[Seen]) -> Iterator[Evidence]:
     """Interpolants behind matrices of costs to known points."""
-    found: list[Evidence] = []
     for item in seen:
         question, answer = item.question, item.answer
-        if not isinstance(question, InterpolantCosts) or answer is None:
-            continue
-        costs = answer.array("costs", ndim=2)
-        atoms = located(costs if question.p == 2 else costs**2, question.target)
-        if atoms is not None:
-            weights = answer.array("weights", ndim=1)
-            more = {"source": "trilateration", "whole": _whole(answer)}
-            found.append(_towards(item, question, atoms, weights, **more))
-    return found
+        if isinstance(question, InterpolantCosts) and answer is not None:
+            costs = answer.array("costs", ndim=2)
+            atoms = located(costs if question.p == 2 else costs**2, question.target)
+            if atoms is not None:
+                weights = answer.array("weights", ndim=1)
+                more = {"source": "trilateration", "whole": _whole(answer)}
+                yield _towards(item, question, atoms, weights, **more)
 
 
 def shown_by_coordinator(seen: Sequence[Seen], *, shared: bool) -> list[Evidence]:
@@ -95,28 +92,16 @@ def _towards(
     )
 
 
-def _by_class(item: Seen, question: InterpolateByClass, answer: Answer) -> list[Evidence]:
+def _by_class(item: Seen, question: InterpolateByClass, answer: Answer) -> Iterator[Evidence]:
     atoms, masses = answer.array("atoms", ndim=2), answer.array("masses", ndim=1)
-    found: list[Evidence] = []
-    for code in range(len(masses)):
+    for code in np.flatnonzero(masses > 0).tolist():
         there = (question.target_codes == code) & (question.target_weights > 0)
-        if masses[code] <= 0 or not there.any():
-            continue
-        weights = normal(question.target_weights[there])
-        found.append(
-            Evidence(
-                atoms[there],
-                weights,
-                question.target[there],
-                weights,
-                question.t,
-                "cells",
-                round=item.round,
-                group=code,
-                mass=float(masses[code]),
-            )
-        )
-    return found
+        if there.any():
+            weights = normal(question.target_weights[there])
+            yield Evidence(
+                atoms[there], weights, question.target[there], weights, question.t, "cells",
+                round=item.round, group=code, mass=float(masses[code]),
+            )  # fmt: skip
 
 
 def located(squares: Array, known: Array) -> Array | None:

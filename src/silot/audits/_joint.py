@@ -138,14 +138,14 @@ def fitting(rows: Array, rounds: Sequence[Round]) -> tuple[np.ndarray, np.ndarra
 
 def determined(rows: Array, rounds: Sequence[Round]) -> np.ndarray:
     """Which rows the means tie down, given the plans (n,)."""
-    return np.abs(_left_open(rows, rounds)).max(axis=0, initial=0.0) <= 1e-8
+    return tied(np.vstack([averages(rows, one) for one in rounds]))[0]
 
 
-def _left_open(rows: Array, rounds: Sequence[Round]) -> Array:
-    """Directions in which rows can move without any mean moving, given the plans (k, n)."""
-    matrix = np.vstack([averages(rows, one) for one in rounds])
+def tied(matrix: Array) -> tuple[np.ndarray, int]:
+    """Which rows a product with the matrix ties down, and how many directions it leaves open."""
     _, values, vectors = np.linalg.svd(matrix, full_matrices=True)
-    return vectors[int((values > 1e-9 * values[0]).sum()) :]
+    free = vectors[int((values > 1e-9 * values[0]).sum()) :]
+    return np.abs(free).max(axis=0, initial=0.0) <= 1e-8, len(free)
 
 
 def shares_determined(
@@ -157,10 +157,10 @@ def shares_determined(
     are d (d + 1) / 2 equations for d numbers a direction that is left open. Where these are
     more, other records near by give the same messages: plans do not change at once.
     """
-    free = _left_open(rows, rounds)
-    tied = float(np.mean(np.abs(free).max(axis=0, initial=0.0) <= 1e-8))
-    enough = moments and 2 * len(free) <= rows.shape[1] + 1
-    return tied, 0.0 if enough else 1.0 - tied
+    found, left_open = tied(np.vstack([averages(rows, one) for one in rounds]))
+    share = float(np.mean(found))
+    enough = moments and 2 * left_open <= rows.shape[1] + 1
+    return share, 0.0 if enough else 1.0 - share
 
 
 def sorted_rows(one: Round, records: int) -> Array | None:
@@ -189,21 +189,8 @@ def completed_by_moments(
     :math:`\delta \delta^T = (R - s s^T / 2) / 2`. That this matrix has rank one is the check:
     it fails unless all the others are right.
 
-    Parameters
-    ----------
-    rows
-        Records found (k, d), the first ``proven`` of them beyond doubt.
-    records
-        How many there are.
-    mean, covariance
-        As the holder told them.
-    pool
-        Other rows that may be records (m, d).
-
-    Returns
-    -------
-    numpy.ndarray or None
-        Shape (records, d), ``None`` when no few replacements do.
+    The first ``proven`` rows are beyond doubt, and the ``pool`` has others that may be records.
+    ``None`` when no few replacements do.
     """
     # Everything is centred: the products then keep their digits.
     near, pool = rows - mean, pool - mean

@@ -32,16 +32,9 @@ class Score:
 def score(rows: Array, truth: Array, *, ordered: bool, seed: int = 0) -> Score:
     """Compare guessed rows with the true ones.
 
-    Parameters
-    ----------
-    rows, truth
-        Shapes (k, d) and (n, d).
-    ordered
-        Whether row i is the guess of record i. Otherwise rows are matched with records first, as
-        well as they can be, and ``chance`` says what that does for rows drawn from a normal law
-        with the columns' means and deviations.
-    seed
-        Of that draw.
+    Where row i is not the guess of record i, rows are matched with records first, as well as they
+    can be, and ``chance`` says what that does for rows drawn, by the seed, from a normal law with
+    the columns' means and deviations.
     """
     matched = match_rows(rows, truth, ordered=ordered)
     chance = _chance_in_order(truth)

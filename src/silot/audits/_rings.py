@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from ._clock import look
 from ._evidence import Array
+from ._joint import tied
 from ._places import Region, agreeing, balanced, places
 from ._threads import Cells, Index, incidence
 
@@ -288,8 +289,8 @@ def followed(
             break
         paths = again
         # Exact places of the records that the sums of cells that agree tie down.
-        rows, tied = tied_rows(cells, paths)
-        position[tied], doubt[tied] = rows[tied], 1e-12
+        rows, sure = tied_rows(cells, paths)
+        position[sure], doubt[sure] = rows[sure], 1e-12
     return _mended(cells, paths)
 
 
@@ -392,8 +393,5 @@ def tied_rows(cells: Cells, paths: Index) -> tuple[Array, npt.NDArray[np.bool_]]
     matrix = incidence(cells, paths)
     size = float(np.abs(cells.sums).max()) or 1.0
     good = np.flatnonzero(agreeing(matrix, cells.sums, size))
-    _, values, right = np.linalg.svd(matrix[good], full_matrices=True)
-    rank = int((values > 1e-9 * values[0]).sum())
-    tied = np.abs(right[rank:]).max(axis=0, initial=0.0) <= 1e-8
     solved = np.linalg.lstsq(matrix[good], cells.sums[good], rcond=1e-10)[0]
-    return np.asarray(solved, dtype=np.float64), np.asarray(tied, dtype=np.bool_)
+    return np.asarray(solved, dtype=np.float64), tied(matrix[good])[0]

@@ -28,7 +28,7 @@ class Copy:
     """How often a copy of a model gives the model's label, and what the commonest label scores."""
 
     agreement: float
-    chance: float
+    agreement_chance: float
     note: str = ""
 
 

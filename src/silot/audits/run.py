@@ -284,14 +284,8 @@ def _attacked(case: Case, name: str, known: _Known, end: float) -> Attack:
 
 def _fields(case: Case, outcome: Found, known: _Known) -> dict[str, Any]:
     """Fields of an ``Attack``."""
-    if isinstance(outcome, Facts):
-        return {"facts": True, "note": outcome.text}
-    if isinstance(outcome, Copy):
-        return {
-            "agreement": outcome.agreement,
-            "agreement_chance": outcome.chance,
-            "note": outcome.note,
-        }
+    if isinstance(outcome, Facts | Copy):
+        return dict(vars(outcome))
     if isinstance(outcome, Scores):
         members = measured(outcome, known.seed)
         return {**{f"membership_{k}": v for k, v in vars(members).items()}, "note": outcome.note}

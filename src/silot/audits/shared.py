@@ -149,13 +149,12 @@ def _taken_out(cells: Cells, known: Known, paths: Index | None = None) -> tuple[
         if not sure.any():
             break
         paths, rows = paths[sure], rows[sure]
-        atoms = left.where[paths].max(axis=1)
         lifted = np.column_stack([rows, np.ones(len(rows))])
-        known = Known(
-            known.references,
-            known.second - lifted.T @ lifted,
-            np.vstack([known.rows, rows]),
-            np.vstack([known.atoms, atoms]),
+        known = replace(
+            known,
+            second=known.second - lifted.T @ lifted,
+            rows=np.vstack([known.rows, rows]),
+            atoms=np.vstack([known.atoms, left.where[paths].max(axis=1)]),
         )
         left = _without(left, paths, rows)
         if not left.room.any():
@@ -169,10 +168,7 @@ def chosen_paths(cells: Cells, paths: Index, mass: Array) -> tuple[Index, Index]
     likely = mass > _LIGHT
     paths, mass = paths[likely], mass[likely]
     most = np.maximum(np.rint(mass), 1.0)
-    column = np.repeat(np.arange(len(paths)), paths.shape[1])
-    shape = (len(cells.room), len(paths))
-    matrix = sparse.csr_array((np.ones(len(column)), (paths.ravel(), column)), shape=shape)
-    matrix.data[:] = 1.0
+    matrix = sparse.csr_array(incidence(cells, paths))
     # A cell may stay incomplete, at a price.
     price = np.full(len(cells.room), 30.0)
     found = milp(

@@ -22,7 +22,8 @@ _LARGEST = 4096
 class Facts:
     """What was read, in words."""
 
-    text: str
+    note: str
+    facts: bool = True
 
 
 def traffic(case: Case) -> Facts:

@@ -33,6 +33,9 @@ from .policies import PolicyAudit
 from .result import SILENCE, Attack, Audit
 
 _PICTURES = 24
+_BEWARE = Paragraph(
+    f"An audit shows what is broken and never that anything is safe: {SILENCE}.", "alert"
+)
 
 
 def audit_sections(found: Audit) -> list[Block]:
@@ -101,9 +104,7 @@ def policy_page(found: PolicyAudit) -> list[Block]:
         Heading("What a malicious coordinator gets", level=1),
         Paragraph(lead, "lead"),
         Paragraph(f"Not tried: {printable(found.untried, 2000)}", "small"),
-        Paragraph(
-            f"An audit shows what is broken and never that anything is safe: {SILENCE}.", "alert"
-        ),
+        _BEWARE,
         Heading("Strategies", "strategies", "Strategies"),
         _strategies(found, "Strategies, each played against a fresh ledger."),
         facts({"finding": found.status}),
@@ -155,9 +156,7 @@ def audit_page(found: Audit) -> list[Block]:
         *blocks,
         Paragraph("Not tried:"),
         Bullets([printable(text, 2000) for text in found.not_tried]),
-        Paragraph(
-            f"An audit shows what is broken and never that anything is safe: {SILENCE}.", "alert"
-        ),
+        _BEWARE,
         *parts,
         Heading("How to read this", "terms"),
         Facts(_TERMS),
