@@ -6,7 +6,7 @@ import pytest
 import silot
 from silot import LocalFederation, Measure, Own
 from silot.audits._cover import distinct_rows, mixtures_among
-from silot.audits._moments import completed_by_moments
+from silot.audits._joint import completed_by_moments
 from silot.distances.fedwad import fedwad
 from silot.value.fedbary import fedbary
 

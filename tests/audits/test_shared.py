@@ -8,7 +8,6 @@ from silot.audits._case import Case
 from silot.audits._joint import Round, averages, shares_determined
 from silot.audits._places import balanced, places
 from silot.audits._threads import Cells, Threads, overlaps
-from silot.audits.attacks import means_of
 from silot.audits.observer import View
 from silot.audits.shared import cells_of, shared_cells
 
@@ -39,7 +38,7 @@ def test_pairs_of_few_features_come_apart_by_where_they_can_lie(d: int, seed: in
 
 def rounds_of(run) -> list[Round]:
     cells = Case(View.of(run.transcript, "coordinator"), "x").cells
-    return [Round(means_of(one), one.reference, one.reference_weights) for one in cells]
+    return [Round.of(one) for one in cells]
 
 
 def test_what_is_proven_is_right_and_shares_are_told() -> None:
@@ -72,7 +71,7 @@ def test_every_record_lies_where_its_cell_allows() -> None:
     regions = places(cells, [one.reference for one in told], np.random.default_rng(0))
     outside = 0
     for k, one in enumerate(told):
-        plan = averages(x, np.full(30, 1 / 30), one)
+        plan = averages(x, one)
         for atom, record in zip(*np.nonzero(plan), strict=True):
             (cell,) = np.flatnonzero(cells.where[:, k] == atom)
             assert regions[cell].inside(x[record][None])[0]

@@ -30,6 +30,19 @@ class Problem:
     reference_weights: Array = field(repr=False)
     t: float
 
+    def rows(self, image: Array) -> Array:
+        """Records that give the message with this image."""
+        return (self.atoms - self.t * image) / (1.0 - self.t)
+
+    def plan(self, rows: Array) -> ExactPlan:
+        """An optimal plan of records."""
+        return exact_plan(rows, self.reference, self.weights, self.reference_weights)
+
+    def image(self, rows: Array, plan: ExactPlan | None = None) -> Array:
+        """Image of records under an optimal plan."""
+        plan = plan or self.plan(rows)
+        return np.asarray(plan.plan @ self.reference) / self.weights[:, None]
+
 
 def cellwise_image(problem: Problem, image: Array) -> Array | None:
     """Image of the records under their plan, from an image near it; ``None`` if not found.
@@ -37,16 +50,15 @@ def cellwise_image(problem: Problem, image: Array) -> Array | None:
     Solves the quadratic programme on the cells of the plan that are near optimal, adds those
     that the records found make optimal, and ends when their own plan gives the message.
     """
-    atoms, t = problem.atoms, problem.t
-    n, m = len(atoms), len(problem.reference)
+    n, m = len(problem.atoms), len(problem.reference)
     if n * _NEAR > _LARGEST or n * m > 4_000_000:
         return None
     cells = np.empty(0, np.intp)
     for _ in range(_ROUNDS):
         look()
-        rows = (atoms - t * image) / (1.0 - t)
-        plan = exact_plan(rows, problem.reference, problem.weights, problem.reference_weights)
-        answer = np.asarray(plan.plan @ problem.reference) / problem.weights[:, None]
+        rows = problem.rows(image)
+        plan = problem.plan(rows)
+        answer = problem.image(rows, plan)
         if _fits(problem, answer):
             return answer
         cells = np.unique(np.concatenate([cells, _near_cells(problem, rows, plan)]))
@@ -62,9 +74,7 @@ def cellwise_image(problem: Problem, image: Array) -> Array | None:
 
 def _fits(problem: Problem, image: Array) -> bool:
     """Whether the records with this image have it as the image of their own plan."""
-    rows = (problem.atoms - problem.t * image) / (1.0 - problem.t)
-    plan = exact_plan(rows, problem.reference, problem.weights, problem.reference_weights)
-    again = np.asarray(plan.plan @ problem.reference) / problem.weights[:, None]
+    again = problem.image(problem.rows(image))
     return bool(np.abs(again - image).max() <= 1e-9 * (np.abs(image).max() or 1.0))
 
 

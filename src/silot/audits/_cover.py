@@ -10,9 +10,11 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 from scipy.optimize import Bounds, LinearConstraint, milp
+from scipy.spatial.distance import cdist
 
 from ._clock import look, seconds
 from ._evidence import Array
+from ._joint import Round
 
 Index = npt.NDArray[np.intp]
 _MOST_POINTS = 1500
@@ -57,12 +59,9 @@ def mixtures_among(points: Array) -> Mixtures:
 
     Chance puts no three points on a line in two or more dimensions.
     """
-    nothing = np.empty(0, np.intp)
-    if points.shape[1] < 2:
-        return Mixtures(nothing, nothing, nothing, np.empty(0))
     way = _way(points.shape[1], 4)
     found: list[tuple[int, int, int, float]] = []
-    for a, point in enumerate(points):
+    for a, point in enumerate(points if points.shape[1] > 1 else points[:0]):
         look()
         moved = points - point
         length = np.linalg.norm(moved, axis=1)
@@ -84,153 +83,154 @@ def mixtures_among(points: Array) -> Mixtures:
                     for far in bundle[k + 1 :]
                     if a < far and np.abs(unit[near] - unit[far]).max() <= 1e-8
                 )
-    if not found:
-        return Mixtures(nothing, nothing, nothing, np.empty(0))
-    point_, first, second = (np.array(k, dtype=np.intp) for k in list(zip(*found, strict=True))[:3])
-    return Mixtures(point_, first, second, np.array([k[3] for k in found]))
+    table = np.array(found, dtype=np.float64).reshape(-1, 4).T
+    point_, first, second = table[:3].astype(np.intp)
+    return Mixtures(point_, first, second, table[3])
 
 
 @dataclass(frozen=True)
 class Cover:
     """How many records each candidate is, in how many points it takes part, what is explained."""
 
-    counts: Array
+    counts: Index
     parts: Index
     explained: npt.NDArray[np.bool_]
 
 
 def best_cover(
-    points: Array, candidates: Array, mixtures: Sequence[tuple[int, int, int, float]],
-    labels: Sequence[Index], weights: Sequence[Array], records: int, *, equal: bool = True,
+    points: Array, candidates: Array, mixtures: Mixtures,
+    label: Index, rounds: Sequence[Round], records: int, *, equal: bool = True,
 ) -> Cover:  # fmt: skip
     """The candidates that explain most of all rounds with masses that are the same in each.
 
     An integer programme: every atom of every round is a candidate, a mixture of two, or left
     open; what a candidate is given in a round is at most its mass. Where records weigh the same
-    that is a whole number of records, otherwise at most so many candidates have any.
+    that is a whole number of records, otherwise at most so many candidates have any. ``label``
+    says which of the points each atom of all rounds is.
     """
     nearest, alone = _whole(points, candidates)
-    options: list[list[tuple[tuple[int, float], ...]]] = [[] for _ in points]
-    for k in np.flatnonzero(alone):
-        options[k].append(((int(nearest[k]), 1.0),))
-    for k, a, b, share in mixtures:
-        options[k].append(((a, 1.0 - share), (b, share)))
-    size = len(candidates)
-    rows: list[int] = []
-    cols: list[int] = []
-    data: list[float] = []
-    gain: list[float] = [0.0] * size
-    owner: list[int] = []
-    members: list[tuple[int, ...]] = []
-    limits, atom = len(labels) * size, 0
-    for k, (label, mass) in enumerate(zip(labels, weights, strict=True)):
-        rows += range(k * size, (k + 1) * size)
-        cols += range(size)
-        data += [-1.0] * size
-        for j, point in enumerate(label):
-            for option in options[point]:
-                # A little is better explained by one record than by two.
-                gain.append(-float(mass[j]) * records * (1.0 + 1e-6 * (len(option) == 1)))
-                owner.append(int(point))
-                members.append(tuple(r for r, _ in option))
-                for r, part in option:
-                    rows.append(k * size + r)
-                    cols.append(len(gain) - 1)
-                    data.append(float(mass[j]) * records * part)
-                rows.append(limits + atom)
-                cols.append(len(gain) - 1)
-                data.append(1.0)
-            atom += 1
-    rows += [limits + atom] * size
-    cols += range(size)
-    data += [1.0] * size
-    matrix = sparse.csr_array((data, (rows, cols)), shape=(limits + atom + 1, len(gain)))
-    upper = np.concatenate([np.full(limits, 1e-9), np.ones(atom), [float(records)]])
-    most = np.concatenate([np.full(size, float(records)), np.ones(len(owner))])
-    whole = np.repeat([1, 0], [size, len(owner)])
+    single = np.flatnonzero(alone)
+    # A candidate alone, or a mixture of a first and a second; -1 where there is no second.
+    point = np.concatenate([single, mixtures.point])
+    first = np.concatenate([nearest[single], mixtures.first])
+    second = np.concatenate([np.full(len(single), -1), mixtures.second])
+    share = np.concatenate([np.zeros(len(single)), mixtures.share])
+    atom, way = _matches(label, point)
+    mass = (records * np.concatenate([one.weights for one in rounds]))[atom]
+    point, first, second, share = point[way], first[way], second[way], share[way]
+    size, mixed = len(candidates), second >= 0
+    above = size * np.repeat(np.arange(len(rounds)), [len(one.weights) for one in rounds])[atom]
+    column = np.arange(len(atom))
+    given = sparse.csr_array(
+        (
+            np.concatenate([mass * (1.0 - share), (mass * share)[mixed]]),
+            (
+                np.concatenate([above + first, (above + second)[mixed]]),
+                np.concatenate([column, column[mixed]]),
+            ),
+        ),
+        shape=(len(rounds) * size, len(atom)),
+    )
+    shape = (len(label), len(atom))
+    taken = sparse.csr_array((np.ones(len(atom)), (atom, column)), shape=shape)
+    # A little is better explained by one record than by two.
+    programme = _programme(given, taken, mass * (1.0 + 1e-6 * ~mixed), size, records)
     if not equal:
-        # One switch a candidate: mass only where it is on, and only so many on.
+        programme = programme.with_switches(size, records)
+    masses, shares = np.split(programme.solved(), [size])
+    used = shares[: len(atom)] > 0.99
+    explained = np.zeros(len(points), dtype=bool)
+    explained[point[used]] = True
+    pairs = np.column_stack([np.tile(point, 2), np.concatenate([first, second])])
+    shown = np.unique(pairs[np.tile(used, 2) & (pairs[:, 1] >= 0)], axis=0)
+    counts = np.rint(masses) if equal else masses > _LIGHTEST
+    return Cover(counts.astype(np.intp), np.bincount(shown[:, 1], minlength=size), explained)
+
+
+def _matches(values: Index, among: Index) -> tuple[Index, Index]:
+    """All pairs of places with the same value, in the order of the first and then the second."""
+    order = np.argsort(among, kind="stable")
+    low, high = (np.searchsorted(among[order], values, side) for side in ("left", "right"))
+    places = [order[start:end] for start, end in zip(low, high, strict=True)]
+    return np.repeat(np.arange(len(values)), high - low), np.concatenate(places)
+
+
+@dataclass(frozen=True)
+class _Programme:
+    """Least ``gain @ x`` with ``matrix @ x <= upper`` and x from 0 to ``most``."""
+
+    gain: Array
+    matrix: sparse.csr_array
+    upper: Array
+    most: Array
+    whole: Index
+
+    def with_switches(self, size: int, records: int) -> _Programme:
+        """One switch a candidate: mass only where it is on, and only so many on."""
         on = sparse.eye_array(size)
-        unused = sparse.csr_array((size, len(owner)))
-        limit = sparse.csr_array(np.ones((1, size)))
         matrix = sparse.block_array(
             [
-                [matrix, None],
-                [sparse.hstack([on, unused]), -float(records) * on],
-                [None, limit],
+                [self.matrix, None],
+                [sparse.eye_array(size, len(self.gain)), -float(records) * on],
+                [None, sparse.csr_array(np.ones((1, size)))],
             ],
             format="csr",
         )
-        upper = np.concatenate([upper, np.zeros(size), [float(records)]])
-        most = np.concatenate([most, np.ones(size)])
-        whole = np.repeat([0, 1], [size + len(owner), size])
-        gain += [0.0] * size
-    found = milp(
-        np.array(gain),
-        constraints=LinearConstraint(matrix, -np.inf, upper),
-        bounds=Bounds(0.0, most),
-        integrality=whole,
-        options={"time_limit": seconds(_SECONDS)},
+        return _Programme(
+            np.append(self.gain, np.zeros(size)),
+            matrix,
+            np.concatenate([self.upper, np.zeros(size), [float(records)]]),
+            np.append(self.most, np.ones(size)),
+            np.repeat([0, 1], [len(self.gain), size]),
+        )
+
+    def solved(self) -> Array:
+        """The best x that was found; 0 where none was."""
+        found = milp(
+            self.gain,
+            constraints=LinearConstraint(self.matrix, -np.inf, self.upper),
+            bounds=Bounds(0.0, self.most),
+            integrality=self.whole,
+            options={"time_limit": seconds(_SECONDS)},
+        )
+        x = np.zeros(len(self.gain)) if found.x is None else found.x
+        return np.asarray(x, dtype=np.float64)
+
+
+def _programme(
+    given: sparse.csr_array, taken: sparse.csr_array, gain: Array, size: int, records: int
+) -> _Programme:
+    """Masses of the candidates, then which way is taken; the rows: rounds, atoms, all masses."""
+    owned = sparse.vstack([-sparse.eye_array(size)] * (given.shape[0] // size))
+    everything = sparse.csr_array(np.ones((1, size)))
+    limits = [np.full(given.shape[0], 1e-9), np.ones(taken.shape[0]), [float(records)]]
+    return _Programme(
+        np.append(np.zeros(size), -gain),
+        sparse.block_array([[owned, given], [None, taken], [everything, None]], format="csr"),
+        np.concatenate(limits),
+        np.append(np.full(size, float(records)), np.ones(len(gain))),
+        np.repeat([1, 0], [size, len(gain)]),
     )
-    explained = np.zeros(len(points), dtype=bool)
-    if found.x is None:
-        return Cover(np.zeros(size), np.zeros(size, np.intp), explained)
-    taken = np.flatnonzero(found.x[size : size + len(owner)] > 0.99)
-    explained[np.array(owner, dtype=np.intp)[taken]] = True
-    shown = {(owner[k], r) for k in taken for r in members[k]}
-    parts = np.bincount([r for _, r in shown], minlength=size)
-    masses = np.asarray(found.x[:size], dtype=np.float64)
-    return Cover(np.rint(masses) if equal else masses, parts, explained)
 
 
 def records_among(
-    rounds: Sequence[tuple[Array, Array]], records: int, *, equal: bool = True
+    rounds: Sequence[Round], records: int, *, equal: bool = True
 ) -> tuple[Array, int, Array]:
-    """Records among the means of all rounds, and how many of the first are beyond doubt.
+    """Records among the means of all rounds, how many of the first are beyond doubt, and others.
 
-    Last, other rows that may be records.
-
-    Parameters
-    ----------
-    rounds
-        Means (S, d) and weights (S,).
-    records
-        How many records there are.
-    equal
-        Whether all have one weight. Otherwise every record is told once.
+    The others may be records as well. Where records are not of ``equal`` weight, each is told once.
     """
-    points, label = distinct_rows(np.vstack([means for means, _ in rounds]))
-    units = lcm(records, len(rounds[0][0])) // len(rounds[0][0])
-    if len(points) > _MOST_POINTS:
+    points, label = distinct_rows(np.vstack([one.means for one in rounds]))
+    atoms = len(rounds[0].means)
+    units = lcm(records, atoms) // atoms
+    if len(points) > _MOST_POINTS or points.shape[1] == 1:
         return points[:0], 0, points
-    ends = np.cumsum([len(means) for means, _ in rounds])[:-1]
-    labels = np.split(label, ends)
-    weights = [mass for _, mass in rounds]
-    extra = points[:0]
+    pool = points
     known, proven, others = points[:0], 0, points
     for _ in range(4):
-        pool = np.vstack([points, extra])
-        lines = mixtures_among(pool)
-        # A record lies between no two of these points, save by chance.
-        place = np.full(len(pool), -1)
-        seen = (lines.first < len(points)) & (lines.second < len(points))
-        outer = np.setdiff1d(np.arange(len(pool)), lines.point[seen])
-        place[outer] = np.arange(len(outer))
-        candidates = pool[outer]
-        steps = lines.share * units
-        fits = (place[lines.first] >= 0) & (place[lines.second] >= 0) & (lines.point < len(points))
-        shares = lines.share
-        if equal:
-            fits &= np.abs(steps - np.rint(steps)) <= 1e-5 * units
-            shares = np.rint(steps) / units
-        mixtures = [
-            (int(lines.point[k]), int(place[lines.first[k]]), int(place[lines.second[k]]),
-             float(shares[k]))
-            for k in np.flatnonzero(fits)
-        ]  # fmt: skip
-        cover = best_cover(points, candidates, mixtures, labels, weights, records, equal=equal)
-        used = cover.counts > _LIGHTEST
-        counts = np.rint(cover.counts).astype(np.intp) if equal else used.astype(np.intp)
+        candidates, mixtures = _candidates(pool, len(points), units, equal=equal)
+        cover = best_cover(points, candidates, mixtures, label, rounds, records, equal=equal)
+        counts, used = cover.counts, cover.counts > 0
         whole = bool(cover.explained.all()) and int(counts.sum()) == records
         # What explains one point only may as well be a mixture that came once.
         sure = used & (whole | (cover.parts > 1))
@@ -241,11 +241,28 @@ def records_among(
         if whole or proven == 0 or not equal:
             break
         more = crossings(points[~cover.explained], candidates[sure], np.arange(1, units) / units)
-        fresh = [row for row in more if np.abs(pool - row).max(axis=1).min() > 1e-9]
-        if not fresh:
+        more = more[cdist(more, pool, "chebyshev").min(axis=1, initial=np.inf) > 1e-9]
+        if len(more) == 0:
             break
-        extra = np.vstack([extra, *fresh])
+        pool = np.vstack([pool, more])
     return known, proven, others
+
+
+def _candidates(pool: Array, told: int, units: int, *, equal: bool) -> tuple[Array, Mixtures]:
+    """Points that may be records, and which of the first ``told`` are mixtures of two."""
+    lines = mixtures_among(pool)
+    # A record lies between no two of these points, save by chance.
+    seen = (lines.first < told) & (lines.second < told)
+    outer = np.setdiff1d(np.arange(len(pool)), lines.point[seen])
+    place = np.full(len(pool), -1)
+    place[outer] = np.arange(len(outer))
+    first, second, shares = place[lines.first], place[lines.second], lines.share
+    fits = (first >= 0) & (second >= 0) & (lines.point < told)
+    if equal:
+        steps = np.rint(shares * units)
+        fits &= np.abs(shares * units - steps) <= 1e-5 * units
+        shares = steps / units
+    return pool[outer], Mixtures(lines.point[fits], first[fits], second[fits], shares[fits])
 
 
 def crossings(rest: Array, known: Array, shares: Array) -> Array:
@@ -256,21 +273,21 @@ def crossings(rest: Array, known: Array, shares: Array) -> Array:
     way = _way(d, 2)
     # (m - s a) / (1 - s) along one direction, for all mixtures m, records a and shares s.
     along = ((rest @ way)[:, None, None] - shares * (known @ way)[None, :, None]) / (1.0 - shares)
-    flat = along.ravel()
+    order = np.argsort(along, axis=None)
     scale = float(np.abs(known).max()) or 1.0
-    order = np.argsort(flat)
-    found: list[Array] = []
-    for q in np.flatnonzero(np.diff(flat[order]) <= 1e-10 * scale):
-        (m, a, s), (n, b, r) = (np.unravel_index(order[k], along.shape) for k in (q, q + 1))
-        if a == b or m == n:
-            continue
-        one = (rest[m] - shares[s] * known[a]) / (1.0 - shares[s])
-        two = (rest[n] - shares[r] * known[b]) / (1.0 - shares[r])
-        if np.abs(one - two).max() <= 1e-8 * scale:
-            new = np.abs(known - one).max(axis=1).min() > 1e-8 * scale
-            if new and all(np.abs(one - other).max() > 1e-8 * scale for other in found):
-                found.append(one)
-    return np.stack(found) if found else np.empty((0, d))
+    near = np.flatnonzero(np.diff(along.ravel()[order]) <= 1e-10 * scale)
+    (m, a, s), (n, b, r) = (np.unravel_index(order[near + k], along.shape) for k in (0, 1))
+    apart = (a != b) & (m != n)
+    one, two = (
+        ((rest[i] - shares[k][:, None] * known[j]) / (1.0 - shares[k])[:, None])[apart]
+        for i, j, k in ((m, a, s), (n, b, r))
+    )
+    same = np.abs(one - two).max(axis=1) <= 1e-8 * scale
+    found = known
+    for row in one[same]:
+        if np.abs(found - row).max(axis=1).min() > 1e-8 * scale:
+            found = np.vstack([found, row])
+    return found[len(known) :]
 
 
 def _whole(points: Array, candidates: Array) -> tuple[Index, npt.NDArray[np.bool_]]:

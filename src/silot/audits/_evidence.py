@@ -13,6 +13,12 @@ from ..transport import exact_plan
 Array = npt.NDArray[np.float64]
 Form = Literal["rows", "pairs", "cells"]
 
+NO_PARAMETER = "the interpolation parameter was not seen"
+
+
+class InapplicableError(Exception):
+    """An attack does not apply: what the messages lack for it, in words."""
+
 
 @dataclass(frozen=True)
 class Evidence:
@@ -64,6 +70,19 @@ class Evidence:
     distance: float | None = None
     mean: Array | None = field(default=None, repr=False)
 
+    @property
+    def means(self) -> Array:
+        """Means of the records behind the atoms, of form ``"cells"``."""
+        t = self.t or 0.0
+        return (self.atoms - t * self.reference) / (1.0 - t)
+
+    @property
+    def image(self) -> Array:
+        """``barycentric_image`` of the atoms."""
+        return barycentric_image(
+            self.atoms, self.reference, self.weights, self.reference_weights, self.p
+        )
+
 
 @dataclass(frozen=True)
 class Guess:
@@ -96,6 +115,11 @@ def barycentric_image(
     """Mean of the reference's atoms that an optimal plan sends each point to (n, d)."""
     plan = exact_plan(points, reference, weights, reference_weights, p=p)
     return np.asarray(plan.plan @ reference) / weights[:, None]
+
+
+def normal(weights: Array) -> Array:
+    """Weights that sum to one."""
+    return weights / np.sum(weights)
 
 
 def merged_rows(rows: Array, weights: Array, records: int | None) -> Array:

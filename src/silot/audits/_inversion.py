@@ -34,9 +34,7 @@ def direct_inversion(evidence: Evidence, t: float, records: int | None = None) -
     reference. Geodesics do not cross, so it is exact wherever the plan splits no atom: for the
     exact interpolant always, for the barycentric one where it splits no record.
     """
-    image = barycentric_image(
-        evidence.atoms, evidence.reference, evidence.weights, evidence.reference_weights, evidence.p
-    )
+    image = evidence.image
     rows = (evidence.atoms - t * image) / (1.0 - t)
     if evidence.form == "pairs":
         merged = merged_rows(rows, evidence.weights, records)
@@ -79,26 +77,24 @@ class Projection:
 
 def project(evidence: Evidence, t: float, *, steps: int = _MOST_STEPS) -> Projection:
     """Project ``eta / t`` on the barycentric images of couplings, in the norm of the weights."""
-    atoms, reference, weights = evidence.atoms, evidence.reference, evidence.weights
     # Moving everything by the mean of the reference changes no plan and keeps digits.
-    centre = evidence.reference_weights @ reference
-    atoms, reference = atoms - centre, reference - centre
+    centre = evidence.reference_weights @ evidence.reference
+    atoms, reference, weights = (
+        evidence.atoms - centre,
+        evidence.reference - centre,
+        evidence.weights,
+    )
+    problem = Problem(atoms, reference, weights, evidence.reference_weights, t)
     root = np.sqrt(weights)[:, None]
-
-    def best(image: Array) -> tuple[Array, Array]:
-        """Records that give the message with this image, and the image an optimal plan gives."""
-        rows = (atoms - t * image) / (1.0 - t)
-        plan = exact_plan(rows, reference, weights, evidence.reference_weights)
-        return rows, np.asarray(plan.plan @ reference) / weights[:, None]
-
-    vertices = [barycentric_image(atoms, reference, weights, evidence.reference_weights)]
+    vertices = [problem.image(atoms)]
     image, answer = vertices[0], vertices[0]
     chosen, least = image, np.inf
     size = float(np.abs(atoms).max()) * float(np.abs(reference).max()) * atoms.shape[1] or 1.0
     for step in range(steps):
         look()
         for candidate in (answer, image) if step else (image,):
-            rows, answer = best(candidate)
+            rows = problem.rows(candidate)
+            answer = problem.image(rows)
             # How far the plan behind the candidate is from optimal for its own records.
             gap = max(float(weights @ np.einsum("ij,ij->i", rows, answer - candidate)), 0.0)
             if gap < least:
@@ -107,35 +103,38 @@ def project(evidence: Evidence, t: float, *, steps: int = _MOST_STEPS) -> Projec
                 return Projection(candidate + centre, True, _error(gap, t), step)
             vertices.append(answer)
         image, vertices = _corrected(vertices, atoms / t, root, image)
-        if step == _PATIENCE:
-            problem = Problem(atoms, reference, weights, evidence.reference_weights, t)
-            found = cellwise_image(problem, image)
-            if found is not None:
-                return Projection(found + centre, True, 0.0, step)
-    rows = (atoms - t * chosen) / (1.0 - t)
-    apart = _tied_optimal(rows, chosen, reference, weights, evidence.reference_weights, size)
-    if apart is not None:
-        return Projection(chosen + centre, True, apart, steps)
-    error = _error(least, t)
-    # Of every single record, and as fine as what counts as exact.
-    proven = error <= _EXACT * float(np.abs(rows).max()) * float(weights.min()) ** 0.5
+        found = cellwise_image(problem, image) if step == _PATIENCE else None
+        if found is not None:
+            return Projection(found + centre, True, 0.0, step)
+    proven, error = _bounded(problem, chosen, least, size)
     return Projection(chosen + centre, proven, error, steps)
 
 
-def _tied_optimal(
-    rows: Array, image: Array, reference: Array, weights: Array, masses: Array, size: float
-) -> float | None:
+def _bounded(problem: Problem, image: Array, gap: float, size: float) -> tuple[bool, float]:
+    """Whether an image proves its records though its plan is not optimal, and how far off it is."""
+    rows = problem.rows(image)
+    apart = _tied_optimal(problem, rows, image, size)
+    if apart is not None:
+        return True, apart
+    error = _error(gap, problem.t)
+    # Of every single record, and as fine as what counts as exact.
+    least = float(problem.weights.min()) ** 0.5
+    return error <= _EXACT * float(np.abs(rows).max()) * least, error
+
+
+def _tied_optimal(problem: Problem, rows: Array, image: Array, size: float) -> float | None:
     """How far rows are from tied ones whose plan has this image; ``None`` if it is not optimal.
 
     The plan between equal records and the reference is not unique, and rounding parts equal
     records. Where the image is optimal for the records made equal again, they give a message
     off by no more than they were moved, and the inverse stretches that by 1 / (1 - t) at most.
     """
+    weights = problem.weights
     near = cKDTree(rows).query_pairs(1e-8 * float(np.abs(rows).max()), output_type="ndarray")
     shape = (len(rows), len(rows))
     ties = coo_array((np.ones(len(near)), (near[:, 0], near[:, 1])), shape=shape)
     count, groups = connected_components(ties, directed=False)
-    mass = np.bincount(groups, weights, minlength=count)
+    mass = np.bincount(groups, weights, minlength=count).astype(np.float64)
 
     def merged(values: Array) -> Array:
         total = np.zeros((count, values.shape[1]))
@@ -143,8 +142,7 @@ def _tied_optimal(
         return total / mass[:, None]
 
     equal = merged(rows)
-    plan = exact_plan(equal, reference, mass, masses)
-    answer = np.asarray(plan.plan @ reference) / mass[:, None]
+    answer = barycentric_image(equal, problem.reference, mass, problem.reference_weights)
     gap = float(mass @ np.einsum("ij,ij->i", equal, answer - merged(image)))
     return float(np.abs(rows - equal[groups]).max()) if gap <= 2e-15 * size else None
 

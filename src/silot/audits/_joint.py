@@ -1,17 +1,21 @@
-"""Records from all rounds together."""
+"""Records from all rounds together; the last few from the mean and covariance of all."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
 
 import numpy as np
 
 from ..transport import exact_plan
 from ._clock import look
-from ._evidence import Array
+from ._evidence import Array, Evidence
 
 _FIT = 1e-8
+_MOMENTS_FIT = 1e-7
+_MOST_DOUBTFUL = 24
+_MOST_TRIES = 200_000
 
 
 @dataclass(frozen=True)
@@ -22,6 +26,11 @@ class Round:
     reference: Array = field(repr=False)
     weights: Array = field(repr=False)
     p: int = 2
+
+    @classmethod
+    def of(cls, cells: Evidence) -> Round:
+        """The round of an interpolant of form ``"cells"``."""
+        return cls(cells.means, cells.reference, cells.reference_weights, cells.p)
 
 
 def different(rounds: Sequence[Round]) -> list[Round]:
@@ -38,19 +47,20 @@ def different(rounds: Sequence[Round]) -> list[Round]:
     return kept
 
 
-def averages(rows: Array, masses: Array, one: Round) -> Array:
-    """Matrix whose product with the rows gives the means the holder would have sent."""
+def averages(rows: Array, one: Round) -> Array:
+    """Matrix whose product with the rows, of equal mass, gives the means of a round."""
     look()
+    masses = np.full(len(rows), 1.0 / len(rows))
     plan = exact_plan(rows, one.reference, masses, one.weights, p=one.p)
     return np.asarray(plan.plan.todense(), dtype=np.float64).T / one.weights[:, None]
 
 
-def misfit(rows: Array, masses: Array, rounds: Sequence[Round]) -> float:
+def misfit(rows: Array, rounds: Sequence[Round]) -> float:
     """Largest difference between what the rows would have sent and what was sent, relative."""
     size = max(float(np.abs(one.means).max()) for one in rounds) or 1.0
     worst = 0.0
     for one in rounds:
-        sent = averages(rows, masses, one) @ rows
+        sent = averages(rows, one) @ rows
         worst = max(worst, float(np.abs(sent - one.means).max()))
     return worst / size
 
@@ -64,12 +74,11 @@ def refined(
     spoil the others. The first ``fixed`` rows stay. Returns the best rows and their misfit.
     """
     size = len(rows)
-    masses = np.full(size, 1.0 / size)
     told = np.vstack([one.means for one in rounds])
     scale = float(np.abs(told).max()) or 1.0
     best, least = rows, np.inf
     for _ in range(steps):
-        matrix = np.vstack([averages(rows, masses, one) for one in rounds])
+        matrix = np.vstack([averages(rows, one) for one in rounds])
         apart = np.linalg.norm(matrix @ rows - told, axis=1)
         total = float(apart.sum())
         if total < least:
@@ -84,7 +93,7 @@ def refined(
             normal = (free.T * heavy) @ free + 1e-2 * np.eye(size - fixed)
             step = np.linalg.solve(normal, (free.T * heavy) @ (told - matrix @ rows))
             rows = np.vstack([rows[:fixed], rows[fixed:] + step])
-    return best, misfit(best, masses, rounds)
+    return best, misfit(best, rounds)
 
 
 def repaired(
@@ -94,8 +103,7 @@ def repaired(
     rng = np.random.default_rng([seed, 10])
     told = np.vstack([one.means for one in rounds])
     mean = rounds[0].weights @ rounds[0].means
-    masses = np.full(len(rows), 1.0 / len(rows))
-    best, least = rows, misfit(rows, masses, rounds)
+    best, least = rows, misfit(rows, rounds)
     good, open_cells = fitting(best, rounds)
     for k in range(tries):
         kept, missing = int(good.sum()), int((~good).sum())
@@ -117,11 +125,10 @@ def repaired(
 
 def fitting(rows: Array, rounds: Sequence[Round]) -> tuple[np.ndarray, np.ndarray]:
     """Rows most of whose mass is in cells that fit, and the cells that do not fit."""
-    masses = np.full(len(rows), 1.0 / len(rows))
     scale = max(float(np.abs(one.means).max()) for one in rounds) or 1.0
     inside, open_cells = np.zeros(len(rows)), []
     for one in rounds:
-        matrix = averages(rows, masses, one)
+        matrix = averages(rows, one)
         fits = np.abs(matrix @ rows - one.means).max(axis=1) <= 1e-7 * scale
         inside += (matrix * one.weights[:, None])[fits].sum(axis=0)
         open_cells.append(~fits)
@@ -131,12 +138,14 @@ def fitting(rows: Array, rounds: Sequence[Round]) -> tuple[np.ndarray, np.ndarra
 
 def determined(rows: Array, rounds: Sequence[Round]) -> np.ndarray:
     """Which rows the means tie down, given the plans (n,)."""
-    masses = np.full(len(rows), 1.0 / len(rows))
-    matrix = np.vstack([averages(rows, masses, one) for one in rounds])
+    return tied(np.vstack([averages(rows, one) for one in rounds]))[0]
+
+
+def tied(matrix: Array) -> tuple[np.ndarray, int]:
+    """Which rows a product with the matrix ties down, and how many directions it leaves open."""
     _, values, vectors = np.linalg.svd(matrix, full_matrices=True)
-    rank = int((values > 1e-9 * values[0]).sum())
-    free = vectors[rank:]
-    return np.abs(free).max(axis=0, initial=0.0) <= 1e-8
+    free = vectors[int((values > 1e-9 * values[0]).sum()) :]
+    return np.abs(free).max(axis=0, initial=0.0) <= 1e-8, len(free)
 
 
 def shares_determined(
@@ -148,18 +157,16 @@ def shares_determined(
     are d (d + 1) / 2 equations for d numbers a direction that is left open. Where these are
     more, other records near by give the same messages: plans do not change at once.
     """
-    masses = np.full(len(rows), 1.0 / len(rows))
-    matrix = np.vstack([averages(rows, masses, one) for one in rounds])
-    _, values, vectors = np.linalg.svd(matrix, full_matrices=True)
-    free = vectors[int((values > 1e-9 * values[0]).sum()) :]
-    tied = float(np.mean(np.abs(free).max(axis=0, initial=0.0) <= 1e-8))
-    d = rows.shape[1]
-    enough = moments and 2 * len(free) <= d + 1
-    return tied, 0.0 if enough else 1.0 - tied
+    found, left_open = tied(np.vstack([averages(rows, one) for one in rounds]))
+    share = float(np.mean(found))
+    enough = moments and 2 * left_open <= rows.shape[1] + 1
+    return share, 0.0 if enough else 1.0 - share
 
 
 def sorted_rows(one: Round, records: int) -> Array | None:
     """One feature: plans sort, so the means are linear in the sorted records."""
+    if one.reference.shape[1] != 1:
+        return None
     order = np.argsort(one.reference[:, 0], kind="stable")
     edges = np.concatenate([[0.0], np.cumsum(one.weights[order])])
     places = np.arange(records + 1) / records
@@ -170,3 +177,73 @@ def sorted_rows(one: Round, records: int) -> Array | None:
     if np.linalg.matrix_rank(matrix) < records:
         return None
     return np.asarray(np.linalg.lstsq(matrix, one.means[order], rcond=None)[0], np.float64)
+
+
+def completed_by_moments(
+    rows: Array, proven: int, records: int, mean: Array, covariance: Array, pool: Array
+) -> Array | None:
+    r"""Replace up to three doubtful rows so that mean and covariance are those of the records.
+
+    With all records but two known, their sum :math:`s` and the sum of their squares
+    :math:`R` are, and :math:`u, v = s / 2 \pm \delta` with
+    :math:`\delta \delta^T = (R - s s^T / 2) / 2`. That this matrix has rank one is the check:
+    it fails unless all the others are right.
+
+    The first ``proven`` rows are beyond doubt, and the ``pool`` has others that may be records.
+    ``None`` when no few replacements do.
+    """
+    # Everything is centred: the products then keep their digits.
+    near, pool = rows - mean, pool - mean
+    scale = float(np.sqrt(np.trace(covariance) / len(mean))) or 1.0
+    near, pool, second = near / scale, pool / scale, records * covariance / scale**2
+    doubtful = range(proven, len(rows))
+    if len(doubtful) > _MOST_DOUBTFUL:
+        return None
+    squares = second - near.T @ near
+    total = -near.sum(axis=0)
+    tries = 0
+    for left in range(4):
+        if not 1 <= records - len(rows) + left <= 3:
+            continue
+        for dropped in combinations(doubtful, left):
+            look()
+            gone = near[list(dropped)]
+            rest = squares + gone.T @ gone
+            missing, sum_ = records - len(rows) + left, total + gone.sum(axis=0)
+            for found in _solutions(missing, sum_, rest, pool):
+                kept = np.delete(rows, list(dropped), axis=0)
+                return np.vstack([kept, found * scale + mean])
+            tries += len(pool) if missing == 3 else 1
+            if tries > _MOST_TRIES:
+                return None
+    return None
+
+
+def _solutions(missing: int, total: Array, squares: Array, pool: Array) -> list[Array]:
+    if missing == 1:
+        fits = np.abs(squares - np.outer(total, total)).max() <= _MOMENTS_FIT
+        return [total[None]] if fits else []
+    if missing == 2:
+        pair = _pair(total, squares)
+        return [] if pair is None else [pair]
+    for row in pool:
+        pair = _pair(total - row, squares - np.outer(row, row))
+        if pair is not None:
+            return [np.vstack([row[None], pair])]
+    return []
+
+
+def _pair(total: Array, squares: Array) -> Array | None:
+    half = 0.5 * (squares - 0.5 * np.outer(total, total))
+    diagonal = np.diag(half)
+    k = int(diagonal.argmax())
+    if diagonal[k] <= 0 or diagonal.min() < -_MOMENTS_FIT:
+        same = np.abs(half).max() <= _MOMENTS_FIT
+        return np.stack([0.5 * total, 0.5 * total]) if same else None
+    apart = half[k] / diagonal[k] ** 0.5
+    # Diagonals first: most wrong guesses end here.
+    if np.abs(apart**2 - diagonal).max() > _MOMENTS_FIT:
+        return None
+    if np.abs(np.outer(apart, apart) - half).max() > _MOMENTS_FIT:
+        return None
+    return np.stack([0.5 * total + apart, 0.5 * total - apart])

@@ -104,8 +104,8 @@ def area_with_interval(inside: Array, outside: Array) -> tuple[float, tuple[floa
     >>> round(area, 3), low < area < high
     (0.68, True)
     """
-    beats = _above(inside, outside)
-    beaten = 1.0 - _above(outside, inside)
+    beats = above(inside, outside)
+    beaten = 1.0 - above(outside, inside)
     area = float(beats.mean())
     variance = float(beats.var() / len(beats) + beaten.var() / len(beaten))
     # A separation without a mistake has no variance to estimate: one half of a mistake.
@@ -118,7 +118,7 @@ def area_with_interval(inside: Array, outside: Array) -> tuple[float, tuple[floa
     return area, (float(low), float(high))
 
 
-def _above(first: Array, second: Array) -> Array:
+def above(first: Array, second: Array) -> Array:
     """Share of the second that each of the first is above, ties counted half."""
     ordered = np.sort(second)
     low = np.searchsorted(ordered, first, "left")

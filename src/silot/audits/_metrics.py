@@ -1,7 +1,8 @@
-"""How good a reconstruction is."""
+"""How good a reconstruction is: records, words behind vectors, and who was in the data."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,7 +10,9 @@ import numpy.typing as npt
 from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
 
+from ..errors import InputError, MismatchError
 from ._evidence import Array
+from ._likelihood import above
 
 _EXACT = 1e-6
 # Rows beyond this many are assigned to their nearest: an assignment would take too long.
@@ -29,21 +32,13 @@ class Score:
 def score(rows: Array, truth: Array, *, ordered: bool, seed: int = 0) -> Score:
     """Compare guessed rows with the true ones.
 
-    Parameters
-    ----------
-    rows, truth
-        Shapes (k, d) and (n, d).
-    ordered
-        Whether row i is the guess of record i. Otherwise rows are matched with records first, as
-        well as they can be, and ``chance`` says what that does for rows drawn from a normal law
-        with the columns' means and deviations.
-    seed
-        Of that draw.
+    Where row i is not the guess of record i, rows are matched with records first, as well as they
+    can be, and ``chance`` says what that does for rows drawn, by the seed, from a normal law with
+    the columns' means and deviations.
     """
-    ordered = ordered and len(rows) == len(truth)
-    matched = rows if ordered else match_rows(rows, truth)
+    matched = match_rows(rows, truth, ordered=ordered)
     chance = _chance_in_order(truth)
-    if not ordered:
+    if not ordered or len(rows) != len(truth):
         rng = np.random.default_rng([seed, 7])
         drawn = truth.mean(axis=0) + truth.std(axis=0) * rng.standard_normal(
             (len(rows), truth.shape[1])
@@ -70,16 +65,10 @@ def exact_rows(rows: Array, truth: Array) -> npt.NDArray[np.bool_]:
     return np.all(np.abs(rows - truth) <= tolerance(truth), axis=1)
 
 
-def auc(inside: Array, outside: Array) -> float:
-    """Probability that an inside score is above an outside one, ties counted half."""
-    order = np.sort(outside)
-    below = np.searchsorted(order, inside, "left")
-    same = np.searchsorted(order, inside, "right") - below
-    return float(np.mean((below + 0.5 * same) / len(outside)))
-
-
-def match_rows(rows: Array, truth: Array) -> Array:
-    """For every record the row that stands for it (n, d)."""
+def match_rows(rows: Array, truth: Array, *, ordered: bool = False) -> Array:
+    """For every record the row that stands for it (n, d): its own where rows are in order."""
+    if ordered and len(rows) == len(truth):
+        return rows
     apart = cdist(truth, rows)
     match = apart.argmin(axis=1)
     if max(apart.shape) <= _LARGEST_MATCH:
@@ -101,3 +90,45 @@ def _chance_in_order(truth: Array) -> float:
     """What naming any one record scores: the largest share of equal records."""
     _, counts = np.unique(truth, axis=0, return_counts=True)
     return float(counts.max() / len(truth))
+
+
+def check_vocabulary(words: Sequence[str], vectors: npt.ArrayLike) -> Array:
+    """Vectors of words (n, d), checked."""
+    found = np.asarray(vectors, dtype=np.float64)
+    if found.ndim != 2 or len(found) != len(words) or not np.isfinite(found).all():
+        raise InputError(
+            f"the vocabulary has {len(words)} words and vectors of shape {found.shape}; one "
+            "finite vector a word is needed.",
+            code="audit-vocabulary",
+        )
+    return found
+
+
+def nearest_words(rows: Array, vectors: Array) -> np.ndarray:
+    """Position of the word nearest to each row, by cosine (k,)."""
+    if rows.shape[1] != vectors.shape[1]:
+        raise MismatchError(
+            f"the vocabulary has vectors of {vectors.shape[1]} numbers and the records "
+            f"{rows.shape[1]}.",
+            code="dimension-mismatch",
+        )
+    return np.argmax(_unit(rows) @ _unit(vectors).T, axis=1)
+
+
+def word_rates(rows: Array, truth: Array, vectors: Array, *, ordered: bool) -> tuple[float, float]:
+    """Share of records whose word is the one nearest to their guess, and the mean cosine."""
+    matched = match_rows(rows, truth, ordered=ordered)
+    same = nearest_words(matched, vectors) == nearest_words(truth, vectors)
+    cosine = np.sum(_unit(matched) * _unit(truth), axis=1)
+    return float(same.mean()), float(cosine.mean())
+
+
+def membership_auc(rows: Array, truth: Array, outsiders: Array) -> float:
+    """How well the distance to the nearest guess tells records from outsiders."""
+    inside, outside = (-cdist(k, rows).min(axis=1) for k in (truth, outsiders))
+    return float(above(inside, outside).mean())
+
+
+def _unit(rows: Array) -> Array:
+    length = np.linalg.norm(rows, axis=1, keepdims=True)
+    return rows / np.where(length > 0, length, 1.0)

@@ -37,9 +37,7 @@ def candidates(
 
     ``drawn`` says that the parameter may come from the seed of the reference.
     """
-    image = barycentric_image(
-        evidence.atoms, evidence.reference, evidence.weights, evidence.reference_weights, evidence.p
-    )
+    image = evidence.image
     for found in (
         by_mean(evidence),
         by_scalar(evidence),
@@ -82,6 +80,16 @@ def common_mean(evidence: Sequence[Evidence]) -> Array | None:
     if d == 1 or values[0] <= 1e-9 * max(values[-1], 1e-300):
         return None
     return np.asarray(np.linalg.solve(normal, right), dtype=np.float64)
+
+
+def solved_by_mean(evidence: Sequence[Evidence]) -> list[Evidence]:
+    """The same interpolants, with parameters where the mean of the records tells them."""
+    mean = common_mean(evidence)
+    told = [None if mean is None else by_mean(replace(one, mean=mean)) for one in evidence]
+    return [
+        one if found is None else replace(one, t=plain(found.t))
+        for one, found in zip(evidence, told, strict=True)
+    ]
 
 
 def by_mean(evidence: Evidence) -> Parameter | None:

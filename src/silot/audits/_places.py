@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from math import comb
@@ -135,30 +135,38 @@ def places(cells: Cells, references: Sequence[Array], rng: np.random.Generator) 
 
 def balanced(first: Array, second: Array) -> list[tuple[list[int], list[int]]]:
     """Smallest groups of sums on either side that have the same total, largest group last."""
-    way = np.random.default_rng(13).standard_normal(first.shape[1])
     left, right = list(range(len(first))), list(range(len(second)))
-    size = float(max(np.abs(first).max(initial=0.0), np.abs(second).max(initial=0.0))) or 1.0
     found: list[tuple[list[int], list[int]]] = []
     for count in range(1, _LARGEST_PART + 1):
         if 2 * count > len(left) or comb(len(left), count) > _MOST_SUBSETS:
             break
-        one = np.array(list(combinations(left, count)), dtype=np.intp)
-        two = np.array(list(combinations(right, count)), dtype=np.intp)
-        here, there = (first @ way)[one].sum(axis=1), (second @ way)[two].sum(axis=1)
-        order = np.argsort(there)
-        slack = 4.0 * _EXACT * size * count
-        low, high = (np.searchsorted(there[order], here + side) for side in (-slack, slack))
-        for i in np.flatnonzero(high > low):
-            for j in order[low[i] : high[i]]:
-                same = np.abs(first[one[i]].sum(axis=0) - second[two[j]].sum(axis=0)).max()
-                free = set(one[i]) <= set(left) and set(two[j]) <= set(right)
-                if free and same <= 10.0 * _EXACT * size * count:
-                    found.append((one[i].tolist(), two[j].tolist()))
-                    left = [k for k in left if k not in one[i]]
-                    right = [k for k in right if k not in two[j]]
+        for one, two in _of_one_total(first, second, left, right, count):
+            if set(one) <= set(left) and set(two) <= set(right):
+                found.append((one, two))
+                left = [k for k in left if k not in one]
+                right = [k for k in right if k not in two]
     if left:
         found.append((left, right))
     return found
+
+
+def _of_one_total(
+    first: Array, second: Array, left: Sequence[int], right: Sequence[int], count: int
+) -> Iterator[tuple[list[int], list[int]]]:
+    """So many of the left with so many of the right whose sums are the same."""
+    way = np.random.default_rng(13).standard_normal(first.shape[1])
+    size = float(max(np.abs(first).max(initial=0.0), np.abs(second).max(initial=0.0))) or 1.0
+    one = np.array(list(combinations(left, count)), dtype=np.intp)
+    two = np.array(list(combinations(right, count)), dtype=np.intp)
+    here, there = (first @ way)[one].sum(axis=1), (second @ way)[two].sum(axis=1)
+    order = np.argsort(there)
+    slack = 4.0 * _EXACT * size * count
+    low, high = (np.searchsorted(there[order], here + side) for side in (-slack, slack))
+    for i in np.flatnonzero(high > low):
+        for j in order[low[i] : high[i]]:
+            apart = np.abs(first[one[i]].sum(axis=0) - second[two[j]].sum(axis=0)).max()
+            if apart <= 10.0 * _EXACT * size * count:
+                yield one[i].tolist(), two[j].tolist()
 
 
 def agreeing(matrix: Array, sums: Array, size: float) -> npt.NDArray[np.bool_]:

@@ -1,4 +1,4 @@
-"""Inputs a model was asked about, and what it said."""
+"""What was told of models: what they say of inputs, and their parameters."""
 
 from __future__ import annotations
 
@@ -17,8 +17,12 @@ from ..distillation.questions import (
     ReleasePredictions,
     decode_texts,
 )
+from ..federation.answer import Answer
+from ..learning import DensitySpec, ModelSpec, initial
+from ..teaching.questions.divergences import TrainDomain
+from ..teaching.questions.models import FitDensity, TrainModel
 from ._case import Case
-from ._evidence import Array
+from ._evidence import Array, InapplicableError
 from .result import NEEDS
 
 Codes = npt.NDArray[np.intp]
@@ -42,7 +46,7 @@ class Queried:
 
     told: Array = field(repr=False)
     vectors: Array | None = field(repr=False)
-    texts: list[str] | None = field(repr=False)
+    texts: list[str] = field(repr=False)
     labels: Sequence[str] | None = None
     size: int | None = None
 
@@ -64,49 +68,53 @@ class Queried:
         return self.told[np.asarray(near)[:, 1:]].mean(axis=1)
 
 
-def queried(case: Case) -> Queried | str:
-    """All predictions of single inputs that were told, or why there are none."""
-    if not case.outside:
-        return "no predictions were seen"
-    told: list[Array] = []
-    vectors: list[Array] = []
-    texts: list[str] = []
-    labels: Sequence[str] | None = None
-    size: int | None = None
-    by_place = False
-    for item in case.view.about(case.target):
-        question, answer = item.question, item.answer
-        if answer is None:
-            continue
-        if isinstance(question, DescribeTeacher):
-            names, count = answer.scalars.get("labels"), answer.scalars.get("size")
-            labels = json.loads(names) if isinstance(names, str) else labels
-            size = count if isinstance(count, int) else size
-        if not isinstance(question, Predict | ReleasePredictions):
-            continue
-        if isinstance(question, ReleasePredictions) and question.mean:
-            continue
-        if question.indices.size:
-            by_place = True
-            continue
-        if isinstance(question, Predict):
-            said = answer.array("probabilities", ndim=2)
-        else:
-            said = np.asarray(answer.arrays["noisy"], dtype=np.float64) / RESOLUTION
-        told.append(said)
-        if question.vectors.size:
-            vectors.append(question.vectors)
-        else:
-            texts += decode_texts(question.texts)
-    if not told:
-        if by_place:
-            return f"{NEEDS}the inputs, which travelled as places in a shared transfer set"
-        return "no predictions were seen"
-    raised = np.maximum(np.vstack(told), 0.0)
+def queried(case: Case) -> Queried:
+    """All predictions of single inputs that were told."""
+    told = _told(case)
+    raised = np.maximum(np.vstack([said for _, said in told]), 0.0)
     total = raised.sum(axis=1, keepdims=True)
     flat = np.full_like(raised, 1.0 / raised.shape[1])
     said = np.where(total > 0, raised / np.where(total > 0, total, 1.0), flat)
-    return Queried(said, np.vstack(vectors) if vectors else None, texts or None, labels, size)
+    vectors = [question.vectors for question, _ in told if question.vectors.size]
+    texts = [
+        text
+        for question, _ in told
+        if not question.vectors.size
+        for text in decode_texts(question.texts)
+    ]
+    labels, size = _described(case)
+    return Queried(said, np.vstack(vectors) if vectors else None, texts, labels, size)
+
+
+def _told(case: Case) -> list[tuple[Predict | ReleasePredictions, Array]]:
+    """Questions about single inputs that travelled with them, and what the model said."""
+    asked = [
+        (question, _said(question, answer))
+        for question, answer in case.answered(Predict, ReleasePredictions)
+        if isinstance(question, Predict) or not question.mean
+    ]
+    told = [(question, said) for question, said in asked if not question.indices.size]
+    if not asked:
+        raise InapplicableError("no predictions were seen")
+    if not told:
+        raise InapplicableError(
+            f"{NEEDS}the inputs, which travelled as places in a shared transfer set"
+        )
+    return told
+
+
+def _said(question: Predict | ReleasePredictions, answer: Answer) -> Array:
+    if isinstance(question, Predict):
+        return answer.array("probabilities", ndim=2)
+    return np.asarray(answer.arrays["noisy"], dtype=np.float64) / RESOLUTION
+
+
+def _described(case: Case) -> tuple[Sequence[str] | None, int | None]:
+    """Names of the labels and the size of the training set, where they were told."""
+    told = [answer.scalars for _, answer in case.answered(DescribeTeacher)]
+    names = [name for one in told if isinstance(name := one.get("labels"), str)]
+    sizes = [size for one in told if isinstance(size := one.get("size"), int)]
+    return json.loads(names[-1]) if names else None, sizes[-1] if sizes else None
 
 
 def codes_of_candidates(
@@ -115,13 +123,66 @@ def codes_of_candidates(
     """Codes of labels by name; by order where names were not told. ``None`` if they do not fit."""
     if labels is None:
         return None
-    if names is None:
-        kinds: list[str] = [str(name) for name in np.unique(labels)]
-        if all(name.isdecimal() and int(name) < count for name in kinds):
-            kinds = [str(code) for code in range(count)]
-    else:
-        kinds = list(names)
+    kinds = _kinds(labels, count) if names is None else names
     known = {name: code for code, name in enumerate(kinds)}
-    if len(known) > count or not all(name in known for name in labels.tolist()):
+    if len(known) > count or not known.keys() >= set(labels.tolist()):
         return None
     return np.array([known[name] for name in labels.tolist()], dtype=np.intp)
+
+
+def _kinds(labels: npt.NDArray[np.str_], count: int) -> list[str]:
+    """Names in the order of codes: labels that are codes themselves stand for these."""
+    kinds = [str(name) for name in np.unique(labels)]
+    codes = all(name.isdecimal() and int(name) < count for name in kinds)
+    return [str(code) for code in range(count)] if codes else kinds
+
+
+@dataclass(frozen=True)
+class Trained:
+    """Models of one shape that a holder trained.
+
+    Attributes
+    ----------
+    question
+        How it was asked to train them.
+    spec
+        Their shape; records enter them as ``(x - centre) / scale``.
+    after
+        Parameters after the training (k, P).
+    """
+
+    question: TrainModel | TrainDomain
+    spec: ModelSpec
+    after: Array = field(repr=False)
+    centre: Array = field(repr=False)
+    scale: Array = field(repr=False)
+
+    @property
+    def before(self) -> Array:
+        """Parameters before the training (k, P)."""
+        if isinstance(self.question, TrainDomain):
+            return self.question.parameters
+        start = self.question.start
+        return (start if start.size else initial(self.spec, self.question.seed))[None]
+
+
+def trained(case: Case) -> list[Trained]:
+    """All models whose parameters were told after training, at least one."""
+    found: list[Trained] = []
+    for question, answer in case.answered(TrainModel, TrainDomain):
+        if isinstance(question, TrainModel):
+            spec, after = question.spec, answer.array("parameters", ndim=1)[None]
+            centre, scale = np.array(spec.centre), np.array(spec.scale)
+        else:
+            spec, after = ModelSpec.from_text(question.model), answer.array("parameters", ndim=2)
+            centre, scale = question.centre, question.scale
+        found.append(Trained(question, spec, after, centre, scale))
+    if not found:
+        raise InapplicableError("no parameters of a model were seen")
+    return found
+
+
+def law_of(question: FitDensity) -> DensitySpec:
+    """The shape of a density that a question asks for."""
+    spec = question.spec
+    return DensitySpec(spec.inputs, spec.classes, question.dimensions, question.seed)

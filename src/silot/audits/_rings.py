@@ -11,8 +11,9 @@ import numpy.typing as npt
 
 from ._clock import look
 from ._evidence import Array
+from ._joint import tied
 from ._places import Region, agreeing, balanced, places
-from ._threads import Cells, Index
+from ._threads import Cells, Index, incidence
 
 _POINTS = 96
 _WIDTH, _NARROW, _WORK = 16, 4, 4000
@@ -35,15 +36,15 @@ class Ring:
     places: Array = field(repr=False)
     weight: float = 0.0
 
-    @property
+    @cached_property
     def records(self) -> Array:
         """About where they are (2m, d)."""
         return self.offsets + self.signs[:, None] * self.places.mean(axis=0)
 
-    @property
+    @cached_property
     def spread(self) -> float:
-        """How far z may be off."""
-        return float(self.places.std(axis=0).max())
+        """Variance of a coordinate of z."""
+        return float(self.places.var(axis=0).mean())
 
 
 @dataclass(frozen=True)
@@ -81,6 +82,43 @@ class _Chain:
     pairs: int
 
 
+@dataclass(frozen=True)
+class _Begun:
+    """The next record of a chain: at ``offset + sign * z``, whichever cell it goes to."""
+
+    chain: _Chain
+    offset: Array
+    sign: float
+    closes: bool
+    region: Region
+    kept: Array
+
+    def first(self, there: Region, mean: Array) -> tuple[Array, float] | None:
+        """Where the chain's first record is if this one is there, and what share of its law.
+
+        Half the difference of the records of a cell has a normal law, unless the ring closes.
+        """
+        inside = there.inside(self.kept)
+        if inside.any():
+            apart = self.sign * self.kept + self.offset - mean
+            squares = np.einsum("ij,ij->i", apart, apart)
+            likely = np.ones(len(inside)) if self.closes else np.exp(-0.5 * squares)
+            at = self.kept[int(np.argmax(np.where(inside, likely, -1.0)))]
+            return at, float(likely[inside].sum()) / _POINTS
+        low, high = self.chain.places.min(axis=0), self.chain.places.max(axis=0)
+        room = high - low + _TOLERANCE
+        low, high = low - room, high + room
+        # One half-space rules most cells out: no programme is needed for those.
+        least = np.where(there.normals > 0, there.normals * low, there.normals * high).sum(axis=1)
+        if (least > there.limits).any():
+            return None
+        at = self.region.and_(there.normals, there.limits).point()
+        if at is None:
+            return None
+        far = self.sign * at + self.offset - mean
+        return at, 0.2 / _POINTS * (1.0 if self.closes else float(np.exp(-0.5 * far @ far)))
+
+
 @dataclass(frozen=True, eq=False)
 class Rings:
     r"""Search for how records go round a group of cells of two rounds.
@@ -101,10 +139,10 @@ class Rings:
 
     def solve(self, before: Sequence[int], after: Sequence[int]) -> list[Ring]:
         """The likeliest rings through these cells, the best first."""
-        means = self.cells.sums / self.cells.room[:, None]
+        means = self.means
         d = means.shape[1]
         # From the cell that has the least room.
-        start = min(before, key=lambda cell: self._spread(cell, means))
+        start = min(before, key=self._spread)
         points, region = self.regions[start].sampled(
             means[start], self.rng, means[start], 1.0, steps=60
         )
@@ -121,7 +159,7 @@ class Rings:
             longer: list[_Chain] = []
             for chain in chains:
                 look()
-                longer += self._longer(chain, start, step, 2 * len(before), means)
+                longer += self._longer(chain, start, step, 2 * len(before))
             longer.sort(key=lambda chain: -chain.weight)
             chains = [self._spread_out(chain) for chain in longer[:width]]
             if not chains:
@@ -130,8 +168,14 @@ class Rings:
             Ring(np.array(c.cells, np.intp), c.offsets, c.signs, c.places, c.weight) for c in chains
         ]
 
-    def _spread(self, cell: int, means: Array) -> float:
-        points, _ = self.regions[cell].sampled(means[cell], self.rng, means[cell], 1.0)
+    @cached_property
+    def means(self) -> Array:
+        """Mean of the records of each cell (M, d)."""
+        return self.cells.sums / self.cells.room[:, None]
+
+    def _spread(self, cell: int) -> float:
+        mean = self.means[cell]
+        points, _ = self.regions[cell].sampled(mean, self.rng, mean, 1.0)
         return float(points.std(axis=0).sum())
 
     def _spread_out(self, chain: _Chain) -> _Chain:
@@ -140,85 +184,61 @@ class Rings:
         )
         return replace(chain, region=region, places=points)
 
-    def _longer(
-        self, chain: _Chain, start: int, step: int, last: int, means: Array
-    ) -> list[_Chain]:
+    def _longer(self, chain: _Chain, start: int, step: int, last: int) -> list[_Chain]:
         """The chain with one more record, in every cell it can go to."""
-        forward = step % 2 == 0
+        forward, closes = step % 2 == 0, step == last - 1
         sign = 1.0 if forward else -1.0
-        offset = 2.0 * means[chain.cell] - chain.offsets[-1] if step else np.zeros(means.shape[1])
+        mean = self.means[chain.cell]
+        offset = 2.0 * mean - chain.offsets[-1] if step else np.zeros(len(mean))
         options = chain.right if forward else chain.left
-        if step == last - 1:
-            options = frozenset({start})
         own = self._exchanges(chain, chain.cell, offset, sign)
         if own is None:
             return []
-        base = chain.region.and_(*own)
-        kept = chain.places[base.inside(chain.places)]
-        low, high = chain.places.min(axis=0), chain.places.max(axis=0)
-        room = high - low + _TOLERANCE
-        low, high = low - room, high + room
-        found: list[_Chain] = []
-        for cell in options:
-            theirs = self._exchanges(chain, cell, offset, sign)
-            if theirs is None:
-                continue
-            place = self.regions[cell]
-            normals = np.vstack([sign * place.normals, theirs[0]])
-            limits = np.concatenate([place.limits - place.normals @ offset, theirs[1]])
-            inside = (kept @ normals.T <= limits).all(axis=1)
-            region = base.and_(normals, limits)
-            new = step < last - 1
-            # How likely half the difference of the new cell's records is.
-            apart = sign * kept + offset - means[cell]
-            likely = (
-                np.exp(-0.5 * np.einsum("ij,ij->i", apart, apart)) if new else np.ones(len(kept))
-            )
-            if inside.any():
-                at = kept[int(np.argmax(np.where(inside, likely, -1.0)))]
-                share = float(likely[inside].sum()) / _POINTS
-            else:
-                # One half-space rules most cells out: no programme is needed for those.
-                least = np.where(normals > 0, normals * low, normals * high).sum(axis=1)
-                point = region.point() if (least <= limits).all() else None
-                if point is None:
-                    continue
-                at = point
-                far = sign * at + offset - means[cell]
-                share = 0.2 / _POINTS * (float(np.exp(-0.5 * far @ far)) if new else 1.0)
-            pair = (chain.cell, cell) if forward else (cell, chain.cell)
-            stays = chain.stays
-            for one in pair:
-                stays = stays.and_(*self._atoms[one], len(chain.cells))
-            found.append(
-                _Chain(
-                    (*chain.cells, pair),
-                    np.vstack([chain.offsets, offset]),
-                    np.append(chain.signs, sign),
-                    cell,
-                    region,
-                    at[None],
-                    chain.left - {cell},
-                    chain.right - {cell},
-                    chain.weight + float(np.log(max(share, 1e-300))),
-                    stays,
-                    chain.pull + sign * (means[cell] - offset) if new else chain.pull,
-                    chain.pairs + new,
-                )
-            )
-        return found
+        region = chain.region.and_(*own)
+        kept = chain.places[region.inside(chain.places)]
+        begun = _Begun(chain, offset, sign, closes, region, kept)
+        longer = (self._into(cell, begun) for cell in ({start} if closes else options))
+        return [one for one in longer if one is not None]
+
+    def _into(self, cell: int, begun: _Begun) -> _Chain | None:
+        """The chain with its next record in this cell, ``None`` where it cannot be."""
+        chain, offset, sign = begun.chain, begun.offset, begun.sign
+        theirs = self._exchanges(chain, cell, offset, sign)
+        if theirs is None:
+            return None
+        place, mean = self.regions[cell], self.means[cell]
+        there = Region(sign * place.normals, place.limits - place.normals @ offset).and_(*theirs)
+        first = begun.first(there, mean)
+        if first is None:
+            return None
+        at, share = first
+        pair = (chain.cell, cell) if sign > 0 else (cell, chain.cell)
+        stays = chain.stays
+        for one in pair:
+            stays = stays.and_(*self._atoms[one], len(chain.cells))
+        return _Chain(
+            (*chain.cells, pair),
+            np.vstack([chain.offsets, offset]),
+            np.append(chain.signs, sign),
+            cell,
+            begun.region.and_(there.normals, there.limits),
+            at[None],
+            chain.left - {cell},
+            chain.right - {cell},
+            chain.weight + float(np.log(max(share, 1e-300))),
+            stays,
+            chain.pull if begun.closes else chain.pull + sign * (mean - offset),
+            chain.pairs + (not begun.closes),
+        )
 
     @cached_property
     def _atoms(self) -> list[tuple[Index, Array]]:
         """Rounds of every cell, and its atom in each."""
-        where = self.cells.where
-        found: list[tuple[Index, Array]] = []
-        for own in where:
-            rounds = np.flatnonzero(own >= 0)
-            atoms = [self.references[t][own[t]] for t in rounds.tolist()]
-            shape = (len(rounds), self.references[0].shape[1])
-            found.append((rounds, np.array(atoms).reshape(shape)))
-        return found
+        rounds = [np.flatnonzero(own >= 0) for own in self.cells.where]
+        return [
+            (there, np.array([self.references[t][own[t]] for t in there.tolist()]))
+            for own, there in zip(self.cells.where, rounds, strict=True)
+        ]
 
     def _exchanges(
         self, chain: _Chain, cell: int, offset: Array, sign: float
@@ -268,14 +288,16 @@ def followed(
         if np.array_equal(again, paths):
             break
         paths = again
-        _settle(cells, paths, position, doubt)
+        # Exact places of the records that the sums of cells that agree tie down.
+        rows, sure = tied_rows(cells, paths)
+        position[sure], doubt[sure] = rows[sure], 1e-12
     return _mended(cells, paths)
 
 
 def _mended(cells: Cells, paths: Index) -> Index:
     """Let two records of a cell exchange the rest of their ways where more sums agree for it."""
     size = float(np.abs(cells.sums).max()) or 1.0
-    matrix = _incidence(cells, paths)
+    matrix = incidence(cells, paths)
     good = agreeing(matrix, cells.sums, size)
     for _ in range(_MENDS):
         wrong = np.flatnonzero(~good)
@@ -288,20 +310,13 @@ def _mended(cells: Cells, paths: Index) -> Index:
                     continue
                 other = paths.copy()
                 other[pair, k:] = paths[pair[::-1], k:]
-                fits = agreeing(_incidence(cells, other), cells.sums, size)
+                fits = agreeing(incidence(cells, other), cells.sums, size)
                 if int(fits.sum()) > best[0]:
                     best = int(fits.sum()), other, fits
         if best[0] == int(good.sum()):
             break
         _, paths, good = best
     return paths
-
-
-def _incidence(cells: Cells, paths: Index) -> Array:
-    matrix = np.zeros((len(cells.room), len(paths)))
-    for cell in paths.T:
-        matrix[cell, np.arange(len(paths))] = 1.0
-    return matrix
 
 
 def _whitened(
@@ -345,55 +360,38 @@ def _follow(found: Sequence[Ring], paths: Index, k: int, position: Array, doubt:
 
     ``doubt`` is the variance of a coordinate of ``position``.
     """
-    best: tuple[float, Ring, list[tuple[int, int]]] | None = None
-    for ring in found:
-        where, wide = ring.records, float(ring.places.var(axis=0).mean())
-        cost, moves = 0.0, list[tuple[int, int]]()
-        for cell in np.unique(ring.cells[:, 0]):
-            ids = np.flatnonzero(paths[:, k - 1] == cell)
-            entries = np.flatnonzero(ring.cells[:, 0] == cell)
-            far = [
-                float(
-                    (
-                        ((position[ids] - where[order]) ** 2).sum(axis=1)
-                        / (doubt[ids] + wide + 1e-12)
-                    ).sum()
-                )
-                for order in (entries, entries[::-1])
-            ]
-            entries = entries if far[0] <= far[1] else entries[::-1]
-            cost += min(far)
-            moves += list(zip(ids.tolist(), entries.tolist(), strict=True))
-        scored = 0.5 * cost - ring.weight
-        if best is None or scored < best[0]:
-            best = scored, ring, moves
-    assert best is not None
-    _, ring, moves = best
-    where, wide = ring.records, float(ring.places.var(axis=0).mean())
+    scored = [_moves(ring, paths[:, k - 1], position, doubt) for ring in found]
+    best = min(range(len(found)), key=lambda i: scored[i][0])
+    ring, (_, moves) = found[best], scored[best]
     for i, entry in moves:
         paths[i, k] = ring.cells[entry, 1]
-        if wide < doubt[i]:
-            position[i], doubt[i] = where[entry], wide
+        if ring.spread < doubt[i]:
+            position[i], doubt[i] = ring.records[entry], ring.spread
 
 
-def _settle(cells: Cells, paths: Index, position: Array, doubt: Array) -> None:
-    """Exact places of the records that the sums of cells that agree tie down."""
-    rows, tied = _tied(cells, paths)
-    position[tied], doubt[tied] = rows[tied], 1e-12
+def _moves(
+    ring: Ring, here: Index, position: Array, doubt: Array
+) -> tuple[float, list[tuple[int, int]]]:
+    """How ill a ring fits, and which of its records those in these cells are then."""
+    cost, moves = 0.0, list[tuple[int, int]]()
+    for cell in np.unique(ring.cells[:, 0]):
+        ids = np.flatnonzero(here == cell)
+        entries = np.flatnonzero(ring.cells[:, 0] == cell)
+        room = doubt[ids] + ring.spread + 1e-12
+        way, back = (
+            float((((position[ids] - ring.records[order]) ** 2).sum(axis=1) / room).sum())
+            for order in (entries, entries[::-1])
+        )
+        entries = entries if way <= back else entries[::-1]
+        cost += min(way, back)
+        moves += list(zip(ids.tolist(), entries.tolist(), strict=True))
+    return 0.5 * cost - ring.weight, moves
 
 
-def tied_rows(cells: Cells, paths: Index) -> Array:
-    """Records that follow from sums that agree, by their ways through the rounds (k, d)."""
-    rows, tied = _tied(cells, paths)
-    return rows[tied]
-
-
-def _tied(cells: Cells, paths: Index) -> tuple[Array, npt.NDArray[np.bool_]]:
-    matrix = _incidence(cells, paths)
+def tied_rows(cells: Cells, paths: Index) -> tuple[Array, npt.NDArray[np.bool_]]:
+    """Records by their ways through the rounds, and which follow from sums that agree."""
+    matrix = incidence(cells, paths)
     size = float(np.abs(cells.sums).max()) or 1.0
     good = np.flatnonzero(agreeing(matrix, cells.sums, size))
-    _, values, right = np.linalg.svd(matrix[good], full_matrices=True)
-    rank = int((values > 1e-9 * values[0]).sum())
-    tied = np.abs(right[rank:]).max(axis=0, initial=0.0) <= 1e-8
     solved = np.linalg.lstsq(matrix[good], cells.sums[good], rcond=1e-10)[0]
-    return np.asarray(solved, dtype=np.float64), np.asarray(tied, dtype=np.bool_)
+    return np.asarray(solved, dtype=np.float64), tied(matrix[good])[0]

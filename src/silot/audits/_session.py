@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -68,12 +69,17 @@ class Session:
         self.answered += 1
         return answer
 
+    def answers(self, *questions: Question) -> Iterator[Answer]:
+        """Answers to those of the questions that are answered, asked one after another."""
+        for question in questions:
+            answer = self.ask(question)
+            if answer is not None:
+                yield answer
+
     def numbers(self, questions: list[Question], name: str) -> tuple[list[Question], Array]:
         """The numbers told under a name, and the questions that got them."""
-        told = [(each, self.ask(each)) for each in questions]
-        kept = [(each, answer) for each, answer in told if answer is not None]
-        values = [answer.number(name) for _, answer in kept]
-        return [each for each, _ in kept], np.array(values)
+        told = [(each, one.number(name)) for each in questions for one in self.answers(each)]
+        return [each for each, _ in told], np.array([value for _, value in told])
 
     def turn_to(self, data: Measure) -> None:
         """Have the holder answer about other records from now on, on the same ledger."""

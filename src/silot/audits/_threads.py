@@ -48,6 +48,14 @@ class Cells:
         return self.inside.argmax(axis=1)
 
 
+def incidence(cells: Cells, paths: Index) -> Array:
+    """Which cells are on each path (M, P)."""
+    matrix = np.zeros((len(cells.room), len(paths)))
+    for cell in paths.T:
+        matrix[cell, np.arange(len(paths))] = 1.0
+    return matrix
+
+
 def overlaps(cells: Cells, second: Array) -> tuple[Array, int]:
     r"""How much cells overlap (M, M), and the rank of the records.
 

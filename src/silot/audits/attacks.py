@@ -1,91 +1,106 @@
-"""The attacks, each a function of what was seen."""
+"""The attacks on records, and on what was computed of them: each a function of what was seen."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
+from itertools import combinations
 
 import numpy as np
 
 from ..distances.questions.distances import DistanceTo, InterpolantCosts, Records
 from ..distances.questions.labelled import LabelledDistanceTo, LabelledRecords
 from ..federation.protocol import COORDINATOR
+from ..federation.question import Question
+from ..federation.release import Release
+from ..privacy.sketch import parts
 from ..records.questions.scores import ScreenRecords
-from ._case import Case
-from ._evidence import Array, Evidence, Guess, merged_rows
+from ..sketch.questions import SketchRecords
+from ._case import Case, difficulty
+from ._evidence import NO_PARAMETER, Array, Evidence, Guess, InapplicableError, merged_rows
 from ._inversion import direct_inversion, projection_inversion
 from ._parameter import Parameter, candidates, common_mean
 
 _NO_INTERPOLANT = "no interpolant of the records was seen"
-_NO_PARAMETER = "the interpolation parameter was not seen"
+_MOST_ROWS = 2000
 
 
-def reading(case: Case) -> Guess | str:
+def reading(case: Case) -> Guess:
     """Records that travelled as they are."""
-    if case.outside:
-        for item in case.view.about(case.target):
-            if isinstance(item.question, Records | LabelledRecords) and item.answer is not None:
-                return Guess(item.answer.array("points", ndim=2), ordered=True, certified=True)
-        return "no records travelled as they are"
-    if case.target != COORDINATOR:
-        return "no records travelled as they are"
-    for item in case.view.seen:
-        question = item.question
-        if isinstance(question, ScreenRecords):
-            return Guess(question.points, ordered=False, certified=True)
-        if case.view.protocol != "contributions":
-            continue
-        if isinstance(question, DistanceTo):
-            return Guess(question.reference, certified=None, note="the measure it compares with")
-        if isinstance(question, LabelledDistanceTo):
-            return Guess(question.target, certified=None, note="the measure it compares with")
-    return "no records travelled as they are"
+    for _, answer in case.answered(Records, LabelledRecords):
+        return Guess(answer.array("points", ndim=2), ordered=True, certified=True)
+    if case.target == COORDINATOR:
+        for item in case.view.seen:
+            shown = _shown(item.question, case.view.protocol)
+            if shown is not None:
+                return shown
+    raise InapplicableError("no records travelled as they are")
 
 
-def direct(case: Case) -> Guess | str:
+def _shown(question: Question, protocol: str) -> Guess | None:
+    """The coordinator's own records, where a question brings them along."""
+    if isinstance(question, ScreenRecords):
+        return Guess(question.points, certified=True)
+    note = "the measure it compares with"
+    if protocol == "contributions" and isinstance(question, DistanceTo):
+        return Guess(question.reference, note=note)
+    if protocol == "contributions" and isinstance(question, LabelledDistanceTo):
+        return Guess(question.target, note=note)
+    return None
+
+
+def direct(case: Case) -> Guess:
     """Direct inversion, of the interpolant that is easiest to invert."""
-    if not case.interpolants:
-        return _NO_INTERPOLANT
-    best: Guess | None = None
-    for one in case.interpolants[:3]:
-        if one.t is None:
-            return _NO_PARAMETER
-        found = direct_inversion(one, one.t, case.records)
-        if found.certified:
-            return found
-        best = best or found
-    return best or _NO_INTERPOLANT
+    easiest = case.interpolants[:3]
+    if not easiest:
+        raise InapplicableError(_NO_INTERPOLANT)
+    guesses: list[Guess] = []
+    for one in easiest:
+        guesses.append(direct_inversion(one, _parameter(one), case.records))
+        if guesses[-1].certified:
+            return guesses[-1]
+    return guesses[0]
 
 
-def projection(case: Case) -> Guess | str:
+def _parameter(one: Evidence) -> float:
+    if one.t is None:
+        raise InapplicableError(NO_PARAMETER)
+    return one.t
+
+
+def projection(case: Case) -> Guess:
     """Projection inversion."""
     usable = [one for one in case.interpolants if one.form == "rows" and one.p == 2]
     if not usable:
-        return "no barycentric interpolant on the records (p = 2) was seen"
-    if usable[0].t is None:
-        return _NO_PARAMETER
-    return projection_inversion(usable[0], usable[0].t)
+        raise InapplicableError("no barycentric interpolant on the records (p = 2) was seen")
+    return projection_inversion(usable[0], _parameter(usable[0]))
 
 
-def unknown_parameter(case: Case) -> Guess | str:
+def unknown_parameter(case: Case) -> Guess:
     """Find the parameter, then invert."""
     usable = [one for one in case.interpolants if one.t is None]
     if not usable:
-        return "the parameter is in the messages" if case.interpolants else _NO_INTERPOLANT
+        told = "the parameter is in the messages" if case.interpolants else _NO_INTERPOLANT
+        raise InapplicableError(told)
     one = usable[0]
     if len(usable) > 1 and one.mean is None:
         one = replace(one, mean=common_mean(usable))
-    guesses: list[tuple[Parameter, Guess]] = []
+    guesses: list[Guess] = []
     for parameter in candidates(one, usable[1:], case.seed, drawn=not case.outside):
-        found = _inverted(one, parameter.t, case.records)
-        how = f"t = {parameter.t:.6g} from {parameter.by}"
-        found = replace(found, note=how if not found.note else f"{how}; {found.note}")
+        found = _by_parameter(one, parameter, case.records)
         if parameter.exact:
             return found
         # Any t gives records that re-encode: without an exact one nothing is proven.
-        guesses.append((parameter, replace(found, certified=None)))
+        guesses.append(replace(found, certified=None))
     if not guesses:
-        return "no way to find the parameter applies"
-    return _most_repetitive([found for _, found in guesses])
+        raise InapplicableError("no way to find the parameter applies")
+    return max(guesses, key=lambda guess: _repeats(guess.rows))
+
+
+def _by_parameter(one: Evidence, parameter: Parameter, records: int | None) -> Guess:
+    found = _inverted(one, parameter.t, records)
+    how = f"t = {parameter.t:.6g} from {parameter.by}"
+    return replace(found, note=f"{how}; {found.note}" if found.note else how)
 
 
 def _inverted(one: Evidence, t: float, records: int | None) -> Guess:
@@ -95,66 +110,85 @@ def _inverted(one: Evidence, t: float, records: int | None) -> Guess:
     return projection_inversion(one, t)
 
 
-def _most_repetitive(guesses: list[Guess]) -> Guess:
-    """The guess with most equal values, as real records have; the first where none has."""
-
-    def repeats(rows: Array) -> float:
-        size = float(np.abs(rows).max()) or 1.0
-        ordered = np.sort(rows, axis=0)
-        return float((np.diff(ordered, axis=0) <= 1e-9 * size).mean())
-
-    return max(guesses, key=lambda guess: repeats(guess.rows))
+def _repeats(rows: Array) -> float:
+    """Share of equal values, as real records have."""
+    size = float(np.abs(rows).max()) or 1.0
+    return float((np.diff(np.sort(rows, axis=0), axis=0) <= 1e-9 * size).mean())
 
 
-def trilateration(case: Case) -> Guess | str:
+def trilateration(case: Case) -> Guess:
     """Costs to known points give the interpolant, the interpolant the records."""
     if not case.located:
         asked = any(isinstance(item.question, InterpolantCosts) for item in case.view.seen)
-        if asked and case.outside:
-            return "the known points are too few, or do not span the space"
-        return "no costs were seen"
-    one = min(case.located, key=lambda item: (item.t is None, item.t or 0.0))
-    if one.t is None:
-        return _NO_PARAMETER
-    return _inverted(one, one.t, case.records)
+        raise InapplicableError(
+            "the known points are too few, or do not span the space"
+            if asked and case.outside
+            else "no costs were seen"
+        )
+    one = min(case.located, key=lambda item: difficulty(item)[:2])
+    return _inverted(one, _parameter(one), case.records)
 
 
-def extrapolation(case: Case) -> Guess | str:
+def extrapolation(case: Case) -> Guess:
     """Two interpolants on one geodesic: the records are on the line through them."""
-    known = [one for one in case.interpolants if one.t is not None]
-    for k, first in enumerate(known):
-        for second in known[k + 1 :]:
-            t, s = first.t or 0.0, second.t or 0.0
-            same = first.atoms.shape == second.atoms.shape and first.form == second.form
-            if same and t != s and np.array_equal(first.reference, second.reference):
-                rows = (s * first.atoms - t * second.atoms) / (s - t)
-                if first.form == "rows":
-                    return Guess(rows, ordered=first.ordered)
-                return Guess(merged_rows(rows, first.weights, case.records))
-    return "no two interpolants with one reference and two parameters were seen"
+    known = [(one, one.t) for one in case.interpolants if one.t is not None]
+    for (first, t), (second, s) in combinations(known, 2):
+        same = first.atoms.shape == second.atoms.shape and first.form == second.form
+        if same and t != s and np.array_equal(first.reference, second.reference):
+            rows = (s * first.atoms - t * second.atoms) / (s - t)
+            if first.form == "rows":
+                return Guess(rows, ordered=first.ordered)
+            return Guess(merged_rows(rows, first.weights, case.records))
+    raise InapplicableError("no two interpolants with one reference and two parameters were seen")
 
 
-def cell_means(case: Case) -> Guess | str:
+def cell_means(case: Case) -> Guess:
     """The means of the records that go to each atom, of the best single round."""
-    rounds: dict[int, list[Evidence]] = {}
-    for one in case.cells:
-        rounds.setdefault(one.round, []).append(one)
-    if not rounds:
-        return "no means over cells were seen"
-    if case.cells[0].t is None:
-        return _NO_PARAMETER
-    least = min(rounds, key=lambda k: rounds[k][0].t or 0.0)
-    parts = rounds[least]
-    rows = np.vstack([means_of(one) for one in parts])
-    whole = all(one.whole is True for one in parts)
-    n = case.records
-    if whole and n is not None and len(rows) > n:
-        rows = merged_rows(rows, np.concatenate([one.mass * one.weights for one in parts]), n)
-    note = "" if whole else "an atom is the mean of the records that go to it"
-    return Guess(rows, certified=True if whole else None, note=note)
+    cells = case.known_cells()
+    firsts: dict[int, Evidence] = {}
+    for one in cells:
+        firsts.setdefault(one.round, one)
+    least = min(firsts.values(), key=lambda one: one.t or 0.0)
+    best = [one for one in cells if one.round == least.round]
+    rows = np.vstack([one.means for one in best])
+    if not all(one.whole is True for one in best):
+        return Guess(rows, note="an atom is the mean of the records that go to it")
+    if case.records is not None and len(rows) > case.records:
+        masses = np.concatenate([one.mass * one.weights for one in best])
+        rows = merged_rows(rows, masses, case.records)
+    return Guess(rows, certified=True)
 
 
-def means_of(one: Evidence) -> Array:
-    """Means of the records behind the atoms of a cell interpolant."""
-    t = one.t or 0.0
-    return (one.atoms - t * one.reference) / (1.0 - t)
+def sketch_reading(case: Case) -> Guess:
+    """The best guess of rows from noisy counts: every record at the centre of its cell.
+
+    What differentially private releases say of single records is next to nothing.
+    """
+    releases = case.answered(Release)
+    if not releases:
+        raise InapplicableError("no release was seen")
+    sketches = list(_sketches(case))
+    if not sketches:
+        raise InapplicableError("only noisy numbers about all records were released")
+    centres, counts = sketches[-1]
+    counts = np.maximum(counts, 0.0)
+    records = float(np.clip(counts.sum(), 1.0, _MOST_ROWS))
+    copies = np.rint(counts / max(counts.sum(), 1e-12) * records).astype(int)
+    rows = np.repeat(centres, copies, axis=0) if copies.any() else centres
+    spent = sum(question.privacy_mu**2 for question, _ in releases)
+    return Guess(
+        rows,
+        note="the messages hold noisy counts and no rows; what bounds every attack is the "
+        f"mechanism, which claims mu = {spent**0.5:.3g} in all",
+    )
+
+
+def _sketches(case: Case) -> Iterator[tuple[Array, Array]]:
+    """Centres of cells, and the noisy counts of records there."""
+    for question, answer in case.answered(SketchRecords):
+        values = answer.arrays.get("sketch")
+        if values is not None:
+            size = len(question.centres)
+            groups = max((len(values) - question.centres.shape[1] - 1) // size, 1)
+            counts = np.asarray(values[: groups * size], dtype=np.float64).reshape(groups, size)
+            yield question.centres, counts.sum(axis=0) / parts(question.resolution)[0]

@@ -10,7 +10,7 @@ import numpy as np
 from ..transport import exact_plan
 from ._case import Case
 from ._clock import look
-from ._evidence import Array, Guess
+from ._evidence import Array, Guess, InapplicableError
 from .observer import told_distances
 
 _STEPS = 60
@@ -91,13 +91,13 @@ def wasserstein_ball(
     return Cloud(*_descend(start, spheres, steps, truth))
 
 
-def distance_balls(case: Case) -> Guess | str:
+def distance_balls(case: Case) -> Guess:
     """The same for the distances to all references that were told."""
     if not case.outside:
-        return "distances of the other party are not told to a holder"
+        raise InapplicableError("distances of the other party are not told to a holder")
     told = told_distances(case.view, case.target)
     if not told or case.records is None:
-        return "no distances to known references were told"
+        raise InapplicableError("no distances to known references were told")
     told = told[:: -(-len(told) // _MOST_SPHERES)]
     rng = np.random.default_rng([case.seed, 12])
     reference, weights, _ = told[0]

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
 
-from ..learning import DensitySpec, ModelSpec
-from ..learning import initial as initial_parameters
-from ..teaching.questions.divergences import TrainDomain
-from ..teaching.questions.models import ClassFeatures, CountLabelled, FitDensity, TrainModel
+from ..federation.answer import Answer
+from ..learning import ModelSpec
+from ..teaching.questions.models import ClassFeatures, CountLabelled, FitDensity
 from ._case import Case
 from ._clock import look
-from ._evidence import Array, Guess
-from ._queries import queried
+from ._evidence import Array, Guess, InapplicableError
+from ._queries import law_of, queried, trained
 from .result import NEEDS
 
 _FEWEST = 20
@@ -28,17 +28,17 @@ class Copy:
     """How often a copy of a model gives the model's label, and what the commonest label scores."""
 
     agreement: float
-    chance: float
+    agreement_chance: float
     note: str = ""
 
 
-def model_extraction(case: Case) -> Copy | str:
+def model_extraction(case: Case) -> Copy:
     """Train a copy on what was told; every second input tests it."""
     seen = queried(case)
-    if isinstance(seen, str):
-        return seen
     if len(seen.told) < _FEWEST:
-        return f"{NEEDS}answers about {_FEWEST} inputs or more: {len(seen.told)} were seen"
+        raise InapplicableError(
+            f"{NEEDS}answers about {_FEWEST} inputs or more: {len(seen.told)} were seen"
+        )
     look()
     # Slow to import.
     from sklearn.ensemble import ExtraTreesRegressor
@@ -47,7 +47,7 @@ def model_extraction(case: Case) -> Copy | str:
     if seen.vectors is not None:
         inputs = seen.vectors
     else:
-        hashed = HashingVectorizer(n_features=_WORDS).transform(seen.texts or [])
+        hashed = HashingVectorizer(n_features=_WORDS).transform(seen.texts)
         inputs = cast("Any", hashed).toarray()
     order = np.random.default_rng([case.seed, 22]).permutation(len(inputs))
     learnt, tested = np.array_split(order, 2)
@@ -60,7 +60,7 @@ def model_extraction(case: Case) -> Copy | str:
     return Copy(same, float(np.mean(truth == commonest)), f"from {len(learnt)} answers")
 
 
-def parameter_inversion(case: Case) -> Guess | str:
+def parameter_inversion(case: Case) -> Guess:
     r"""What training moved a layer by is made of its inputs.
 
     For every unit of the first layer the change of the weights over the change of the bias is
@@ -70,34 +70,15 @@ def parameter_inversion(case: Case) -> Guess | str:
     with :math:`g_i` the gradient at record i: a record itself where one alone had a gradient, as
     in one step on one record, and a weighted mean of few where few had.
     """
-    if not case.outside:
-        return "no parameters of a model were seen"
-    rows: list[Array] = []
-    for item in case.view.about(case.target):
-        question, answer = item.question, item.answer
-        if answer is None or not isinstance(question, TrainModel | TrainDomain):
-            continue
-        plain = isinstance(question, TrainModel)
-        spec = question.spec if plain else ModelSpec.from_text(question.model)
-        if spec.kind == "cnn":
-            continue
-        if plain:
-            after = answer.array("parameters", ndim=1)[None]
-            start = question.start if question.start.size else None
-            before = (initial_parameters(spec, question.seed) if start is None else start)[None]
-            low, wide = np.array(spec.centre), np.array(spec.scale)
-        else:
-            after, before = answer.array("parameters", ndim=2), question.parameters
-            low, wide = question.centre, question.scale
-        for one, other in zip(after, before, strict=True):
-            weights, bias = (
-                a - b for a, b in zip(spec.split(one)[0], spec.split(other)[0], strict=True)
-            )
-            moved = np.abs(bias) > _STILL * max(float(np.abs(bias).max()), 1e-300)
-            if moved.any():
-                rows.append((weights[:, moved] / bias[moved]).T * wide + low)
+    rows = [
+        row
+        for models in trained(case)
+        if models.spec.kind != "cnn"
+        for one, other in zip(models.after, models.before, strict=True)
+        for row in _moved(models.spec, one, other) * models.scale + models.centre
+    ]
     if not rows:
-        return "no parameters of a model were seen"
+        raise InapplicableError("no parameters of a model were seen")
     found = np.vstack(rows)
     return Guess(
         found[np.isfinite(found).all(axis=1)],
@@ -106,39 +87,33 @@ def parameter_inversion(case: Case) -> Guess | str:
     )
 
 
-def class_means(case: Case) -> Guess | str:
+def _moved(spec: ModelSpec, after: Array, before: Array) -> Array:
+    """Change of the weights over that of the bias, of units of the first layer that moved."""
+    weights, bias = (
+        one - other for one, other in zip(spec.split(after)[0], spec.split(before)[0], strict=True)
+    )
+    moved = np.abs(bias) > _STILL * max(float(np.abs(bias).max()), 1e-300)
+    return (weights[:, moved] / bias[moved]).T
+
+
+def class_means(case: Case) -> Guess:
     """Means of classes: of one record, where a class has one."""
-    if not case.outside:
-        return "no means of classes were seen"
-    counts: Array | None = None
-    rows: list[Array] = []
-    sure: list[bool] = []
-    cut = False
-    for item in case.view.about(case.target):
-        question, answer = item.question, item.answer
-        if answer is None:
-            continue
-        if isinstance(question, CountLabelled | ClassFeatures):
+    counts = np.zeros(0)
+    found: list[tuple[Array, bool]] = []
+    told = case.answered(CountLabelled, ClassFeatures, FitDensity)
+    for question, answer in told:
+        if isinstance(question, FitDensity):
+            found += _of_classes(question, answer, counts)
+        else:
             counts = np.asarray(answer.arrays["counts"], dtype=np.float64)
-        if not isinstance(question, FitDensity):
-            continue
-        spec = question.spec
-        law = DensitySpec(spec.inputs, spec.classes, question.dimensions, question.seed)
-        if law.width < spec.inputs:
-            cut = True
-            continue
-        density = answer.array("density", ndim=1)
-        masses, means = density[: law.classes], density[law.classes :][: law.classes * law.width]
-        for code in np.flatnonzero(masses > 0):
-            rows.append(means.reshape(law.classes, -1)[code] * np.asarray(spec.scale) + spec.centre)
-            alone = counts is not None and len(counts) == law.classes and counts[code] == 1
-            sure.append(bool(alone))
-    if not rows:
-        return (
+    if not found:
+        cut = any(isinstance(question, FitDensity) and _cut(question) for question, _ in told)
+        raise InapplicableError(
             "means were seen on fewer dimensions than records have"
             if cut
-            else ("no means of classes were seen")
+            else "no means of classes were seen"
         )
+    rows, sure = zip(*found, strict=True)
     proven = np.array(sure)
     return Guess(
         np.stack(rows),
@@ -146,3 +121,22 @@ def class_means(case: Case) -> Guess | str:
         note="" if proven.all() else "a mean of all records of a class",
         sure=proven,
     )
+
+
+def _cut(question: FitDensity) -> bool:
+    return law_of(question).width < question.spec.inputs
+
+
+def _of_classes(
+    question: FitDensity, answer: Answer, counts: Array
+) -> Iterator[tuple[Array, bool]]:
+    """Means of classes, and whether they are of one record; none where they lack dimensions."""
+    if _cut(question):
+        return
+    spec, law = question.spec, law_of(question)
+    density = answer.array("density", ndim=1)
+    masses, means = density[: law.classes], density[law.classes :][: law.classes * law.width]
+    alone = counts == 1 if len(counts) == law.classes else np.zeros(law.classes, dtype=bool)
+    for code in np.flatnonzero(masses > 0):
+        mean = means.reshape(law.classes, -1)[code] * np.asarray(spec.scale) + spec.centre
+        yield mean, bool(alone[code])

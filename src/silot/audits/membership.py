@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -12,57 +12,51 @@ from scipy.spatial import cKDTree
 
 from ..distances.questions.distances import Moments
 from ..distances.questions.labelled import decode_classes
-from ..learning import DensitySpec, ModelSpec, probabilities, random_features
+from ..federation.answer import Answer
+from ..learning import probabilities, random_features
 from ..learning.density import log_density
 from ..learning.features import in_units
-from ..teaching.questions.divergences import MeanFeatures, Spread, TrainDomain
+from ..teaching.questions.divergences import MeanFeatures, Spread
 from ..teaching.questions.models import ClassFeatures, FitDensity, TrainModel
 from ._case import Case
 from ._clock import look
-from ._evidence import Array
+from ._evidence import Array, InapplicableError
 from ._likelihood import Candidates, Scores
-from ._queries import Queried, codes_of_candidates, queried
+from ._queries import Queried, Trained, codes_of_candidates, law_of, queried, trained
 from .result import NEEDS
 
 _NEIGHBOURS = 10
 _LEAST = 1e-4
 _SHADOWS = 8
-_MISSING = f"{NEEDS}truth (records that were in the data) and outsiders (records that were not)"
 
 Codes = npt.NDArray[np.intp]
 
 
-def prediction_membership(case: Case) -> Scores | str:
+def prediction_membership(case: Case) -> Scores:
     """Predictions of records a model was trained on are surer, and more often right."""
     seen = queried(case)
-    if isinstance(seen, str):
-        return seen
-    if case.candidates is None:
-        return f"{_MISSING}, with labels, both among the inputs that were asked about"
-    return _prediction_scores(case, seen, case.candidates)
-
-
-def _prediction_scores(case: Case, seen: Queried, given: Candidates) -> Scores | str:
-    inside, outside = seen.places(given.inside), seen.places(given.outside)
-    if (inside >= 0).sum() < 2 or (outside >= 0).sum() < 2:
-        return f"{NEEDS}inputs that were asked about among the truth and the outsiders"
+    given = case.compared(", with labels, both among the inputs that were asked about")
+    places = np.concatenate([seen.places(given.inside), seen.places(given.outside)])
+    members = np.arange(len(places)) < len(given.inside)
+    asked = places >= 0
+    if min((asked & members).sum(), (asked & ~members).sum()) < 2:
+        raise InapplicableError(
+            f"{NEEDS}inputs that were asked about among the truth and the outsiders"
+        )
+    points, places, inside = given.rows[asked], places[asked], int((asked & members).sum())
     labels = codes_of_candidates(given.labels, seen.labels, seen.told.shape[1])
-    codes = None if labels is None else np.split(labels, [len(given.inside)])
-    parts: list[Array] = []
-    for k, (places, points) in enumerate(((inside, given.inside), (outside, given.outside))):
-        there = places >= 0
-        own = None if codes is None else codes[k][there]
-        parts.append(_columns(seen, places[there], own, points[there]))
-    note = "" if codes is not None else "without labels, by how sure the predictions are"
-    shadows = None if codes is None else _shadows(case, seen, given)
-    if shadows is not None and codes is not None:
-        for k, (places, points) in enumerate(((inside, given.inside), (outside, given.outside))):
-            there = places >= 0
-            usual = shadows(points[there], codes[k][there])
-            offline = (parts[k][:, 0] - usual[:, 0]) / usual[:, 1]
-            parts[k] = np.column_stack([offline, parts[k], usual[:, 0]])
-        note = "with shadow models trained on the public records"
-    return Scores(parts[0], parts[1], note)
+    if labels is None:
+        note = "without labels, by how sure the predictions are"
+        return _split(_columns(seen, places, None, points), inside, note)
+    codes = labels[asked]
+    columns = _columns(seen, places, codes, points)
+    shadows = _shadows(case, seen, given)
+    if shadows is None:
+        return _split(columns, inside, "")
+    usual = shadows(points, codes)
+    offline = (columns[:, 0] - usual[:, 0]) / usual[:, 1]
+    columns = np.column_stack([offline, columns, usual[:, 0]])
+    return _split(columns, inside, "with shadow models trained on the public records")
 
 
 def _columns(seen: Queried, places: Codes, codes: Codes | None, points: Array) -> Array:
@@ -140,42 +134,36 @@ def _shadows(
     return usual
 
 
-def parameter_membership(case: Case) -> Scores | str:
+def parameter_membership(case: Case) -> Scores:
     """A model fits the records it was trained on better than others."""
-    if not case.outside:
-        return "no parameters of a model were seen"
-    models: list[tuple[TrainModel | TrainDomain, Array]] = []
-    for item in case.view.about(case.target):
-        if isinstance(item.question, TrainModel | TrainDomain) and item.answer is not None:
-            ndim = 1 if isinstance(item.question, TrainModel) else 2
-            models.append((item.question, item.answer.array("parameters", ndim=ndim)))
-    if not models:
-        return "no parameters of a model were seen"
-    given = case.candidates
-    if given is None:
-        return f"{_MISSING}, with labels"
-    columns: list[Array] = []
-    for question, parameters in models:
-        named = isinstance(question, TrainModel)
-        spec = question.spec if named else ModelSpec.from_text(question.model)
-        if spec.inputs != given.rows.shape[1]:
-            continue
-        if named:
-            names = decode_classes(question.classes)
-            labels = codes_of_candidates(given.labels, names, len(names))
-            if labels is None:
-                return f"{NEEDS}labels with the truth and the outsiders"
-            told = probabilities(spec, parameters, given.rows)
-            own = _log_odds(_of_labels(told, labels))
-            columns.append(np.column_stack([own, own - _hardness(given.rows, told, labels)]))
-        else:
-            moved = (given.rows - question.centre) / question.scale
-            for row, side in zip(parameters, question.sides.tolist(), strict=True):
-                told = probabilities(spec, row, moved)
-                columns.append(_log_odds(_of_labels(told, np.full(len(moved), side)))[:, None])
+    models = trained(case)
+    given = case.compared(", with labels")
+    width = given.rows.shape[1]
+    columns = [k for one in models if one.spec.inputs == width for k in _fits(one, given)]
     if not columns:
-        return "no model of the records themselves was seen"
-    return _split(_averaged(columns), given, f"by {len(models)} models")
+        raise InapplicableError("no model of the records themselves was seen")
+    return _split(_averaged(columns), len(given.inside), f"by {len(models)} models")
+
+
+def _fits(models: Trained, given: Candidates) -> Iterator[Array]:
+    """How well models fit every candidate, with its label or as a record of the holder."""
+    if isinstance(models.question, TrainModel):
+        labels = _labels(given, models.question.classes)
+        if labels is None:
+            raise InapplicableError(f"{NEEDS}labels with the truth and the outsiders")
+        told = probabilities(models.spec, models.after[0], given.rows)
+        own = _log_odds(_of_labels(told, labels))
+        yield np.column_stack([own, own - _hardness(given.rows, told, labels)])
+    else:
+        moved = (given.rows - models.centre) / models.scale
+        for row, side in zip(models.after, models.question.sides.tolist(), strict=True):
+            told = probabilities(models.spec, row, moved)
+            yield _log_odds(_of_labels(told, np.full(len(moved), side)))[:, None]
+
+
+def _labels(given: Candidates, classes: str) -> Codes | None:
+    names = decode_classes(classes)
+    return codes_of_candidates(given.labels, names, len(names))
 
 
 def _of_labels(told: Array, labels: Codes) -> Array:
@@ -192,18 +180,12 @@ def _hardness(points: Array, told: Array, labels: Codes) -> Array:
     return _log_odds(_of_labels(around, labels))
 
 
-def feature_membership(case: Case) -> Scores | str:
+def feature_membership(case: Case) -> Scores:
     """Means of random features are a smoothed picture of where the records lie."""
-    told = [
-        (item.question, item.answer)
-        for item in case.view.about(case.target)
-        if isinstance(item.question, MeanFeatures | ClassFeatures) and item.answer is not None
-    ]
-    if not case.outside or not told:
-        return "no means of random features were seen"
-    given = case.candidates
-    if given is None:
-        return _MISSING
+    told = case.answered(MeanFeatures, ClassFeatures)
+    if not told:
+        raise InapplicableError("no means of random features were seen")
+    given = case.compared()
     points, members = given.rows, len(given.inside)
     columns: list[Array] = []
     for question, answer in told:
@@ -216,49 +198,53 @@ def feature_membership(case: Case) -> Scores | str:
         usual = _usual(lifted @ lifted[members:].T, members)
         found = [lifted @ answer.array("mean", ndim=1) - usual, usual]
         if isinstance(question, ClassFeatures):
-            names = decode_classes(question.classes)
-            labels = codes_of_candidates(given.labels, names, len(names))
+            labels = _labels(given, question.classes)
             if labels is not None:
                 means = answer.array("means", ndim=2)[labels]
                 found.insert(0, found[0] + np.einsum("ij,ij->i", lifted, means) - usual)
         columns.append(np.column_stack(found))
-    return _split(_averaged(columns), given, f"by {len(told)} answers")
+    return _split(_averaged(columns), members, f"by {len(told)} answers")
 
 
-def mean_membership(case: Case) -> Scores | str:
+def mean_membership(case: Case) -> Scores:
     """Records lean towards the mean they are part of, and fit the law that was told of them."""
-    seen = [item for item in case.view.about(case.target) if item.answer is not None]
-    told = [k for k in seen if isinstance(k.question, Moments | Spread | FitDensity)]
-    if not case.outside or not told or case.embedding != "none":
-        return "no moments of records were seen"
-    given = case.candidates
-    if given is None:
-        return _MISSING
-    points, members = given.rows, len(given.inside)
+    told = case.answered(Moments, Spread, FitDensity)
+    if not told or case.embedding != "none":
+        raise InapplicableError("no moments of records were seen")
+    given = case.compared()
+    columns = [
+        _density(question, answer, given)
+        if isinstance(question, FitDensity)
+        else _leaning(answer.array("mean", ndim=1), given)
+        for question, answer in told
+    ]
+    usable = [one for one in columns if one is not None]
+    if not usable:
+        raise InapplicableError("no moments of the records themselves were seen")
+    return _split(np.column_stack(usable), len(given.inside), f"by {len(told)} answers")
+
+
+def _density(question: FitDensity, answer: Answer, given: Candidates) -> Array | None:
+    """Log density of every candidate, ``None`` where it is not one of records themselves."""
+    spec = question.spec
+    if spec.inputs != given.rows.shape[1]:
+        return None
+    density = answer.array("density", ndim=1)
+    return log_density(law_of(question), density, spec.scaled(given.rows))
+
+
+def _leaning(mean: Array, given: Candidates) -> Array | None:
+    """How far every candidate lies on the side of the mean, seen from that of the outsiders."""
+    points = given.rows
+    if mean.shape != points.shape[1:]:
+        return None
     scale = points.std(axis=0)
     scale = np.where(scale > 0, scale, 1.0)
-    columns: list[Array] = []
-    for item in told:
-        assert item.answer is not None
-        question = item.question
-        if isinstance(question, FitDensity):
-            spec = question.spec
-            law = DensitySpec(spec.inputs, spec.classes, question.dimensions, question.seed)
-            if spec.inputs == points.shape[1]:
-                density = item.answer.array("density", ndim=1)
-                columns.append(log_density(law, density, spec.scaled(points)))
-            continue
-        mean = item.answer.array("mean", ndim=1)
-        if mean.shape != points.shape[1:]:
-            continue
-        # The mean of the outsiders, without the candidate itself where it is one.
-        total, count = given.outside.sum(axis=0), len(given.outside)
-        own = (np.arange(len(points)) >= members)[:, None]
-        usual = (total - own * points) / (count - own)
-        columns.append(np.einsum("ij,ij->i", (points - usual) / scale, (mean - usual) / scale))
-    if not columns:
-        return "no moments of the records themselves were seen"
-    return _split(np.column_stack(columns), given, f"by {len(told)} answers")
+    # The mean of the outsiders, without the candidate itself where it is one.
+    total, count = given.outside.sum(axis=0), len(given.outside)
+    own = (np.arange(len(points)) >= len(given.inside))[:, None]
+    usual = (total - own * points) / (count - own)
+    return np.einsum("ij,ij->i", (points - usual) / scale, (mean - usual) / scale)
 
 
 def _usual(kernel: Array, members: int) -> Array:
@@ -277,8 +263,7 @@ def _averaged(columns: list[Array]) -> Array:
     return np.mean([one[:, :width] for one in columns], axis=0)
 
 
-def _split(columns: Array, given: Candidates, note: str) -> Scores:
-    members = len(given.inside)
+def _split(columns: Array, members: int, note: str) -> Scores:
     return Scores(columns[:members], columns[members:], note)
 
 

@@ -128,6 +128,11 @@ class Attack:
         """Whether it tells records from outsiders better than chance, by the 95 % interval."""
         return self.membership_interval is not None and self.membership_interval[0] > 0.5
 
+    @property
+    def tells_more(self) -> bool:
+        """Whether it found something else than records."""
+        return self.tells_members or self.agreement is not None or self.facts
+
     def _finding(self) -> str:
         if not self.finished:
             return f"not finished: {self.reason}"
@@ -142,14 +147,18 @@ class Attack:
                 f"{_percent(self.agreement)} of inputs it was not trained on (the commonest label: "
                 f"{chance})"
             )
-        if self.facts:
-            return "facts were read"
+        return "facts were read" if self.facts else self._recovered()
+
+    def _recovered(self) -> str:
         if self.exact_rate is None:
             return self._unmeasured()
-        if self.exact_rate == 1.0:
-            return "every record was recovered exactly"
         if self.exact_rate > 0:
-            return f"{_percent(self.exact_rate)} of the records were recovered exactly"
+            share = (
+                "every record was"
+                if self.exact_rate == 1.0
+                else (f"{_percent(self.exact_rate)} of the records were")
+            )
+            return f"{share} recovered exactly"
         near, chance = self.reidentification_rate or 0.0, self.chance or 0.0
         return (
             f"no record was recovered exactly by this attack, which proves nothing; "
@@ -297,22 +306,16 @@ class Audit(Shown):
 
     def _about(self, target: str) -> str:
         best = self.best(target)
-        told = "" if best is None else self._recovered(best)
-        more = [
-            f"{one.verdict} ({one.name})"
-            for one in self.of(target)
-            if one.applicable and (one.tells_members or one.agreement is not None or one.facts)
-        ]
-        if told.startswith(_UNDECIDED) or not told:
-            told = "; ".join([*more, told or self._nothing(target)])
-        else:
-            told = "; ".join([told, *more])
+        told = self._nothing(target) if best is None else self._recovered(best)
+        applied = [one for one in self.of(target) if one.tells_more]
+        more = [f"{one.verdict} ({one.name})" for one in applied]
+        parts = [*more, told] if told.startswith(_UNDECIDED) else [told, *more]
         cut = sum(not one.finished for one in self.of(target))
         if cut:
-            told += f"; {cut} attack(s) were not finished"
+            parts.append(f"{cut} attack(s) were not finished")
         if self.level == "record" and (best is None or not best.exact_rate):
-            told += "; answers of level record were seen: take the records as known"
-        return told
+            parts.append("answers of level record were seen: take the records as known")
+        return "; ".join(parts)
 
     def _nothing(self, target: str) -> str:
         tried = any(one.applicable for one in self.of(target))

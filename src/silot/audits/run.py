@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,25 +20,14 @@ from ..federation.answer import Array, Failure
 from ..federation.party import Own
 from ..federation.protocol import COORDINATOR
 from ..federation.transcript import Transcript
-from ..transport._check import as_points, flag, real
-from . import (
-    attacks,
-    ball,
-    extraction,
-    membership,
-    rounds,
-    shared,
-    sketches,
-    unmerge,
-    words,
-)
+from ..transport._check import flag, real
+from . import attacks, ball, extraction, membership, rounds, shared, unmerge
 from ._case import Case
 from ._clock import OutOfTimeError, ending
-from ._evidence import Guess
+from ._evidence import Guess, InapplicableError
 from ._joint import Round, shares_determined
 from ._likelihood import Candidates, Scores, measured
-from ._metrics import score
-from .attacks import means_of
+from ._metrics import check_vocabulary, membership_auc, score, word_rates
 from .extraction import Copy
 from .observer import View, record_width
 from .result import Attack, Audit
@@ -46,8 +36,8 @@ from .traffic import Facts, traffic
 Names = npt.NDArray[np.str_]
 Vocabulary = tuple[Sequence[str], npt.ArrayLike]
 
-Found = Guess | Scores | Copy | Facts | str
-"""What an attack finds, or why it does not apply."""
+Found = Guess | Scores | Copy | Facts
+"""What an attack finds."""
 
 ATTACKS: dict[str, Callable[[Case], Found]] = {
     "reading": attacks.reading,
@@ -61,7 +51,7 @@ ATTACKS: dict[str, Callable[[Case], Found]] = {
     "shared-cells": shared.shared_cells,
     "undone-merges": unmerge.undone_merges,
     "distance-balls": ball.distance_balls,
-    "sketch-reading": sketches.sketch_reading,
+    "sketch-reading": attacks.sketch_reading,
     "class-means": extraction.class_means,
     "parameter-inversion": extraction.parameter_inversion,
     "model-extraction": extraction.model_extraction,
@@ -71,7 +61,7 @@ ATTACKS: dict[str, Callable[[Case], Found]] = {
     "mean-membership": membership.mean_membership,
     "traffic": traffic,
 }
-"""The attacks by name."""
+"""The attacks by name; one that does not apply raises ``InapplicableError``."""
 
 # What may take minutes where there are many records, rounds or candidates; the others do not.
 _LONG = {"projection-inversion", "unknown-parameter", "joint-rounds", "shared-cells"}
@@ -84,30 +74,28 @@ _MOST_RECORDS = 1000
 
 @dataclass(frozen=True)
 class _Known:
-    """What results are compared with."""
+    """What results are compared with: records with labels, vectors of words."""
 
-    truth: Mapping[str, Array]
-    labels: Mapping[str, Names | None]
-    outsiders: Array | None
-    outsider_labels: Names | None
-    public: Array | None
-    public_labels: Names | None
+    records: Mapping[str, tuple[Array, Names | None]]
     vectors: Array | None
     seed: int
 
+    @property
+    def truth(self) -> dict[str, Array]:
+        """Records of parties."""
+        others = (_OUTSIDERS, _PUBLIC)
+        return {name: rows for name, (rows, _) in self.records.items() if name not in others}
+
+    def of(self, name: str) -> tuple[Array | None, Names | None]:
+        """Records and labels, where they were given."""
+        return self.records.get(name, (None, None))
+
     def candidates(self, target: str) -> Candidates | None:
         """Records of a party and others, where both were given."""
-        inside = self.truth.get(target)
-        if inside is None or self.outsiders is None:
+        (inside, labels), (outside, other_labels) = self.of(target), self.of(_OUTSIDERS)
+        if inside is None or outside is None:
             return None
-        return Candidates(
-            inside,
-            as_points(self.outsiders, "outsiders"),
-            self.labels[target],
-            self.outsider_labels,
-            self.public,
-            self.public_labels,
-        )
+        return Candidates(inside, outside, labels, other_labels, *self.of(_PUBLIC))
 
 
 def audit(
@@ -197,23 +185,9 @@ def audit(
     {'x': 1.0, 'y': 1.0}
     """
     view = View.of(transcript, viewpoint)
-    vectors = None
-    if vocabulary is not None:
-        vectors = words.check_vocabulary(*vocabulary)[1]
-    records = _read(_of_parties(truth, view), outsiders, public)
-    others, other_labels = records.pop(_OUTSIDERS, (None, None))
-    free, free_labels = records.pop(_PUBLIC, (None, None))
-    known = _Known(
-        {name: points for name, (points, _) in records.items()},
-        {name: labels for name, (_, labels) in records.items()},
-        others,
-        other_labels,
-        free,
-        free_labels,
-        vectors,
-        seed,
-    )
-    shape = None if image_shape is None else _shape(image_shape)
+    vectors = None if vocabulary is None else check_vocabulary(*vocabulary)
+    known = _Known(_read(_of_parties(truth, view), outsiders, public), vectors, seed)
+    shape = _shape(image_shape)
     hidden = flag(hide_t, "hide_t", "option-hide-t")
     end = _end(time_limit)
     cases = [
@@ -223,19 +197,18 @@ def audit(
     # The fast ones first, whoever they are after: a time limit then costs least.
     order = sorted(product(cases, ATTACKS), key=lambda each: each[1] in _LONG)
     found: dict[tuple[str, str], Attack] = {}
+    report = progress or (lambda done, of: None)
     for case, name in order:
-        if progress is not None:
-            progress(len(found), len(order))
-        found[case.target, name] = _timed(case, name, known, end)
-    if progress is not None:
-        progress(len(order), len(order))
+        report(len(found), len(order))
+        found[case.target, name] = _attacked(case, name, known, end)
+    report(len(order), len(order))
     return Audit(
         viewpoint=viewpoint,
         protocol=view.protocol,
         targets=view.targets,
         attacks=tuple(found[pair] for pair in product(view.targets, ATTACKS)),
         image_shape=shape,
-        truth=dict(known.truth),
+        truth=known.truth,
         level="" if view.level is None else str(view.level),
         refused=view.refused,
         time_limit=time_limit,
@@ -272,7 +245,9 @@ def _records(measure: Measure) -> tuple[Array, Names | None]:
     return answer.array("points", ndim=2), labels
 
 
-def _shape(shape: Sequence[int]) -> tuple[int, ...]:
+def _shape(shape: Sequence[int] | None) -> tuple[int, ...] | None:
+    if shape is None:
+        return None
     found = tuple(int(k) for k in shape)
     if len(found) not in (2, 3) or min(found) < 1 or (len(found) == 3 and found[2] not in (1, 3)):
         raise InputError(
@@ -293,93 +268,68 @@ def _end(time_limit: float | None) -> float:
     return time.monotonic() + time_limit
 
 
-def _timed(case: Case, name: str, known: _Known, end: float) -> Attack:
-    cut = Attack(name=name, target=case.target, applicable=False, finished=False)
+def _attacked(case: Case, name: str, known: _Known, end: float) -> Attack:
     try:
         with ending(end):
             outcome = ATTACKS[name](case)
+        found = _fields(case, outcome, known)
+        if isinstance(outcome, Guess) and name in _OF_MEANS:
+            found |= _shares(case, known)
     except OutOfTimeError:
-        return replace(cut, reason="the time limit was reached")
-    return _attacked(case, name, outcome, known)
+        found = {"applicable": False, "finished": False, "reason": "the time limit was reached"}
+    except InapplicableError as lack:
+        found = {"applicable": False, "reason": str(lack)}
+    return Attack(name=name, target=case.target, **found)
 
 
-def _attacked(case: Case, name: str, outcome: Found, known: _Known) -> Attack:
-    if isinstance(outcome, str):
-        return Attack(name=name, target=case.target, applicable=False, reason=outcome)
-    if not isinstance(outcome, Guess):
-        return _without_rows(Attack(name=name, target=case.target), outcome, known.seed)
-    truth = known.truth.get(case.target)
+def _fields(case: Case, outcome: Found, known: _Known) -> dict[str, Any]:
+    """Fields of an ``Attack``."""
+    if isinstance(outcome, Facts | Copy):
+        return dict(vars(outcome))
+    if isinstance(outcome, Scores):
+        members = measured(outcome, known.seed)
+        return {**{f"membership_{k}": v for k, v in vars(members).items()}, "note": outcome.note}
+    truth, _ = known.of(case.target)
     rows = _plain_rows(case, outcome, truth)
-    found = Attack(
-        name=name,
-        target=case.target,
-        rows=len(rows),
-        certified=outcome.certified,
-        certified_rate=None if outcome.sure is None else float(np.mean(outcome.sure)),
-        note=outcome.note,
-        ordered=outcome.ordered,
-        recovered=rows,
-    )
-    if truth is None:
-        return found
-    found = _measured(found, rows, truth, outcome.ordered, known)
-    return _with_shares(found, case, truth) if name in _OF_MEANS else found
+    found = {
+        "rows": len(rows),
+        "certified": outcome.certified,
+        "certified_rate": None if outcome.sure is None else float(np.mean(outcome.sure)),
+        "note": outcome.note,
+        "ordered": outcome.ordered,
+        "recovered": rows,
+    }
+    return found if truth is None else {**found, **_rates(rows, truth, outcome.ordered, known)}
 
 
-def _with_shares(found: Attack, case: Case, truth: Array) -> Attack:
-    """How much an attack on means over cells could find at all."""
-    usable = case.outside and all(one.group == 0 and one.p == 2 for one in case.cells)
-    if not usable or len(truth) > _MOST_RECORDS or not case.view.uniform(case.target):
-        return found
-    if any(one.t is None or one.atoms.shape[1] != truth.shape[1] for one in case.cells):
-        return found
-    seen = [Round(means_of(one), one.reference, one.reference_weights) for one in case.cells]
-    tied, loose = shares_determined(truth, seen, moments=case.moments is not None)
-    return replace(found, determined=tied, undetermined=loose)
-
-
-def _without_rows(found: Attack, outcome: Scores | Copy | Facts, seed: int) -> Attack:
-    """What an attack found that guesses no records."""
-    if isinstance(outcome, Facts):
-        return replace(found, facts=True, note=outcome.text)
-    if isinstance(outcome, Copy):
-        return replace(
-            found,
-            agreement=outcome.agreement,
-            agreement_chance=outcome.chance,
-            note=outcome.note,
-        )
-    members = measured(outcome, seed)
-    return replace(
-        found,
-        membership_auc=members.auc,
-        membership_interval=members.interval,
-        membership_tpr=members.tpr,
-        note=outcome.note,
-    )
-
-
-def _measured(found: Attack, rows: Array, truth: Array, ordered: bool, known: _Known) -> Attack:
-    rates = score(rows, truth, ordered=ordered, seed=known.seed)
-    found = replace(
-        found,
-        exact_rate=rates.exact_rate,
-        reidentification_rate=rates.reidentification_rate,
-        chance=rates.chance,
-        relative_rmse=rates.relative_rmse,
-    )
+def _rates(rows: Array, truth: Array, ordered: bool, known: _Known) -> dict[str, Any]:
+    """How good rows are."""
+    found = vars(score(rows, truth, ordered=ordered, seed=known.seed)).copy()
     if known.vectors is not None:
-        matching, cosine = words.word_rates(rows, truth, known.vectors, ordered=ordered)
-        found = replace(found, matching_rate=matching, cosine=cosine)
-    if known.outsiders is not None:
-        outsiders = as_points(known.outsiders, "outsiders")
+        matching, cosine = word_rates(rows, truth, known.vectors, ordered=ordered)
+        found |= {"matching_rate": matching, "cosine": cosine}
+    outsiders, _ = known.of(_OUTSIDERS)
+    if outsiders is not None:
         if outsiders.shape[1] != truth.shape[1]:
             raise MismatchError(
                 f"outsiders have {outsiders.shape[1]} features and the truth {truth.shape[1]}.",
                 code="dimension-mismatch",
             )
-        found = replace(found, membership_auc=words.membership_auc(rows, truth, outsiders))
+        found["membership_auc"] = membership_auc(rows, truth, outsiders)
     return found
+
+
+def _shares(case: Case, known: _Known) -> dict[str, float]:
+    """How much an attack on means over cells could find at all."""
+    truth, _ = known.of(case.target)
+    if truth is None or not case.outside or not case.view.uniform(case.target):
+        return {}
+    sorts = {(one.group, one.p, one.atoms.shape[1]) for one in case.cells}
+    if sorts != {(0, 2, truth.shape[1])} or len(truth) > _MOST_RECORDS:
+        return {}
+    seen = [Round.of(one) for one in case.cells]
+    tied, loose = shares_determined(truth, seen, moments=case.moments is not None)
+    return {"determined": tied, "undetermined": loose}
 
 
 def _plain_rows(case: Case, guess: Guess, truth: Array | None) -> Array:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -14,15 +15,13 @@ from scipy.spatial.distance import cdist
 from ._case import Case
 from ._clock import look, seconds
 from ._cover import distinct_rows
-from ._evidence import Array, Guess
-from ._joint import Round, misfit
-from ._moments import completed_by_moments
+from ._evidence import Array, Evidence, Guess, InapplicableError
+from ._joint import Round, completed_by_moments, misfit
 from ._places import agreeing
 from ._rings import followed, tied_rows
-from ._threads import Cells, Index, Threads, overlaps
-from .attacks import means_of
+from ._threads import Cells, Index, Threads, incidence, overlaps
 
-_FIT = 1e-8
+Bools = npt.NDArray[np.bool_]
 _SURE = 0.9
 _PASSES = 6
 _LIGHT = 1e-3
@@ -31,48 +30,56 @@ _SECONDS = 10.0
 _ENOUGH = 0.5
 
 
-def shared_cells(case: Case) -> Guess | str:
+def shared_cells(case: Case) -> Guess:
     """Which cells share records shows in their overlap, or in where a record can lie.
 
     Sums of cells then give the records.
     """
-    if not case.cells:
-        return "no means over cells were seen"
+    told = case.known_cells()
     records, moments = case.records, case.moments
-    if any(one.t is None for one in case.cells):
-        return "the interpolation parameter was not seen"
     if records is None or moments is None:
-        return "the number of records or their covariance was not seen"
-    first = case.cells[0]
-    atoms = len(first.weights)
-    equal = all(np.ptp(one.weights) <= 1e-9 / atoms for one in case.cells)
-    same = all(len(one.weights) == atoms and one.mass > 1.0 - 1e-9 for one in case.cells)
-    if not case.view.uniform(case.target) or not equal or not same or first.p != 2:
-        return "cells of equal mass of records of equal mass (p = 2) were not seen"
-    if records % atoms or records == atoms:
-        return "a cell does not hold the same whole number of records, two or more"
+        raise InapplicableError("the number of records or their covariance was not seen")
+    units = _units(case, told, records)
     mean, covariance = moments
     scale = np.sqrt(np.diag(covariance))
-    scale = np.where(scale > 1e-9 * (scale.max() or 1.0), scale, 1.0)
-    told = [(means_of(one) - mean) / scale for one in case.cells]
-    cells = cells_of(told, records // atoms)
+    scale = np.where(scale > 1e-9 * scale.max(), scale, 1.0)
+    cells = cells_of([(one.means - mean) / scale for one in told], units)
     if cells.inside.shape[1] < 2:
-        return "no record changed its cell"
-    references = [(one.reference - mean) * scale for one in case.cells]
-    rows, sure = _found(
-        cells, covariance / np.outer(scale, scale), records, records // atoms, references
-    )
+        raise InapplicableError("no record changed its cell")
+    references = [(one.reference - mean) * scale for one in told]
+    rows, sure = _found(cells, covariance / np.outer(scale, scale), records, references)
     rows = rows * scale + mean
     proven = np.arange(records) < sure
-    whole = sure == records
-    if records - sure <= 3 and not whole:
+    if 0 < records - sure <= 3:
         last = completed_by_moments(rows[:sure], sure, records, mean, covariance, rows[:0])
         if last is not None:
-            rounds = [Round(means_of(k), k.reference, k.weights) for k in case.cells]
-            whole = misfit(last, np.full(records, 1.0 / records), rounds) <= 1e-7
-            rows, proven = last, proven | whole
-    note = "" if whole else f"{sure} rows proven, the others likely, or means of few records"
-    return Guess(rows, certified=whole, note=note, sure=proven)
+            rounds = [Round.of(one) for one in told]
+            fits = misfit(last, rounds) <= 1e-7
+            rows, proven = last, proven | fits
+    if proven.all():
+        return Guess(rows, certified=True, sure=proven)
+    note = f"{sure} rows proven, the others likely, or means of few records"
+    return Guess(rows, certified=False, note=note, sure=proven)
+
+
+def _units(case: Case, told: Sequence[Evidence], records: int) -> int:
+    """How many records each cell holds."""
+    atoms = len(told[0].weights)
+    if not case.view.uniform(case.target) or not all(_of_equal_mass(one, atoms) for one in told):
+        raise InapplicableError(
+            "cells of equal mass of records of equal mass (p = 2) were not seen"
+        )
+    if records % atoms or records == atoms:
+        raise InapplicableError(
+            "a cell does not hold the same whole number of records, two or more"
+        )
+    return records // atoms
+
+
+def _of_equal_mass(one: Evidence, atoms: int) -> bool:
+    """Whether these are so many cells of equal mass of all records, for p = 2."""
+    equal = len(one.weights) == atoms and bool(np.ptp(one.weights) <= 1e-9 / atoms)
+    return equal and one.mass > 1.0 - 1e-9 and one.p == 2
 
 
 def cells_of(rounds: Sequence[Array], units: int) -> Cells:
@@ -94,7 +101,7 @@ def cells_of(rounds: Sequence[Array], units: int) -> Cells:
 
 
 def _found(
-    cells: Cells, covariance: Array, records: int, units: int, references: Sequence[Array]
+    cells: Cells, covariance: Array, records: int, references: Sequence[Array]
 ) -> tuple[Array, int]:
     """As many rows as records, the proven ones first, and how many these are."""
     d = cells.sums.shape[1]
@@ -104,14 +111,15 @@ def _found(
     known = Known(references, second, np.empty((0, d)), none)
     taken = _taken_out(cells, known)
     likely = np.empty((0, d))
-    if len(taken[0].rows) < _ENOUGH * records and units == 2:
+    if len(taken[0].rows) < _ENOUGH * records:
         # Few features say little of overlaps, and much of where a record can lie.
         paths = followed(cells, references, covariance, 0)
         if paths is not None:
             by_place = _taken_out(cells, known, paths)
             if len(by_place[0].rows) > len(taken[0].rows):
                 taken = by_place
-            likely = tied_rows(cells, paths)
+            rows, tied = tied_rows(cells, paths)
+            likely = rows[tied]
     known, left = taken
     rest = left.inside[:, 0]
     means = np.repeat(
@@ -141,13 +149,12 @@ def _taken_out(cells: Cells, known: Known, paths: Index | None = None) -> tuple[
         if not sure.any():
             break
         paths, rows = paths[sure], rows[sure]
-        atoms = left.where[paths].max(axis=1)
         lifted = np.column_stack([rows, np.ones(len(rows))])
-        known = Known(
-            known.references,
-            known.second - lifted.T @ lifted,
-            np.vstack([known.rows, rows]),
-            np.vstack([known.atoms, atoms]),
+        known = replace(
+            known,
+            second=known.second - lifted.T @ lifted,
+            rows=np.vstack([known.rows, rows]),
+            atoms=np.vstack([known.atoms, left.where[paths].max(axis=1)]),
         )
         left = _without(left, paths, rows)
         if not left.room.any():
@@ -161,10 +168,7 @@ def chosen_paths(cells: Cells, paths: Index, mass: Array) -> tuple[Index, Index]
     likely = mass > _LIGHT
     paths, mass = paths[likely], mass[likely]
     most = np.maximum(np.rint(mass), 1.0)
-    column = np.repeat(np.arange(len(paths)), paths.shape[1])
-    shape = (len(cells.room), len(paths))
-    matrix = sparse.csr_array((np.ones(len(column)), (paths.ravel(), column)), shape=shape)
-    matrix.data[:] = 1.0
+    matrix = sparse.csr_array(incidence(cells, paths))
     # A cell may stay incomplete, at a price.
     price = np.full(len(cells.room), 30.0)
     found = milp(
@@ -192,7 +196,7 @@ class Known:
     rows: Array = field(repr=False)
     atoms: Index = field(repr=False)
 
-    def against(self, rows: Array, atoms: Index, changed: npt.NDArray[np.bool_]) -> Index:
+    def against(self, rows: Array, atoms: Index, changed: Bools) -> Index:
         """How much speaks against each of the changed rows at these atoms (n, T).
 
         Two records of an optimal plan gain nothing when they exchange atoms, and second moments
@@ -216,7 +220,7 @@ class Known:
 
 def proven_rows(
     cells: Cells, paths: Index, counts: Index, known: Known, *, exact: bool
-) -> tuple[Index, Array, npt.NDArray[np.bool_]]:
+) -> tuple[Index, Array, Bools]:
     """Paths, corrected, their rows, and which are tied down by cells that others confirm.
 
     A cell counts where all of its records are among the paths, its sum fits, and it would have
@@ -225,6 +229,30 @@ def proven_rows(
     or plans rule the exchange out.
     """
     matrix = incidence(cells, paths) * counts
+    good, relations = _confirmed(cells, matrix)
+    if len(good) == 0:
+        return paths, np.zeros((len(paths), len(cells.sums.T))), np.zeros(len(paths), dtype=bool)
+    rows, free, inverse = _solved(matrix[good], cells.sums[good])
+    now = _Solution(paths, rows, free, inverse, counts)
+    if exact or not now.tied.any():
+        return paths, rows, now.tied
+    place = np.zeros((len(cells.room), relations.shape[1]))
+    place[good] = relations
+    exchanges = _Exchanges(cells, known, good, place)
+    loose = np.zeros(len(paths), dtype=bool)
+    for a, b, k, j in exchanges.unnoticed(paths):
+        look()
+        if now.tied[[a, b]].any() and max(counts[a], counts[b]) == 1:
+            now, doubtful = exchanges.tried(now, a, b, slice(k, j))
+            loose |= doubtful
+    # None where plans or moments rule any of the rows out: what else is wrong is not known.
+    sure = now.tied & ~loose
+    contested = now.against(cells, known, sure, np.ones_like(sure)).any()
+    return now.paths, now.rows, sure & ~contested
+
+
+def _confirmed(cells: Cells, matrix: Array) -> tuple[Index, Array]:
+    """Cells whose sums would have been predicted from the others, and how these are related."""
     size = float(np.abs(cells.sums).max()) or 1.0
     good = np.flatnonzero((matrix.sum(axis=1) == cells.room) & (cells.room > 0))
     good = good[agreeing(matrix[good], cells.sums[good], size)]
@@ -237,76 +265,114 @@ def proven_rows(
         if not alone.any():
             break
         good = good[~alone]
-    if len(good) == 0:
-        return paths, np.zeros((len(paths), len(cells.sums.T))), np.zeros(len(paths), dtype=bool)
-    rows, free, inverse = _solved(matrix[good], cells.sums[good])
-    tied = (np.abs(free).max(axis=1, initial=0.0) <= 1e-8) & (counts == 1)
-    if exact or not tied.any():
-        return paths, rows, tied
-    place = np.zeros((len(cells.room), relations.shape[1]))
-    place[good] = relations
-    loose = np.zeros(len(paths), dtype=bool)
-    paths = paths.copy()
-    for a, b, k, j in _exchanges(cells, paths, place):
-        look()
-        if not tied[[a, b]].any() or max(counts[a], counts[b]) > 1:
-            continue
-        other = paths.copy()
-        other[[a, b], k:j] = paths[[b, a], k:j]
+    return good, relations
+
+
+@dataclass(frozen=True)
+class _Solution:
+    """Rows that sums of cells give along paths, a basis of what they leave open, the inverse."""
+
+    paths: Index
+    rows: Array
+    free: Array
+    inverse: Array
+    counts: Index
+
+    @cached_property
+    def tied(self) -> Bools:
+        """Which rows the sums tie down."""
+        return (np.abs(self.free).max(axis=1, initial=0.0) <= 1e-8) & (self.counts == 1)
+
+    def exchanged(self, paths: Index, change: Array, a: int, b: int) -> _Solution:
+        """The solution along other paths, whose incidence is the old times I - change' e."""
+
+        def moved(old: Array) -> Array:
+            return old + change[:, None] * (old[a] - old[b])
+
+        return _Solution(
+            paths, moved(self.rows), moved(self.free), moved(self.inverse), self.counts
+        )
+
+    def moved(self, other: _Solution, change: Array) -> Bools:
+        """Which tied rows another solution has not."""
+        moved = self.tied & (change != 0)
+        if moved.any():
+            apart = cdist(self.rows[moved], other.rows[other.tied], "chebyshev")
+            moved[moved] = apart.min(axis=1, initial=9.0) > 1e-7
+        return moved
+
+    def against(self, cells: Cells, known: Known, fixed: Bools, changed: Bools) -> Index:
+        """How much speaks against each of the changed ones among the fixed rows."""
+        atoms = cells.where[self.paths].max(axis=1)[fixed]
+        return known.against(self.rows[fixed], atoms, changed[fixed])
+
+
+@dataclass(frozen=True)
+class _Exchanges:
+    """Parts of two paths exchanged, where the relations between confirmed cells allow it."""
+
+    cells: Cells
+    known: Known
+    good: Index
+    place: Array
+
+    def tried(self, now: _Solution, a: int, b: int, part: slice) -> tuple[_Solution, Bools]:
+        """The likelier of before and after, and which rows hang on the choice."""
+        none = np.zeros(len(now.rows), dtype=bool)
+        other = now.paths.copy()
+        other[[a, b], part] = now.paths[[b, a], part]
         # The new incidence is the old one times I - change (e_a - e_b)^T.
-        step = incidence(cells, paths[[a]]) - incidence(cells, other[[a]])
-        if np.abs(place.T @ step).max() > 1e-8:
-            continue
-        change = inverse @ step[good, 0]
+        step = incidence(self.cells, now.paths[[a]]) - incidence(self.cells, other[[a]])
+        if np.abs(self.place.T @ step).max() > 1e-8:
+            return now, none
+        change = now.inverse @ step[self.good, 0]
         change[np.abs(change) < 1e-9] = 0.0
         scale = 1.0 - change[a] + change[b]
         if abs(scale) < 1e-9:
             # Then the two rows would have to be equal.
-            if np.abs(free[a] - free[b]).max(initial=0.0) > 1e-8:
-                loose |= change != 0
-            continue
+            equal = np.abs(now.free[a] - now.free[b]).max(initial=0.0) <= 1e-8
+            return now, none if equal else change != 0
         change = change / scale
-        new = rows + np.outer(change, rows[a] - rows[b])
-        new_free = free + np.outer(change, free[a] - free[b])
-        still = (np.abs(new_free).max(axis=1, initial=0.0) <= 1e-8) & (counts == 1)
-        moved = tied & (change != 0)
+        then = now.exchanged(other, change, a, b)
+        moved = now.moved(then, change)
         if not moved.any():
-            continue
-        moved[moved] = cdist(rows[moved], new[still], "chebyshev").min(axis=1, initial=9.0) > 1e-7
-        if not moved.any():
-            continue
+            return now, none
         touched = change != 0
         touched[[a, b]] = True
         # Before and after, among the rows that are tied.
-        now, then = (
-            known.against(x[fixed], cells.where[p].max(axis=1)[fixed], touched[fixed]).sum()
-            for x, p, fixed in ((rows, paths, tied), (new, other, still))
+        before, after = (
+            one.against(self.cells, self.known, one.tied, touched).sum() for one in (now, then)
         )
-        if then < now:
-            rows, free, paths, tied = new, new_free, other, still
-            inverse = inverse + np.outer(change, inverse[a] - inverse[b])
-        if min(now, then) or then == now:
-            loose |= moved
-    return paths, rows, _uncontested(cells, paths, rows, tied & ~loose, known)
+        open_ = min(before, after) > 0 or after == before
+        return (then if after < before else now), moved if open_ else none
+
+    def unnoticed(self, paths: Index) -> list[tuple[int, int, int, int]]:
+        """Pairs of paths and rounds from k to before j whose exchange no relation notices."""
+        cells, place = self.cells, self.place
+        rounds = paths.shape[1]
+        own = np.where(cells.first[paths] == np.arange(rounds), paths, -1)
+        way = np.random.default_rng([5, 11]).standard_normal(place.shape[1])
+        parts = np.where(own >= 0, (place @ way)[paths], 0.0)
+        sums = np.cumsum(np.column_stack([np.zeros(len(paths)), parts]), axis=1)
+        found: list[tuple[int, int, int, int]] = []
+        for k in range(rounds):
+            for j in range(k + 1, rounds + (k > 0)):
+                look()
+                for a, b in _near(sums[:, j] - sums[:, k]):
+                    differ = own[a] != own[b]
+                    if differ[k:j].any() and (differ[:k].any() or differ[j:].any()):
+                        found.append((a, b, k, j))
+        return found
 
 
-def _uncontested(
-    cells: Cells, paths: Index, rows: Array, sure: npt.NDArray[np.bool_], known: Known
-) -> npt.NDArray[np.bool_]:
-    """None where plans or moments rule any of the rows out: what else is wrong is not known."""
-    if not sure.any():
-        return sure
-    atoms = cells.where[paths].max(axis=1)[sure]
-    contested = known.against(rows[sure], atoms, np.ones(len(atoms), dtype=bool)).any()
-    return sure & ~contested
-
-
-def incidence(cells: Cells, paths: Index) -> Array:
-    """Which cells are on each path (M, P)."""
-    matrix = np.zeros((len(cells.room), len(paths)))
-    for cell in paths.T:
-        matrix[cell, np.arange(len(paths))] = 1.0
-    return matrix
+def _near(values: Array) -> Iterator[tuple[int, int]]:
+    """Pairs of equal values, up to rounding."""
+    order = np.argsort(values)
+    for start, a in enumerate(order):
+        for b in order[start + 1 :]:
+            if values[b] - values[a] > 1e-9:
+                break
+            yield int(a), int(b)
 
 
 def _solved(matrix: Array, sums: Array) -> tuple[Array, Array, Array]:
@@ -315,29 +381,6 @@ def _solved(matrix: Array, sums: Array) -> tuple[Array, Array, Array]:
     rank = int((values > 1e-9 * values[0]).sum())
     inverse = right[:rank].T @ (left[:, :rank].T / values[:rank, None])
     return inverse @ sums, right[rank:].T, inverse
-
-
-def _exchanges(cells: Cells, paths: Index, place: Array) -> list[tuple[int, int, int, int]]:
-    """Pairs of paths and rounds from k to before j whose exchange no relation notices."""
-    rounds = paths.shape[1]
-    own = np.where(cells.first[paths] == np.arange(rounds), paths, -1)
-    way = np.random.default_rng([5, 11]).standard_normal(place.shape[1])
-    parts = np.where(own >= 0, (place @ way)[paths], 0.0)
-    sums = np.cumsum(np.column_stack([np.zeros(len(paths)), parts]), axis=1)
-    found: list[tuple[int, int, int, int]] = []
-    for k in range(rounds):
-        for j in range(k + 1, rounds + (k > 0)):
-            value = sums[:, j] - sums[:, k]
-            look()
-            order = np.argsort(value)
-            for start, a in enumerate(order):
-                for b in order[start + 1 :]:
-                    if value[b] - value[a] > 1e-9:
-                        break
-                    differ = own[a] != own[b]
-                    if differ[k:j].any() and (differ[:k].any() or differ[j:].any()):
-                        found.append((int(a), int(b), k, j))
-    return found
 
 
 def _without(cells: Cells, paths: Index, rows: Array) -> Cells:

@@ -38,8 +38,8 @@ from ..teaching.questions.divergences import (
     public_directions,
 )
 from ..teaching.questions.models import CountLabelled, FitDensity, TrainModel
-from ..transport import exact_plan
 from ..transport.geodesic import Interpolation
+from ._evidence import barycentric_image
 from ._session import Array, Session
 
 _KINDS: tuple[Interpolation, ...] = ("exact", "barycentric")
@@ -54,73 +54,47 @@ def even(size: int) -> Array:
 
 
 def _everything(session: Session, n: int, d: int) -> Iterator[Array]:
-    for question in (Records(), LabelledRecords(), LabelledRecords(classes='["a"]')):
-        answer = session.ask(question)
-        if answer is not None:
-            yield answer.arrays["points"]
-    far = 1e3 * draw_reference(0, n, d)
+    for answer in session.answers(Records(), LabelledRecords(), LabelledRecords(classes='["a"]')):
+        yield answer.arrays["points"]
+    far, w = 1e3 * draw_reference(0, n, d), even(n)
     for t in (0.0, 1e-9, 0.3):
         for kind in _KINDS:
-            answer = session.ask(
-                Interpolate(reference=far, reference_weights=even(n), t=t, interpolation=kind)
-            )
-            if answer is None:
-                continue
-            atoms, weights = answer.arrays["atoms"], answer.arrays["weights"]
-            plan = exact_plan(atoms, far, weights, even(n))
-            means = np.asarray(plan.plan @ far) / weights[:, None]
-            yield (atoms - t * means) / (1.0 - t)
+            near = Interpolate(reference=far, reference_weights=w, t=t, interpolation=kind)
+            for answer in session.answers(near):
+                atoms, weights = answer.arrays["atoms"], answer.arrays["weights"]
+                yield (atoms - t * barycentric_image(atoms, far, weights, w)) / (1.0 - t)
 
 
 def _cells(session: Session, n: int, d: int) -> Iterator[Array]:
     """Means of cells whose weights single records out; other costs, shifts, sizes S and S + 1."""
     for size in (max(n // 20, 6), max(n // 20, 6) + 1, n):
-        drawn = draw_reference(0, size, d)
-        for p, moved in (
-            (2, drawn),
-            (1, drawn),
-            (1, 1.05 * drawn + 0.03),
-            (2, draw_reference(7, size, d)),
-        ):
+        drawn, other = draw_reference(0, size, d), draw_reference(7, size, d)
+        for p, moved in ((2, drawn), (1, drawn), (1, 1.05 * drawn + 0.03), (2, other)):
             weights = np.full(size, (1 - 5 / n) / max(size - 5, 1))
             weights[session.rng.permutation(size)[:5]] = 1.0 / n
             for w in (even(size), weights / weights.sum()):
-                answer = session.ask(
-                    Interpolate(
-                        reference=moved,
-                        reference_weights=w,
-                        t=0.01,
-                        p=p,
-                        on_reference=True,
-                        scalars=False,
-                    )
-                )
-                if answer is not None:
+                means = Interpolate(
+                    reference=moved, reference_weights=w, t=0.01, p=p, on_reference=True,
+                    scalars=False,
+                )  # fmt: skip
+                for answer in session.answers(means):
                     yield (answer.arrays["atoms"] - 0.01 * moved) / 0.99
 
 
 def _costs(session: Session, n: int, d: int) -> Iterator[Array]:
     """Costs to d + 1 points, and class by class interpolants."""
-    target = np.vstack([np.zeros(d), np.eye(d)])
-    reference = draw_reference(0, n, d)
-    answer = session.ask(
-        InterpolantCosts(
-            reference=reference,
-            reference_weights=even(n),
-            t=0.0,
-            target=target,
-            target_weights=even(d + 1),
-        )
-    )
-    if answer is not None:
+    reference, weights = draw_reference(0, n, d), even(n)
+    to_points = InterpolantCosts(
+        reference=reference, reference_weights=weights, t=0.0,
+        target=np.vstack([np.zeros(d), np.eye(d)]), target_weights=even(d + 1),
+    )  # fmt: skip
+    for answer in session.answers(to_points):
         costs = answer.arrays["costs"]
         yield (costs[:, :1] - costs[:, 1:] + 1.0) / 2.0
-    answer = session.ask(
-        InterpolateByClass(
-            target=reference, target_weights=even(n), target_codes=np.zeros(n, np.int64), t=0.0
-        )
+    by_class = InterpolateByClass(
+        target=reference, target_weights=weights, target_codes=np.zeros(n, np.int64), t=0.0
     )
-    if answer is not None:
+    for answer in session.answers(by_class):
         yield answer.arrays["atoms"]
 
 
@@ -171,23 +145,15 @@ def _last_record(session: Session, n: int, d: int) -> Iterator[Array]:
 
 def _last_from_moments(session: Session, n: int, d: int) -> Iterator[Array]:
     """The last record from a mean of all, by somebody who knows the others."""
-    for question in (Moments(), Spread()):
-        answer = session.ask(question)
-        if answer is not None:
-            yield (n * answer.arrays["mean"] - session.data.points[:-1].sum(axis=0))[None]
+    for answer in session.answers(Moments(), Spread()):
+        yield (n * answer.arrays["mean"] - session.data.points[:-1].sum(axis=0))[None]
 
 
 def _rare_values(session: Session, n: int, d: int) -> Iterator[Array]:
     """Records that alone have a value of some feature, from second moments and label means."""
-    for question in (
-        MeanFeatures(features=-(10**15), bandwidth=1.0, seed=0),
-        ProjectedQuantiles(directions=-(10**12), quantiles=10, seed=0),
-        Moments(),
-        Moments(embedding="diagonal"),
-    ):
-        answer = session.ask(question)
-        if answer is None or not isinstance(question, Moments):
-            continue
+    session.ask(MeanFeatures(features=-(10**15), bandwidth=1.0, seed=0))
+    session.ask(ProjectedQuantiles(directions=-(10**12), quantiles=10, seed=0))
+    for answer in session.answers(Moments(), Moments(embedding="diagonal")):
         mean, covariance = answer.arrays["mean"], answer.arrays["covariance"]
         second = n * (covariance + np.outer(mean, mean))[:d, :d]
         sums = np.where(np.abs(mean[:d]) > 0, n * mean[:d], np.inf)
@@ -238,13 +204,10 @@ def _quantiles(session: Session, n: int, d: int) -> Iterator[Array]:
     directions: list[Array] = []
     for seed in range(2 * d):
         for count in (d, 1, 2 * d):
-            answer = session.ask(
-                ProjectedQuantiles(directions=count, quantiles=n, seed=seed, least=1)
-            )
-            if answer is None:
-                continue
-            lines.extend(answer.arrays["quantiles"])
-            directions.extend(public_directions(seed, count, d).T)
+            asked = ProjectedQuantiles(directions=count, quantiles=n, seed=seed, least=1)
+            for answer in session.answers(asked):
+                lines.extend(answer.arrays["quantiles"])
+                directions.extend(public_directions(seed, count, d).T)
     fine = [k for k, line in enumerate(lines) if len(line) == n]
     if len(fine) > d:
         yield _untangled(np.array([directions[k] for k in fine]), [lines[k] for k in fine])
@@ -280,9 +243,7 @@ def _features(session: Session, n: int, d: int) -> Iterator[Array]:
             question = MeanFeatures(
                 features=max(n * d // 10 * 2, 2), bandwidth=bandwidth, seed=seed, least=1
             )
-            answer = session.ask(question)
-            if answer is not None:
-                told.append((question, answer.arrays["mean"]))
+            told += [(question, answer.arrays["mean"]) for answer in session.answers(question)]
     if len(told) < 4:
         return
 
@@ -312,32 +273,17 @@ def _models(session: Session, n: int, d: int) -> Iterator[Array]:
     spec = ModelSpec("logistic", (d,), 2)
     rows = np.zeros((d + 1, d + 1))
     rows[:d, :d], rows[d, :d] = np.eye(d), session.rng.standard_normal(d)
-    fields: dict[str, Any] = {
-        "model": spec.to_text(),
-        "sides": np.zeros(d + 1, np.int64),
-        "centre": np.zeros(d),
-        "scale": np.ones(d),
-    }
-    answer = session.ask(DomainScores(parameters=rows, quantiles=40 * n + 1, **fields))
-    if answer is not None:
+    about: dict[str, Any] = {"model": spec.to_text(), "centre": np.zeros(d), "scale": np.ones(d)}
+    fields = {**about, "parameters": rows, "sides": np.zeros(d + 1, np.int64)}
+    for answer in session.answers(DomainScores(quantiles=40 * n + 1, **fields)):
         lines = [np.unique(line.round(9)) for line in answer.arrays["scores"]]
         yield _untangled(rows[:, :d], lines)
-    session.ask(DomainErrors(parameters=rows, thresholds=np.zeros(d + 1), **fields))
-    start = initial(spec, 0)
-    answer = session.ask(
-        TrainDomain(
-            model=spec.to_text(),
-            parameters=start[None],
-            sides=np.zeros(1, np.int64),
-            seeds=np.zeros(1, np.int64),
-            centre=np.zeros(d),
-            scale=np.ones(d),
-            iterations=1,
-            batch=1,
-            rate=1.0,
-        )
+    session.ask(DomainErrors(thresholds=np.zeros(d + 1), **fields))
+    start, one = initial(spec, 0), np.zeros(1, np.int64)
+    step = TrainDomain(
+        parameters=start[None], sides=one, seeds=one, iterations=1, batch=1, rate=1.0, **about
     )
-    if answer is not None:
+    for answer in session.answers(step):
         # One step on one record moves the weights by as many times the record as it moves the bias.
         change = answer.arrays["parameters"][0] - start
         if change[d] != 0:
@@ -393,10 +339,8 @@ def _differences(session: Session, n: int, d: int) -> Iterator[Array]:
     parts = None if data.labels is None else data.labels[:-1]
     for measure in (data, Measure(data.points[:-1], data.masses[:-1], parts)):
         session.turn_to(measure)
-        for question in (Describe(), Spread(), Moments()):
-            answer = session.ask(question)
-            if answer is not None and "mean" in answer.arrays:
-                means.append(answer.arrays["mean"])
+        answers = session.answers(Describe(), Spread(), Moments())
+        means += [answer.arrays["mean"] for answer in answers if "mean" in answer.arrays]
     session.turn_to(data)
     yield from ((n * one - (n - 1) * two)[None] for one in means for two in means)
 

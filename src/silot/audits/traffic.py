@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from ..distances.questions.distances import Interpolate, Moments, Records
 from ..federation.answer import Answer, encode_reply
 from ..federation.question import encode_question
 from ._case import Case
+from ._evidence import InapplicableError
 from .observer import Size
 
 _LARGEST = 4096
@@ -20,36 +22,36 @@ _LARGEST = 4096
 class Facts:
     """What was read, in words."""
 
-    text: str
+    note: str
+    facts: bool = True
 
 
-def traffic(case: Case) -> Facts | str:
+def traffic(case: Case) -> Facts:
     """Rounds, sizes, and what these say where the method is known, as its name is public."""
     sizes = case.view.sizes
     if not sizes:
-        return "only an eavesdropper is audited by sizes and times"
+        raise InapplicableError("only an eavesdropper is audited by sizes and times")
     own = [one for one in sizes if one.holder == case.target]
     asked = [one for one in own if one.direction == "sent"]
     answered = {one.round: one for one in own if one.direction == "received"}
+    pairs = [(one, answered[one.round]) for one in asked if one.round in answered]
     facts = [f"{len(asked)} questions of {_range([one.size for one in asked])} bytes"]
     if answered:
-        replies = list(answered.values())
-        facts.append(f"{len(replies)} answers of {_range([one.size for one in replies])} bytes")
-    facts += _shapes(own)
-    waits = [answered[one.round].seconds - one.seconds for one in asked if one.round in answered]
-    if waits:
-        facts.append(
-            f"answers took {min(waits):.2g} to {max(waits):.2g} s, which grows with the number of "
-            "records"
-        )
-    by_size: dict[int, set[int]] = {}
-    for one in asked:
-        if one.round in answered:
-            by_size.setdefault(one.size, set()).add(answered[one.round].size)
-    varied = sum(len(found) > 1 for found in by_size.values())
-    if varied:
-        facts.append("questions of one size got answers of several: their sizes depend on the data")
-    return Facts("; ".join(facts))
+        replies = [one.size for one in answered.values()]
+        facts.append(f"{len(replies)} answers of {_range(replies)} bytes")
+    return Facts("; ".join([*facts, *_shapes(pairs), *_varied(pairs)]))
+
+
+def _varied(pairs: Sequence[tuple[Size, Size]]) -> Iterator[str]:
+    """What depends on data: how long answers took, and their sizes."""
+    if not pairs:
+        return
+    waits = [reply.seconds - question.seconds for question, reply in pairs]
+    low, high = min(waits), max(waits)
+    yield f"answers took {low:.2g} to {high:.2g} s, which grows with the number of records"
+    different = {(question.size, reply.size) for question, reply in pairs}
+    if len(different) > len({question for question, _ in different}):
+        yield "questions of one size got answers of several: their sizes depend on the data"
 
 
 def _range(values: Sequence[int]) -> str:
@@ -57,37 +59,23 @@ def _range(values: Sequence[int]) -> str:
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
-def _shapes(own: Sequence[Size]) -> list[str]:
+def _shapes(pairs: Sequence[tuple[Size, Size]]) -> list[str]:
     """Dimension, atoms and records, from the lengths that messages of such shapes have."""
     found: list[str] = []
-    received = {one.round: one for one in own if one.direction == "received"}
-    kinds = {one.kind for one in own}
-    dimension: int | None = None
-    for one in own:
-        if one.kind == Moments.kind and one.round in received:
-            dimension = _solved(received[one.round].size, _moments_size)
+    first = {question.kind: (question.size, reply.size) for question, reply in reversed(pairs)}
+    dimension = None
+    if Moments.kind in first:
+        dimension = _solved(first[Moments.kind][1], _moments_size)
     if dimension is not None:
         found.append(f"records have {dimension} features (size of a covariance)")
-    if dimension is not None and Interpolate.kind in kinds:
-        d = dimension
-        sent = next(one for one in own if one.kind == Interpolate.kind)
-        atoms = _solved(sent.size, lambda count: _interpolate_size(count, d))
-        if atoms is not None:
-            found.append(f"references have {atoms} atoms")
-    if Records.kind in kinds:
-        reply = next(
-            (
-                received[one.round]
-                for one in own
-                if one.kind == Records.kind and one.round in received
-            ),
-            None,
+    if dimension is not None and Interpolate.kind in first:
+        atoms = _solved(first[Interpolate.kind][0], partial(_interpolate_size, dimension))
+        found += [] if atoms is None else [f"references have {atoms} atoms"]
+    if Records.kind in first:
+        floats = (first[Records.kind][1] - _records_size(0)) // 8
+        found.append(
+            f"about {floats} numbers: records times features and one (a size tells the product)"
         )
-        if reply is not None:
-            floats = (reply.size - _records_size(0)) // 8
-            found.append(
-                f"about {floats} numbers: records times features and one (a size tells the product)"
-            )
     return found
 
 
@@ -108,7 +96,7 @@ def _moments_size(d: int) -> int:
     return len(encode_reply(Answer({"mean": np.zeros(d), "covariance": np.zeros((d, d))})))
 
 
-def _interpolate_size(count: int, d: int) -> int:
+def _interpolate_size(d: int, count: int) -> int:
     question = Interpolate(reference=np.zeros((count, d)), reference_weights=np.zeros(count), t=0.5)
     return len(encode_question(question))
 

@@ -2,74 +2,81 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from ..distances.questions.distances import DistanceTo, Interpolate
-from ..transport import exact_plan, interpolate
+from ..transport import interpolate
 from ._case import Case
 from ._clock import look
 from ._cover import distinct_rows
-from ._evidence import Array, Evidence, Guess
+from ._evidence import (
+    NO_PARAMETER,
+    Array,
+    Evidence,
+    Guess,
+    InapplicableError,
+    barycentric_image,
+    normal,
+)
+from ._interpolants import sent
 from ._inversion import direct_inversion
-from ._parameter import by_mean, common_mean, plain
-from .attacks import means_of
-from .observer import Seen, form_of, read_interpolants
+from ._parameter import solved_by_mean
+from .observer import Seen
+
+Side = tuple[Array, Array]
+"""Atoms (k, d) and their weights (k,)."""
 
 _GOLDEN = 0.5 * (5.0**0.5 - 1.0)
 _T_RANGE = (0.01, 0.99)
 
 
-def undone_merges(case: Case) -> Guess | str:
+def undone_merges(case: Case) -> Guess:
     """Take the own interpolant out of the next reference; what is left is the other side's.
 
     The parameter of the merge follows from that of the round: both are steps of one sequence.
     """
     if case.outside or case.view.protocol != "fedwad":
-        return "no merge of an own interpolant with another party's was seen"
+        raise InapplicableError("no merge of an own interpolant with another party's was seen")
     if len(case.view.holders) > 1 and case.target not in case.view.holders:
-        return "the coordinator took no part with records of its own"
-    found: list[Evidence] = []
-    for party in case.view.parties:
-        seen = case.view.about(party)
-        mine = [
-            item for item in seen if type(item.question) is Interpolate and item.answer is not None
-        ]
-        ts = _parameters(case, party, mine)
-        if ts is None:
-            return "the interpolation parameter was not seen, and own answers do not tell it"
-        for k, item in enumerate(mine):
-            # The last iterate comes with the question for the distance to it.
-            after = [
-                one.question
-                for one in seen
-                if one.round == item.round + 1
-                and isinstance(one.question, DistanceTo | Interpolate)
-            ]
-            if after:
-                look()
-                merged, weights = after[0].reference, after[0].reference_weights
-                found += _other_side(item, merged, weights, ts[k], merge_parameter(ts, k))
+        raise InapplicableError("the coordinator took no part with records of its own")
+    found = [one for party in case.view.parties for one in _other_sides(case, party)]
     if not found:
-        return "no merge could be undone"
+        raise InapplicableError("no merge could be undone")
     return _lasting(found)
 
 
-def _parameters(case: Case, party: str, mine: Sequence[Seen]) -> list[float] | None:
+def _other_sides(case: Case, party: str) -> Iterator[Evidence]:
+    """The other side's interpolants of all rounds, from what one party saw."""
+    seen = case.view.about(party)
+    mine = [item for item in seen if type(item.question) is Interpolate and item.answer is not None]
+    # The last iterate comes with the question for the distance to it.
+    references = {
+        item.round: item.question
+        for item in reversed(seen)
+        if isinstance(item.question, DistanceTo | Interpolate)
+    }
+    ts = _parameters(case, party, mine)
+    for k, item in enumerate(mine):
+        merged = references.get(item.round + 1)
+        if merged is not None:
+            look()
+            yield from _other_side(item, merged, ts[k], merge_parameter(ts, k))
+
+
+def _parameters(case: Case, party: str, mine: Sequence[Seen]) -> list[float]:
     """Parameters of the own answers; found from them where they count as not seen."""
-    ts = [item.question.t for item in mine if isinstance(item.question, Interpolate)]
     if not case.hide_t:
-        return ts
+        return [item.question.t for item in mine if isinstance(item.question, Interpolate)]
     moments = case.view.moments(party)
     mean = None if moments is None else moments[0]
-    sent = [replace(one, t=None) for item in mine for one in read_interpolants(item, mean)]
-    mean = common_mean(sent)
-    if mean is None or len(sent) != len(mine):
-        return None
-    told = [by_mean(replace(one, mean=mean)) for one in sent]
-    return None if any(one is None for one in told) else [plain(one.t) for one in told if one]
+    own = [replace(one, t=None) for item in mine for one in sent(item, mean)]
+    ts = [one.t for one in solved_by_mean(own) if one.t is not None]
+    if not ts or len(ts) != len(mine):
+        raise InapplicableError(f"{NO_PARAMETER}, and own answers do not tell it")
+    return ts
 
 
 def merge_parameter(ts: Sequence[float], k: int) -> float:
@@ -86,60 +93,54 @@ def merge_parameter(ts: Sequence[float], k: int) -> float:
     return float(np.clip(np.sin(0.5 * np.pi * place) ** 2, *_T_RANGE))
 
 
-def _other_side(item: Seen, merged: Array, weights: Array, t: float, s: float) -> list[Evidence]:
-    """The other side's interpolant of one round, whichever side was named first."""
-    question, answer = item.question, item.answer
-    assert isinstance(question, Interpolate) and answer is not None
-    own, own_weights = answer.array("atoms", ndim=2), answer.array("weights", ndim=1)
-    used = weights > 0
-    merged, weights = merged[used], weights[used] / weights[used].sum()
-    form = form_of(question)
-    plan = exact_plan(merged, own, weights, own_weights, p=question.p)
-    image = np.asarray(plan.plan @ own) / weights[:, None]
-    reference_used = question.reference_weights > 0
-    reference = question.reference[reference_used]
-    masses = question.reference_weights[reference_used]
-    masses = masses / masses.sum()
-    found: list[Evidence] = []
+def _other_side(
+    item: Seen, merge: DistanceTo | Interpolate, t: float, s: float
+) -> Iterator[Evidence]:
+    """The other side's interpolant of one round, whichever side was named first.
+
+    The reference of ``merge`` is what the coordinator made of both.
+    """
+    (mine,) = sent(item, None)
+    assert item.answer is not None
+    own = item.answer.array("atoms", ndim=2), item.answer.array("weights", ndim=1)
+    used = merge.reference_weights > 0
+    merged, weights = merge.reference[used], normal(merge.reference_weights[used])
+    image = barycentric_image(merged, own[0], weights, own[1], mine.p)
     for share, mine_first in ((1.0 - s, True), (s, False)):
-        other = (merged - share * image) / (1.0 - share)
-        mass = weights
-        if form == "pairs":
-            other, mass = _as_one(other, weights)
-        if _precedes((own, own_weights), (other, mass)) not in (mine_first, None):
-            continue
-        again = interpolate(
-            *((own, other) if mine_first else (other, own)),
-            *((own_weights, mass) if mine_first else (mass, own_weights)),
-            t=s,
-            p=question.p,
-            interpolation="exact" if form == "pairs" else "barycentric",
-        )
-        if _apart(again.atoms, merged) > 1e-7 * float(np.abs(merged).max()):
-            continue
-        towards, towards_masses = reference, masses
-        if form == "cells":
-            # Atoms of the other side go with the atoms of the reference they belong to.
-            plan = exact_plan(other, reference, mass, masses, p=question.p)
-            towards = np.asarray(plan.plan @ reference) / mass[:, None]
-            towards_masses = mass
-        found.append(
-            Evidence(
-                other,
-                mass,
-                towards,
-                towards_masses,
-                t,
-                form,
-                p=question.p,
-                round=item.round,
-                source="undone-merges",
-            )
-        )
-    return found
+        other = (merged - share * image) / (1.0 - share), weights
+        if mine.form == "pairs":
+            other = _as_one(*other)
+        sides = (own, other) if mine_first else (other, own)
+        ordered = _precedes(own, other) in (mine_first, None)
+        if ordered and _apart(_merged(*sides, s, mine), merged) <= 1e-7 * np.abs(merged).max():
+            yield _like(mine, *other, t)
 
 
-def _precedes(first: tuple[Array, Array], second: tuple[Array, Array]) -> bool | None:
+def _merged(first: Side, second: Side, s: float, like: Evidence) -> Array:
+    return interpolate(
+        first[0],
+        second[0],
+        first[1],
+        second[1],
+        t=s,
+        p=like.p,
+        interpolation="exact" if like.form == "pairs" else "barycentric",
+    ).atoms
+
+
+def _like(mine: Evidence, atoms: Array, weights: Array, t: float) -> Evidence:
+    """The other side's interpolant towards the reference of the own one."""
+    towards, masses = mine.reference, mine.reference_weights
+    if mine.form == "cells":
+        # Atoms of the other side go with the atoms of the reference they belong to.
+        towards = barycentric_image(atoms, towards, weights, masses, mine.p)
+        masses = weights
+    return Evidence(
+        atoms, weights, towards, masses, t, mine.form, mine.p, mine.round, "undone-merges"
+    )
+
+
+def _precedes(first: Side, second: Side) -> bool | None:
     """The order in which FedWaD merges two sides: by size, then by mean.
 
     ``None`` where the first number they differ in differs by rounding.
@@ -151,7 +152,7 @@ def _precedes(first: tuple[Array, Array], second: tuple[Array, Array]) -> bool |
     return None if abs(one - two) <= 1e-9 * size else one < two
 
 
-def _as_one(atoms: Array, weights: Array) -> tuple[Array, Array]:
+def _as_one(atoms: Array, weights: Array) -> Side:
     """Equal atoms as one."""
     rows, label = distinct_rows(atoms)
     return rows, np.bincount(label, weights).astype(np.float64)
@@ -165,17 +166,18 @@ def _apart(first: Array, second: Array) -> float:
     return float(np.abs(one - two).max())
 
 
+def _means(one: Evidence) -> Array:
+    """Means of records behind the atoms."""
+    return one.means if one.form == "cells" else direct_inversion(one, one.t or 0.0).rows
+
+
 def _lasting(found: Sequence[Evidence]) -> Guess:
     """Means that come again in another round are records, or records that never part."""
-    means = [
-        means_of(one) if one.form == "cells" else direct_inversion(one, one.t or 0.0).rows
-        for one in found
-    ]
+    means = [_means(one) for one in found]
     rows, label = distinct_rows(np.vstack(means))
-    rounds = np.concatenate(
-        [np.full(len(k), one.round) for k, one in zip(means, found, strict=True)]
-    )
-    often = np.array([len(set(rounds[label == k])) for k in range(len(rows))])
+    rounds = np.repeat([one.round for one in found], [len(k) for k in means])
+    met = np.unique(np.column_stack([label, rounds]), axis=0)
+    often = np.bincount(met[:, 0], minlength=len(rows))
     # Where two ways to undo a merge are left, the right one agrees with other rounds.
     labels = np.split(label, np.cumsum([len(k) for k in means])[:-1])
     agreed = [float(np.mean(often[k])) for k in labels]

@@ -33,6 +33,9 @@ from .policies import PolicyAudit
 from .result import SILENCE, Attack, Audit
 
 _PICTURES = 24
+_BEWARE = Paragraph(
+    f"An audit shows what is broken and never that anything is safe: {SILENCE}.", "alert"
+)
 
 
 def audit_sections(found: Audit) -> list[Block]:
@@ -101,9 +104,7 @@ def policy_page(found: PolicyAudit) -> list[Block]:
         Heading("What a malicious coordinator gets", level=1),
         Paragraph(lead, "lead"),
         Paragraph(f"Not tried: {printable(found.untried, 2000)}", "small"),
-        Paragraph(
-            f"An audit shows what is broken and never that anything is safe: {SILENCE}.", "alert"
-        ),
+        _BEWARE,
         Heading("Strategies", "strategies", "Strategies"),
         _strategies(found, "Strategies, each played against a fresh ledger."),
         facts({"finding": found.status}),
@@ -155,9 +156,7 @@ def audit_page(found: Audit) -> list[Block]:
         *blocks,
         Paragraph("Not tried:"),
         Bullets([printable(text, 2000) for text in found.not_tried]),
-        Paragraph(
-            f"An audit shows what is broken and never that anything is safe: {SILENCE}.", "alert"
-        ),
+        _BEWARE,
         *parts,
         Heading("How to read this", "terms"),
         Facts(_TERMS),
@@ -247,17 +246,22 @@ def _tiles(found: Audit, best: Attack | None, truth: Array | None) -> list[Tile]
             code="report-images",
         )
     if truth is not None:
-        rows = rows if best.ordered and len(rows) == len(truth) else match_rows(rows, truth)
+        return _compared(match_rows(rows, truth, ordered=best.ordered), truth, shape)
+    sources = thumbnails(rows.reshape(-1, *shape), np.arange(min(len(rows), _PICTURES)))
+    return [
+        Tile([(source, f"reconstructed record {k}")], f"row {k}")
+        for k, source in enumerate(sources)
+    ]
+
+
+def _compared(rows: Array, truth: Array, shape: tuple[int, ...]) -> list[Tile]:
+    """True records beside what was computed from the messages."""
+    from ..records.figures import thumbnails
+
     shown = min(len(rows), _PICTURES)
-    if truth is None:
-        sources = thumbnails(rows.reshape(-1, *shape), np.arange(shown))
-        return [
-            Tile([(source, f"reconstructed record {k}")], f"row {k}")
-            for k, source in enumerate(sources)
-        ]
-    exact = exact_rows(rows, truth)
     both: Any = np.concatenate([truth[:shown], rows[:shown]]).reshape(-1, *shape)
     sources = thumbnails(both, np.arange(2 * shown))
+    exact = exact_rows(rows, truth)
     return [
         Tile(
             [
