@@ -17,7 +17,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from silot.data.loading import load_identifiers, load_images, load_measure
-from silot.errors import FileError, InputError, MismatchError, SilotError
+from silot.data.texts import Texts
+from silot.errors import ExtraError, FileError, InputError, MismatchError, SilotError
 from tests.problems import SECRET, SECRET_TEXT, assert_refused, seeds
 
 KINDS = ("csv", "csv.gz", "parquet")
@@ -532,3 +533,30 @@ def test_identifiers_that_are_not_there_are_refused(tmp_path: Path) -> None:
             InputError,
             "option-columns",
         )
+
+
+def test_a_csv_needs_no_polars_and_a_parquet_says_which_extra_it_needs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import sys
+
+    pl.DataFrame({"a": [1.0, 2.0]}).write_parquet(tmp_path / "x.parquet")
+    (tmp_path / "x.csv").write_text("a,b\n1,2\n3\n")
+    monkeypatch.setitem(sys.modules, "polars", None)
+    found = load_measure(tmp_path / "x.csv", columns=["a"])
+    assert found.points.tolist() == [[1.0], [3.0]]
+    for path in (tmp_path / "x.parquet",):
+        with pytest.raises(ExtraError, match="extra-parquet") as caught:
+            load_measure(path)
+        assert "silot[parquet]" in caught.value.message
+
+
+@given(st.lists(st.text(), max_size=30), st.lists(st.text(), max_size=30))
+def test_texts_in_one_buffer_are_the_texts(first: list[str], second: list[str]) -> None:
+    kept = Texts()
+    kept.extend(first)
+    kept.extend(second)
+    assert list(kept) == [*first, *second] == [kept[k] for k in range(len(kept))]
+    assert kept[2:5] == [*first, *second][2:5]
+    with pytest.raises(IndexError):
+        kept[len(kept)]

@@ -4,26 +4,28 @@ from __future__ import annotations
 
 import csv
 import gzip
+import sys
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import islice, zip_longest
 from pathlib import Path
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import narwhals as nw
 import numpy as np
 import numpy.typing as npt
-import polars as pl
 
-from ..errors import FileError, InputError
+from ..errors import ExtraError, FileError, InputError
+from .texts import Texts
 
 # Fields of a table that mean "missing".
 _MISSING = ("", "NA", "N/A", "NaN", "nan", "NULL", "null")
 # What stands for a number, in any case, beside what Python reads as one.
 _NUMBERS = {**dict.fromkeys(map(str.lower, _MISSING), float("nan")), "true": 1.0, "false": 0.0}
-_DAMAGED_TABLE = (pl.exceptions.PolarsError, OSError, EOFError, ValueError, csv.Error, zlib.error)
+_DAMAGED_TABLE = (OSError, EOFError, ValueError, csv.Error, zlib.error)
 _GZIP = b"\x1f\x8b"
 # What may part fields; of two that part a header into as many, the first.
 _SEPARATORS = (",", ";", "\t")
@@ -42,14 +44,11 @@ class Table:
     ----------
     columns
         The columns by name; those of a csv are texts, as they are written.
-    written
-        Whether the table is of such texts.
     comma
         Whether a comma may stand for the point of a number.
     """
 
-    columns: Mapping[str, nw.Series[Any]] = field(repr=False)
-    written: bool
+    columns: Mapping[str, nw.Series[Any]] | Mapping[str, Texts] = field(repr=False)
     comma: bool = False
 
     @property
@@ -65,21 +64,21 @@ class Table:
     def not_numbers(self, name: str) -> str | None:
         """Why a column is not one of numbers, ``None`` if it is; without any value of it."""
         column = self.columns[name]
-        if not self.written:
+        if isinstance(column, nw.Series):
             # A column of missing values only has no type; its NaN are reported as such.
             known = column.dtype.is_numeric() or column.dtype == nw.Boolean
             # What stands in brackets is left out: categories are values of the data.
             odd = not known and column.null_count() < len(column)
             return str(column.dtype).split("(")[0] if odd else None
-        numbers = map(self._number, column.to_list())
+        numbers = map(self._number, column)
         odd = [row for row, number in enumerate(numbers) if number is None]
         return f"{len(odd)} field(s), the first in row {odd[0]}" if odd else None
 
     def numbers(self, name: str) -> npt.NDArray[np.float64]:
         """A column of numbers; missing fields are NaN, and true and false 1 and 0."""
         column = self.columns[name]
-        if self.written:
-            return np.array([self._number(field) for field in column.to_list()], dtype=np.float64)
+        if isinstance(column, Texts):
+            return np.array([self._number(field) for field in column], dtype=np.float64)
         if column.dtype == nw.Decimal:
             # By their texts: dividing by the power of ten of the column may round otherwise.
             column = column.cast(nw.String)
@@ -92,8 +91,8 @@ class Table:
     def values(self, name: str) -> list[Any]:
         """Fields of a column one by one, ``None`` where missing."""
         column = self.columns[name]
-        if self.written:
-            return [None if value in _MISSING else value for value in column.to_list()]
+        if isinstance(column, Texts):
+            return [None if value in _MISSING else value for value in column]
         found = _with_none(column)
         if column.dtype.is_float():
             # In the type of the column: to a float32, Python gives digits it does not have.
@@ -103,14 +102,16 @@ class Table:
 
     def texts(self, name: str) -> list[str | None]:
         """Fields of a column as texts, ``None`` where there is nothing; "NA" is a text here."""
+        column = self.columns[name]
+        if isinstance(column, Texts):
+            return [text or None for text in column]
         try:
-            found = _with_none(self.columns[name].cast(nw.String))
-        except (pl.exceptions.PolarsError, ValueError, TypeError, NotImplementedError):
-            kind = str(self.columns[name].dtype).split("(")[0]
+            return _with_none(column.cast(nw.String))
+        except (*_errors_of_polars(), ValueError, TypeError, NotImplementedError):
+            kind = str(column.dtype).split("(")[0]
             raise InputError(
                 f"column {name!r} is no text ({kind}).", code="measure-dtype"
             ) from None
-        return [text or None for text in found] if self.written else found
 
     def check_names(self, wanted: Sequence[str]) -> None:
         """Raise where a column is named that is not there."""
@@ -194,10 +195,10 @@ class Table:
 
     def _check_marks(self, names: Sequence[str]) -> None:
         """Refuse a record with points and commas in its numbers: one of them parts thousands."""
-        if not (self.written and self.comma):
+        if not self.comma:
             return
         point, comma = (
-            np.any([[mark in text for text in self.columns[name].to_list()] for name in names], 0)
+            np.any([[mark in text for text in self.columns[name]] for name in names], 0)
             for mark in ".,"
         )
         odd = np.flatnonzero(point & comma)
@@ -255,14 +256,14 @@ def frame_table(data: object) -> Table | None:
             "the data are a query that was not run. Give its result: frame.collect().",
             code="frame-lazy",
         )
-    return _table(frame, written=False) if isinstance(frame, nw.DataFrame) else None
+    return _table(frame) if isinstance(frame, nw.DataFrame) else None
 
 
-def _table(frame: nw.DataFrame[Any], *, written: bool, comma: bool = False) -> Table:
+def _table(frame: nw.DataFrame[Any]) -> Table:
     columns = {str(name): frame.get_column(name) for name in frame.columns}
     if len(columns) < len(frame.columns):
         raise InputError("two columns have one name. Rename them.", code="frame-columns")
-    return Table(columns, written, comma)
+    return Table(columns)
 
 
 def _with_none(column: nw.Series[Any]) -> list[Any]:
@@ -284,11 +285,10 @@ def read_table(file: Path, kind: str) -> Table:
     """A table of records."""
     try:
         if kind == ".parquet":
-            return _table(nw.from_native(pl.read_parquet(file, glob=False)), written=False)
+            return _table(nw.from_native(_polars(file).read_parquet(file, glob=False)))
         with _rows(file) as rows:
-            frame = nw.from_native(_columns(file, rows.fields))
-            return _table(frame, written=True, comma=rows.separator == ";")
-    except _DAMAGED_TABLE as error:
+            return Table(_columns(file, rows.fields), comma=rows.separator == ";")
+    except (*_errors_of_polars(), *_DAMAGED_TABLE) as error:
         raise _unreadable(file, kind, error) from None
 
 
@@ -296,10 +296,10 @@ def read_names(file: Path, kind: str) -> list[str]:
     """Names of the columns of a table."""
     try:
         if kind == ".parquet":
-            return list(pl.read_parquet_schema(file))
+            return list(_polars(file).read_parquet_schema(file))
         with _rows(file) as rows:
             return _header(file, rows.fields)
-    except _DAMAGED_TABLE as error:
+    except (*_errors_of_polars(), *_DAMAGED_TABLE) as error:
         raise _unreadable(file, kind, error) from None
 
 
@@ -355,21 +355,34 @@ def _header(file: Path, rows: Iterator[list[str]]) -> list[str]:
     return names
 
 
-def _columns(file: Path, rows: Iterator[list[str]]) -> pl.DataFrame:
-    names = _header(file, rows)
-    schema = dict.fromkeys(names, pl.String)
-    parts = [pl.DataFrame(schema=schema)]
+def _columns(file: Path, rows: Iterator[list[str]]) -> dict[str, Texts]:
+    columns = {name: Texts() for name in _header(file, rows)}
     while block := list(islice(rows, _ROWS)):
-        if max(map(len, block)) > len(names):
+        if max(map(len, block)) > len(columns):
             raise ValueError
-        full = [row if len(row) == len(names) else _filled(row, len(names)) for row in block]
-        parts.append(pl.DataFrame(list(zip(*full, strict=True)), schema=schema))
-    return pl.concat(parts)
+        # Of a row with fewer fields than the header, the others are missing.
+        full = zip_longest(columns, *block, fillvalue="")
+        for column, (_, *texts) in zip(columns.values(), full, strict=True):
+            column.extend(texts)
+    return columns
 
 
-def _filled(row: Sequence[str], width: int) -> list[str]:
-    """A row with fewer fields than the header: the others are missing."""
-    return [*row, *[""] * (width - len(row))]
+def _polars(file: Path) -> ModuleType:
+    """What reads columns of a type; a csv does without."""
+    try:
+        import polars
+    except ImportError:
+        raise ExtraError(
+            f"{file.name} is read with polars. Run: pip install 'silot[parquet]', or give a csv.",
+            code="extra-parquet",
+        ) from None
+    return polars
+
+
+def _errors_of_polars() -> tuple[type[Exception], ...]:
+    """Errors of polars, where it was imported: by us, or by whoever gave a frame of it."""
+    polars = sys.modules.get("polars")
+    return () if polars is None else (polars.exceptions.PolarsError,)
 
 
 def _unreadable(file: Path, kind: str, error: Exception) -> FileError:
