@@ -30,7 +30,7 @@ unit: $(VENV)/.dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist loadfile
 
 secure: $(SECURE)/.installed
-	$(SECURE)/bin/python -m pytest tests/secure tests/transport
+	$(SECURE)/bin/python -m pytest tests/secure tests/transport tests/test_conformance.py
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m evidence speed

@@ -18,6 +18,7 @@ from rich.console import Console
 from silot import Transcript, distance
 from silot.api._methods import METHODS
 from silot.cli import console
+from silot.cli.app import COMMANDS, build
 from silot.secure import forecast
 
 RNG = np.random.default_rng(0)
@@ -273,3 +274,30 @@ def test_no_result_is_written_over_a_file_that_is_read(command: str, tmp_path: P
     done = silot(*command.split(), cwd=tmp_path)
     assert "[file-" in done.stderr and done.returncode == 4
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_the_help_of_all_commands_is_that_of_each_and_imports_none_of_them() -> None:
+    code = (
+        "import sys; sys.argv = ['silot', '--help']\n"
+        "from silot.cli import main\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "print(*sorted({'scipy', 'pydantic', 'matplotlib', 'sklearn'} & set(sys.modules)))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"COLUMNS": "300"},
+    )
+    *listed, loaded = done.stdout.splitlines()
+    assert loaded == "", done.stderr
+    whole = build()
+    helps = {
+        each.name: (each.callback.__doc__ or "").split("\n\n")[0]
+        for each in whole.registered_commands
+    } | {each.name: each.typer_instance.info.help for each in whole.registered_groups}
+    assert len(helps) == sum(map(len, COMMANDS.values()))
+    for name, text in helps.items():
+        line = next(line for line in listed if line.split()[1:2] == [name])
+        assert " ".join(text.split()) in line, name

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
+import os
 import sys
 from importlib import import_module
+from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -38,8 +41,8 @@ COMMANDS = {
 }
 
 
-def build(command: str = "") -> typer.Typer:
-    """Return the command line: with the file of one command, or with all."""
+def build(command: str = "all") -> typer.Typer:
+    """Return the command line: with the file of one command, with all, or for ``--help`` none."""
     made = typer.Typer(
         name="silot",
         help="Optimal transport across data silos.",
@@ -48,10 +51,27 @@ def build(command: str = "") -> typer.Typer:
         pretty_exceptions_enable=False,
     )
     made.callback()(options)
-    files = [file for file, names in COMMANDS.items() if command in names] or list(COMMANDS)
-    for file in files:
+    if command == "--help":
+        _list(made)
+        return made
+    some = [file for file, names in COMMANDS.items() if command in names] or list(COMMANDS)
+    for file in some:
         import_module(f".{file}", __package__).register(made)
     return made
+
+
+def _list(made: typer.Typer) -> None:
+    """Name the commands with what their docstrings say; what they import is not needed for that."""
+    for file, names in COMMANDS.items():
+        code = ast.parse(Path(__file__).with_name(f"{file}.py").read_text(encoding="utf-8"))
+        said = {
+            item.name: ast.get_docstring(item)
+            for item in code.body
+            if isinstance(item, ast.FunctionDef)
+        }
+        for name in names:
+            text = said[f"{name.replace('-', '_')}_command"]
+            made.command(name, help=text)(lambda: None)
 
 
 def __getattr__(name: str) -> Any:
@@ -77,7 +97,9 @@ def options(
 def main() -> None:
     """Run the command line; turn errors into a line on stderr and an exit status."""
     try:
-        build(sys.argv[1] if len(sys.argv) > 1 else "")()
+        # A shell that completes a line says so in its environment, not in arguments.
+        asked = "all" if "_SILOT_COMPLETE" in os.environ else (sys.argv[1:] or ["--help"])[0]
+        build(asked)()
     except SilotError as error:
         ERRORS.print(f"error: {error}", markup=False, highlight=False, soft_wrap=True)
         sys.exit(error.exit_status)

@@ -13,12 +13,13 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from ..data.files import check_whole, write_whole
 from ..errors import FileError
-from ..federation.local import Progress as Step
-from ..federation.result import Billed
 from ..render import Block, Facts, terminal
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+    from ..federation.result import Billed
+    from ..federation.run import Progress as Step
 
 OUT = Console()
 ERRORS = Console(stderr=True)

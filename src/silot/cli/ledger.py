@@ -26,14 +26,17 @@ PathArgument = Annotated[Path, typer.Argument(help="A holder's ledger.")]
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this file."""
-    group = typer.Typer(
-        help="What a holder has told and released, and what that has spent.", no_args_is_help=True
-    )
+    group = typer.Typer(help=ledger_command.__doc__, no_args_is_help=True)
+    group.callback()(ledger_command)
     group.command("show")(show_command)
     group.command("verify")(verify_command)
     group.command("trust")(trust_command)
     group.command("forget")(forget_command)
     app.add_typer(group, name="ledger")
+
+
+def ledger_command() -> None:
+    """What a holder has told and released, and what that has spent."""
 
 
 def show_command(path: PathArgument, json: JsonOption = False) -> None:

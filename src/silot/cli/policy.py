@@ -18,10 +18,14 @@ from .options import Columns, JsonOption
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this file."""
-    group = typer.Typer(help="A holder's rules.", no_args_is_help=True)
-    group.callback()(lambda: None)
+    group = typer.Typer(help=policy_command.__doc__, no_args_is_help=True)
+    group.callback()(policy_command)
     group.command("explain")(taking()(explain_command))
     app.add_typer(group, name="policy")
+
+
+def policy_command() -> None:
+    """A holder's rules."""
 
 
 def explain_command(

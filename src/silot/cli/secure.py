@@ -100,7 +100,7 @@ class Account(Flags):
 def register(app: typer.Typer) -> None:
     """Add the commands of this file."""
     app.command("secure")(taking()(secure_command))
-    app.command("secure-keys")(keys_command)
+    app.command("secure-keys")(secure_keys_command)
 
 
 def secure_command(
@@ -165,7 +165,7 @@ def secure_command(
     show(result)
 
 
-def keys_command(
+def secure_keys_command(
     folder: Annotated[Path, typer.Argument(help="A new folder.")],
     port: Annotated[int, typer.Option(min=1, max=65533, help="Port of a; b and third follow.")] = (
         9310
