@@ -574,3 +574,17 @@ def test_one_far_record_at_one_device_does_not_flatten_its_column_for_all() -> N
     # Five times what the devices have in the median, not the thousands that the record makes.
     assert max(found.spec.scale) < 6.0
     assert found.accuracy is not None and found.accuracy > 0.8
+
+
+def test_options_are_given_by_name_or_as_one_object() -> None:
+    x = np.random.default_rng(3).normal(size=(60, 2))
+    labels = np.where(x[:, 0] > 0, "a", "b")
+    devices = {"ward": Measure(x[:30], labels=labels[:30]), "clinic": Measure(x[30:])}
+    options = {"model": "logistic", "iterations": 20, "seed": 4}
+    named, made = silot.adapt(devices, **options), silot.adapt(devices, Adapt(**options))
+    assert named.plan.links == made.plan.links
+    assert named.plan.objective == made.plan.objective
+    for wrong in ({"how": Adapt(), "seed": 1}, {"how": "exact"}):
+        with pytest.raises(InputError) as caught:
+            silot.adapt(devices, **wrong)
+        assert caught.value.code == "option-object"

@@ -20,6 +20,7 @@ from ._holders import Holders, Parties, checked_measures, measure_named, named_h
 
 def adapt(
     devices: Holders,
+    how: Adapt | None = None,
     *,
     labels: str | None = None,
     evaluation: Mapping[str, Data] | None = None,
@@ -36,6 +37,8 @@ def adapt(
         Measures, arrays or data frames by name; a sequence is named ``"0"``, ``"1"`` and so on.
         Records without a label have the label ``unlabelled``; a device may have no labels at all.
         Or a federation (as for ``distance_matrix``) of holders with ``evaluation`` of their own.
+    how
+        All options as one object, which an editor checks as you write; or give them by name.
     labels
         Name of the column of data frames that has the labels. A frame without it has no labels,
         and where it is empty a record has none.
@@ -73,6 +76,7 @@ def adapt(
     >>> found.plan.links, bool(found.accuracy > 0.9)
     ((('ward', 'clinic', 1.0),), True)
     """
+    how = Adapt.of(how, options)
     if isinstance(devices, Federation | Runtime):
         if evaluation:
             raise InputError(
@@ -80,7 +84,6 @@ def adapt(
                 "Holder(..., evaluation=...).",
                 code="option-evaluation",
             )
-        how = Adapt(**options)
         parties = Parties.of(devices, labels or False)
         return parties.run(how.protocol(parties.names), progress)
     named = unreserved(named_holders(devices))
@@ -92,13 +95,13 @@ def adapt(
             code="device-names",
         )
     if labels is not None:
-        named = _labelled_frames(named, labels, options.get("unlabelled", ""))
+        named = _labelled_frames(named, labels, how.unlabelled)
     test_of = {name: f"evaluation of {name}" for name in given}
     tests = {test_of[name]: measure_named(name, data, labels) for name, data in given.items()}
     if tests:
         checked_measures(tests, labels=True)
     measures = checked_measures({**named, **tests}, labels=False, last=tests)
-    protocol = Adapt(**options).protocol(list(named))
+    protocol = how.protocol(list(named))
     federation = LocalFederation(
         {
             name: Holder(

@@ -14,6 +14,7 @@ from ..api.adapt import adapt
 from ..data.documents import read_fields
 from ..data.measure import Measure
 from ..errors import FileError, InputError, SilotError
+from ..teaching.adapt import Adapt
 from ..teaching.network import as_rows
 from ..teaching.result import Adaptation
 from .audit import shape_of
@@ -52,12 +53,8 @@ class DeviceFiles(Flags):
             truth[name] = next(iter(read.values()))
         numbers = {} if self.energy is None else energy_numbers(self.energy, list(loaded))
         with steps("adapt") as progress:
-            return adapt(
-                loaded,
-                evaluation=truth,
-                progress=progress,
-                **(numbers | options | {"unlabelled": marker}),
-            )
+            how = Adapt(**(numbers | options | {"unlabelled": marker}))
+            return adapt(loaded, how, evaluation=truth, progress=progress)
 
 
 def evaluation_files(
