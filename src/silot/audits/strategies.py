@@ -44,6 +44,9 @@ from ._session import Array, Session
 
 _KINDS: tuple[Interpolation, ...] = ("exact", "barycentric")
 
+_NEAR = 1e-9
+"""As good as t = 0, which no holder takes."""
+
 Play = Callable[[Session, int, int], Iterator[Array]]
 """A strategy: asks, and yields guesses (k, d) at records. Given the session, n and d."""
 
@@ -57,7 +60,7 @@ def _everything(session: Session, n: int, d: int) -> Iterator[Array]:
     for answer in session.answers(Records(), LabelledRecords(), LabelledRecords(classes='["a"]')):
         yield answer.arrays["points"]
     far, w = 1e3 * draw_reference(0, n, d), even(n)
-    for t in (0.0, 1e-9, 0.3):
+    for t in (_NEAR, 0.3):
         for kind in _KINDS:
             near = Interpolate(reference=far, reference_weights=w, t=t, interpolation=kind)
             for answer in session.answers(near):
@@ -85,7 +88,7 @@ def _costs(session: Session, n: int, d: int) -> Iterator[Array]:
     """Costs to d + 1 points, and class by class interpolants."""
     reference, weights = draw_reference(0, n, d), even(n)
     to_points = InterpolantCosts(
-        reference=reference, reference_weights=weights, t=0.0,
+        reference=reference, reference_weights=weights, t=_NEAR,
         target=np.vstack([np.zeros(d), np.eye(d)]), target_weights=even(d + 1),
     )  # fmt: skip
     for answer in session.answers(to_points):

@@ -268,19 +268,19 @@ class FedWaD(WithReference):
                 "distances='last' or 'every'"
             )
         if bounds.close:
-            text = f"converged: the bounds are within {CLOSE:.0%} of one another"
-        elif settled:
+            return f"converged: the bounds are within {CLOSE:.0%} of one another"
+        if settled:
             text = (
                 f"settled: the upper bound fell by less than {self.tol:g} in {PATIENCE} rounds, "
                 "perhaps above W"
             )
         else:
             text = f"stopped: {self.rounds} rounds done, raise rounds to tighten the bounds"
-        if not bounds.close and isinstance(self.t, float):
+        if isinstance(self.t, float):
             text += "; a random t comes closer"
-        if not bounds.close and form == "barycentric" and not matched:
+        if form == "barycentric" and not matched:
             text += "; interpolation='exact' comes closer, for sizes and weights differ"
-        if not state.optimal and not bounds.close:
+        if not state.optimal:
             text += "; a plan was not proven optimal, rescale the features"
         return text
 

@@ -240,12 +240,7 @@ class _Run:
             rounds.append(answers)
         bounds, optimal = Bounds(), buyer.optimal
         masses = self._masses(left, described)
-        unions = [
-            Union.of(
-                {name: required(answers, name) for name in left}, masses, buyer, self.options.p
-            )
-            for answers in rounds
-        ]
+        unions = [self._union(answers, masses, buyer) for answers in rounds]
         for union in unions:
             self._learn(bounds, union, buyer, atoms, weights)
             optimal = optimal and union.optimal
@@ -311,6 +306,10 @@ class _Run:
         total = sum(masses.values())
         return {name: mass / total for name, mass in masses.items()}
 
+    def _union(self, answers: Answers, masses: Mapping[str, float], buyer: Received) -> Union:
+        told = {name: required(answers, name) for name in masses}
+        return Union.of(told, masses, buyer, self.options.p)
+
     def _learn_records(self, bounds: Bounds, buyer: Received, unions: Sequence[Union]) -> bool:
         """Bounds from the costs of the records themselves; whether their plan is optimal."""
         costs = [union.costs for union in unions if union.costs is not None]
@@ -351,22 +350,23 @@ class _Run:
         fitted = float(np.polynomial.polynomial.polyval(self.options.own_t, coefficients))
         return max(fitted, 0.0) ** 0.5 / (1.0 - self.options.own_t)
 
+    def _kind(self, bounds: Bounds) -> str:
+        """Whether the distance is certified or an estimate, and what of."""
+        hidden, several = self.options.hidden, len(self.sellers) > 1
+        if bounds.close and hidden and several:
+            return "certified: costs at several s are quadratics, which give those of the records"
+        text = "a quadratic fit at a hidden t" if hidden else "similar triangles over a union"
+        text = f"estimate: from {text}"
+        if math.isinf(bounds.upper):
+            text += "; no displacements were told, so there is no upper bound. "
+            return text + "Use distances=True"
+        text += ", which certifies nothing: only the bounds hold"
+        if several and not hidden and self.options.p == 2:
+            text += ". The messages of hidden=True determine the distance"
+        return text
+
     def _status(self, missing: Mapping[str, Failure], bounds: Bounds, optimal: bool) -> str:
-        if bounds.close and self.options.hidden and len(self.sellers) > 1:
-            text = "certified: costs at several s are quadratics, which give those of the records"
-        else:
-            text = "estimate: from " + (
-                "a quadratic fit at a hidden t"
-                if self.options.hidden
-                else "similar triangles over a union"
-            )
-            if math.isinf(bounds.upper):
-                text += "; no displacements were told, so there is no upper bound. "
-                text += "Use distances=True"
-            else:
-                text += ", which certifies nothing: only the bounds hold"
-                if not self.options.hidden and len(self.sellers) > 1 and self.options.p == 2:
-                    text += ". The messages of hidden=True determine the distance"
+        text = self._kind(bounds)
         if not optimal:
             text += "; a plan was not proven optimal, rescale the features"
         if missing:

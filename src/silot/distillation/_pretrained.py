@@ -41,23 +41,12 @@ class Pretrained(nn.Module):
 
     def encode(self, inputs: Sequence[str]) -> Tensor:
         """Numbers of the tokens, (B, F, T); a pair goes in as two texts."""
-        if isinstance(inputs, str) or not all(isinstance(text, str) for text in inputs):
-            raise InputError(
-                "inputs are not a sequence of texts. Give a list of strings.", code="text-kind"
-            )
-        if not len(inputs):
+        first, second = _sides(inputs)
+        if not first:
             return torch.zeros((0, len(self.fields), 1), dtype=torch.long)
-        parts = [text.split(PAIR, 1) for text in inputs]
-        pairs = [part for part in parts if len(part) == 2]
-        if pairs and len(pairs) < len(parts):
-            raise InputError(
-                f"{len(pairs)} of {len(parts)} inputs are pairs of texts. Give pairs only, or "
-                f"none.",
-                code="text-pairs",
-            )
         found = self.tokenizer(
-            [part[0] for part in parts],
-            [part[1] for part in pairs] or None,
+            first,
+            second or None,
             padding=True,
             truncation=True,
             max_length=self.length,
@@ -128,9 +117,7 @@ def pretrained(
     --------
     >>> model = pretrained("prajjwal1/bert-tiny", 5)  # doctest: +SKIP
     """
-    count = labels.size if isinstance(labels, LabelSpace) else labels
-    if isinstance(count, bool) or not isinstance(count, int) or count < 2:
-        raise InputError("a model tells two labels or more apart.", code="label-count")
+    count = _count(labels)
     if length < 4:
         raise InputError("length must be 4 or more.", code="option-length")
     library = _transformers()
@@ -142,14 +129,7 @@ def pretrained(
     place = str(name)
     try:
         config = library.AutoConfig.from_pretrained(place, **options)
-        heads = [kind for kind in config.architectures or () if "SequenceClassification" in kind]
-        if heads and config.num_labels != count and not new_head:
-            raise MismatchError(
-                f"the model tells {config.num_labels} labels apart, not {count}. Give "
-                f"new_head=True to replace its last layer, and fit it.",
-                code="model-labels",
-            )
-        order = _order(config, labels) if heads and not new_head else None
+        order = None if new_head else _own_order(config, labels, count)
         config.num_labels = count
         tokenizer = library.AutoTokenizer.from_pretrained(place, **options)
         with seeded(seed):
@@ -176,6 +156,42 @@ def pretrained(
         length=min(length, room),
         order=order,
     )
+
+
+def _count(labels: int | LabelSpace) -> int:
+    count = labels.size if isinstance(labels, LabelSpace) else labels
+    if isinstance(count, bool) or not isinstance(count, int) or count < 2:
+        raise InputError("a model tells two labels or more apart.", code="label-count")
+    return count
+
+
+def _own_order(config: Any, labels: int | LabelSpace, count: int) -> list[int] | None:
+    """The order of a model's own last layer, which must be of as many labels, if it has one."""
+    if not any("SequenceClassification" in kind for kind in config.architectures or ()):
+        return None
+    if config.num_labels != count:
+        raise MismatchError(
+            f"the model tells {config.num_labels} labels apart, not {count}. Give "
+            f"new_head=True to replace its last layer, and fit it.",
+            code="model-labels",
+        )
+    return _order(config, labels)
+
+
+def _sides(inputs: Sequence[str]) -> tuple[list[str], list[str]]:
+    """First texts, and the second ones where inputs are pairs."""
+    if isinstance(inputs, str) or not all(isinstance(text, str) for text in inputs):
+        raise InputError(
+            "inputs are not a sequence of texts. Give a list of strings.", code="text-kind"
+        )
+    parts = [text.split(PAIR, 1) for text in inputs]
+    pairs = [part for part in parts if len(part) == 2]
+    if pairs and len(pairs) < len(parts):
+        raise InputError(
+            f"{len(pairs)} of {len(parts)} inputs are pairs of texts. Give pairs only, or none.",
+            code="text-pairs",
+        )
+    return [part[0] for part in parts], [part[1] for part in pairs]
 
 
 def _order(config: Any, labels: int | LabelSpace) -> list[int] | None:

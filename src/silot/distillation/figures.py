@@ -88,15 +88,8 @@ def class_figure(name: str, before: Scores, after: Scores, space: LabelSpace) ->
             axes.set_ylim(bottom=0.0)
             axes.set_ylabel("distance of the expected label")
         names = [label(each.name) for each in after.per_class]
-        steep = sum(map(len, names)) > 80
-        axes.set_xticks(
-            places,
-            names,
-            fontsize=size,
-            rotation=40 if steep else 0,
-            ha="right" if steep else "center",
-            parse_math=False,
-        )
+        turn, side = (40, "right") if sum(map(len, names)) > 80 else (0, "center")
+        axes.set_xticks(places, names, fontsize=size, rotation=turn, ha=side, parse_math=False)
         axes.tick_params(axis="x", length=0)
         axes.set_xlabel("class")
         handles = [Patch(color=GREY, alpha=0.6, label="before"), Patch(color=BLUE, label="after")]
@@ -104,18 +97,20 @@ def class_figure(name: str, before: Scores, after: Scores, space: LabelSpace) ->
             handles.append(Patch(color=ORANGE, label="the class itself"))
         axes.legend(handles=handles, loc="center left", bbox_to_anchor=(1.0, 0.5))
 
-    what = (
-        "Expected coordinates of the records of each class; the nearer to the class's own "
-        "coordinate, the better."
-        if line
-        else "Distance of the expected label from the true one, by class; 0 is best."
-    )
+    what = "distances of the expected label"
+    caption = "Distance of the expected label from the true one, by class; 0 is best."
+    if line:
+        what = "expected coordinates"
+        caption = (
+            "Expected coordinates of the records of each class; the nearer to the class's own "
+            "coordinate, the better."
+        )
     return picture(
         draw,
         (WIDTH, 3.3),
         f"Box plots of {label(name)} for each of {len(after.per_class)} classes, before and after: "
-        f"{'expected coordinates' if line else 'distances of the expected label'}.",
-        f"{what} {_BOXES}",
+        f"{what}.",
+        f"{caption} {_BOXES}",
     )
 
 

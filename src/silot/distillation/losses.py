@@ -219,22 +219,26 @@ def _costs(space: LabelSpace | npt.ArrayLike, *, metric: bool) -> tuple[Array, A
             f"costs of shape {cost.shape} arrived. Give a LabelSpace, or L x L costs, L >= 2.",
             code="cost-shape",
         )
-    if not np.isfinite(cost).all() or (cost < 0).any() or np.diagonal(cost).any():
+    if not ((cost >= 0) & (cost < np.inf)).all() or np.diagonal(cost).any():
         raise InputError(
             "costs must be finite, 0 or more, and 0 on the diagonal.", code="cost-values"
         )
     if not cost.any():
         raise InputError("all costs are 0: nothing to transport.", code="cost-values")
     if metric:
-        apart = cost + np.eye(len(cost))
-        detour = (cost[:, :, None] + cost[None]).min(axis=1)
-        if (apart <= 0).any() or (cost != cost.T).any() or (cost > detour * (1 + 1e-9)).any():
-            raise InputError(
-                "exact transport needs costs that are a metric: symmetric, positive between "
-                "different labels, no detour shorter than the direct way. Pass epsilon for others.",
-                code="cost-metric",
-            )
+        _check_metric(cost)
     return cost, None
+
+
+def _check_metric(cost: Array) -> None:
+    apart = cost + np.eye(len(cost))
+    detour = (cost[:, :, None] + cost[None]).min(axis=1)
+    if (apart <= 0).any() or (cost != cost.T).any() or (cost > detour * (1 + 1e-9)).any():
+        raise InputError(
+            "exact transport needs costs that are a metric: symmetric, positive between "
+            "different labels, no detour shorter than the direct way. Pass epsilon for others.",
+            code="cost-metric",
+        )
 
 
 def _tensors(p: object, q: object) -> bool:
@@ -259,25 +263,13 @@ def _pair(
             "predictions are not tensors of floating-point numbers. Convert them first.",
             code="loss-tensor",
         )
-    if p.ndim == 0 or q.ndim == 0 or p.shape[-1] != q.shape[-1] or size not in (None, p.shape[-1]):
-        raise MismatchError(
-            f"predictions of shapes {tuple(p.shape)} and {tuple(q.shape)} arrived"
-            + (f" for {size} labels." if size else "; their last axes must agree."),
-            code="loss-shape",
-        )
+    _check_shapes(p, q, size)
     if p.device != q.device:
         raise MismatchError(
             f"predictions are on {p.device} and {q.device}. Move one.", code="loss-device"
         )
-    for name, each in (("student's", p), ("teacher's", q)):
-        known = each.detach().double()
-        fine = known.isfinite().all() & (known >= -_NEGATIVE).all()
-        if known.numel() == 0 or not bool(fine & ((known.sum(-1) - 1).abs() <= _SUM).all()):
-            raise InputError(
-                f"a {name} predictions are not probabilities: none arrived, or an entry is not "
-                "finite or negative, or a row does not sum to 1. Apply softmax to logits once.",
-                code="loss-simplex",
-            )
+    _check_simplex(p, "student's")
+    _check_simplex(q, "teacher's")
     try:
         left, right = torch.broadcast_tensors(p.to(dtype), q.to(dtype))
     except RuntimeError:
@@ -286,6 +278,27 @@ def _pair(
             code="loss-shape",
         ) from None
     return left, right
+
+
+def _check_shapes(p: Tensor, q: Tensor, size: int | None) -> None:
+    """One last axis for both, of ``size`` labels where there is one."""
+    if p.ndim == 0 or q.ndim == 0 or p.shape[-1] != q.shape[-1] or size not in (None, p.shape[-1]):
+        raise MismatchError(
+            f"predictions of shapes {tuple(p.shape)} and {tuple(q.shape)} arrived"
+            + (f" for {size} labels." if size else "; their last axes must agree."),
+            code="loss-shape",
+        )
+
+
+def _check_simplex(predictions: Tensor, whose: str) -> None:
+    values = predictions.detach().double()
+    fine = values.isfinite().all() & (values >= -_NEGATIVE).all()
+    if values.numel() == 0 or not bool(fine & ((values.sum(-1) - 1).abs() <= _SUM).all()):
+        raise InputError(
+            f"a {whose} predictions are not probabilities: none arrived, or an entry is not "
+            "finite or negative, or a row does not sum to 1. Apply softmax to logits once.",
+            code="loss-simplex",
+        )
 
 
 def _log(values: Tensor) -> Tensor:

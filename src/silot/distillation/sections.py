@@ -123,10 +123,15 @@ def summary_blocks(found: Distillation) -> list[Block]:
         f"{count(len(taught), 'teacher')} ({listed(taught, 6)}) taught one model, from {inputs} "
         f"without labels, in {count(len(found.losses), 'epoch')}.{own}"
     ]
-    warnings: list[str] = []
     sentences += _went(found)
     if not found.after:
         sentences.append("No test set was given: nothing is known of how good the model is.")
+    lines = [Paragraph(line, "warning") for line in _warnings(found)]
+    return [Paragraph(" ".join(sentences), "lead"), *lines]
+
+
+def _warnings(found: Distillation) -> list[str]:
+    warnings: list[str] = []
     worse = [name for name, new in found.after.items() if _worse(found.before[name], new)]
     if worse:
         warnings.append(
@@ -141,8 +146,7 @@ def summary_blocks(found: Distillation) -> list[Block]:
     drowned = [printable(name) for name, noise in found.noise.items() if noise > 0.5]
     if drowned:
         warnings.append(f"Noise drowns the predictions of {listed(drowned, 6)}.")
-    lines = [Paragraph(line, "warning") for line in warnings]
-    return [Paragraph(" ".join(sentences), "lead"), *lines]
+    return warnings
 
 
 def _went(found: Distillation) -> list[str]:

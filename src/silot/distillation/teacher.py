@@ -117,13 +117,9 @@ class Teacher(Party):
         most_inputs: int = 4096,
         askers: Collection[str] | None = None,
     ) -> None:
-        several = isinstance(predict, Sequence)
-        models = tuple(cast("Sequence[Predictor]", predict)) if several else (predict,)
-        if not models or not all(callable(model) for model in models):
-            raise InputError("predict cannot be called. Give a function.", code="teacher-model")
+        self._models = _models_of(predict)
         if isinstance(labels, str) or isinstance(askers, str):
             raise InputError("labels and askers are sequences of texts.", code="label-names")
-        self._models = cast("tuple[Predictor, ...]", models)
         self._size = None if size is None else whole(size, "size", "option-size", most=1 << 62)
         self._labels = None if labels is None else tuple(str(name) for name in labels)
         super().__init__(
@@ -132,14 +128,7 @@ class Teacher(Party):
             replies=128,
             size=1 << 26,
         )
-        self._parts = whole(parts, "parts", "option-parts")
-        if several:
-            if parts not in (1, len(models)):
-                raise InputError(
-                    f"{len(models)} models are given and parts is {parts}. Leave parts out.",
-                    code="option-parts",
-                )
-            self._parts = len(models)
+        self._parts = _parts_of(predict, parts)
         self._inputs: Inputs | None = None if inputs is None else inputs_of(inputs)
         self._digest = "" if self._inputs is None else digest_of(self._inputs)
         self._most = whole(most_inputs, "most_inputs", "option-inputs")
@@ -243,6 +232,25 @@ class Teacher(Party):
         return release.vector(
             self._mean([self._even(model, inputs, release.labels) for model in self._models])
         )
+
+
+def _models_of(predict: Predictor | Sequence[Predictor]) -> tuple[Predictor, ...]:
+    models = tuple(predict) if isinstance(predict, Sequence) else (predict,)
+    if not models or not all(callable(model) for model in models):
+        raise InputError("predict cannot be called. Give a function.", code="teacher-model")
+    return models
+
+
+def _parts_of(predict: Predictor | Sequence[Predictor], parts: int) -> int:
+    parts = whole(parts, "parts", "option-parts")
+    if not isinstance(predict, Sequence):
+        return parts
+    if parts not in (1, len(predict)):
+        raise InputError(
+            f"{len(predict)} models are given and parts is {parts}. Leave parts out.",
+            code="option-parts",
+        )
+    return len(predict)
 
 
 def _normalised(predictions: Array) -> Array:

@@ -310,21 +310,21 @@ def _check_kernel(kernel: Array | None) -> None:
 
 
 def _check_classes(shares: Array | None, errors: Array | None, n: int) -> None:
-    if shares is None and errors is None:
-        return
     if shares is None or errors is None:
+        if shares is errors:
+            return
         raise MismatchError(
             "one of shares and class_errors was given without the other.", code="coverage-shape"
         )
-    classes = shares.shape[1] if shares.ndim == 2 else 0
-    if shares.shape != (n, classes) or errors.shape != (n, n, classes) or not classes:
+    classes = shares.shape[-1:]
+    if shares.shape != (n, *classes) or errors.shape != (n, n, *classes) or 0 in classes:
         raise MismatchError(
             f"shares have shape {shares.shape} and class_errors {errors.shape}; ({n}, C) and "
             f"({n}, {n}, C) are needed.",
             code="coverage-shape",
         )
-    sound = np.isfinite(shares).all() and np.isfinite(errors).all()
-    if not sound or (shares < 0).any() or (errors < 0).any() or (errors > 1).any():
+    sound = (shares >= 0) & (shares < np.inf)
+    if not sound.all() or not ((errors >= 0) & (errors <= 1)).all():
         raise InputError(
             "shares or errors of classes are not finite, negative, or above 1.",
             code="coverage-range",

@@ -242,7 +242,7 @@ def best_alpha(
     mixture = mixture_named(mixing, costs)
     price = checked_unserved(allow_unserved)
     sources, targets = _roles(psi, costs)
-    if len(sources) == 0 and price is None and len(targets):
+    if len(sources) == 0 and price is None:
         raise NoEligibleSource("psi has no source.", code="no-eligible-source")
     order = canonical_order(costs)
     ranked = order[np.isin(order, sources)]
@@ -250,18 +250,18 @@ def best_alpha(
     cheapest = links.min(axis=0, initial=np.inf)
     if price is None and np.isinf(cheapest).any():
         raise unreachable(costs.names[targets[np.argmax(np.isinf(cheapest))]])
+    limit = np.inf if price is None else price
     alpha = np.zeros((costs.size, costs.size))
     if mixing == "none":
-        served = np.isfinite(cheapest) if price is None else cheapest <= price
+        served = cheapest <= limit
         chosen = ranked[np.argmin(links[:, served], axis=0)] if served.any() else ranked[:0]
         alpha[chosen, targets[served]] = 1.0
         return alpha
-    for place, j in enumerate(targets.tolist()):
-        able = ranked[np.isfinite(links[:, place])]
-        if len(able):
-            weights, value = best_weights(costs, j, able, mixture)
-            if price is None or value <= price:
-                alpha[able, j] = weights
+    for place in np.flatnonzero(np.isfinite(cheapest)):
+        able, j = ranked[np.isfinite(links[:, place])], int(targets[place])
+        weights, value = best_weights(costs, j, able, mixture)
+        if value <= limit:
+            alpha[able, j] = weights
     return alpha
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -35,57 +36,89 @@ def pair_figure(
 
     ``strip`` stands left of the rows, with colours of its own.
     """
-    n = len(names)
-    step = -(-n // _LABELLED_TICKS)
-    size = 8.5 if n <= 20 else 7.0
-    shown = [label(name) for name in names]
-    word = 0.62 * size / 72 * max(len(name) for name in shown)
-    steep = n > 12
-    width = min(max(0.62 * n + word + 2.2, 5.2), WIDTH)
-    side = max(width - word - 2.2, 1.5)
-    height = side + word * (1.0 if steep else 0.75) + 0.6
-
-    def draw(figure: Figure) -> None:
-        main = figure.add_subplot()
-        beside = main
-        if strip is not None:
-            figure.clear()
-            ratios = (max(1.0, n / 16), n)
-            beside, main = figure.subplots(1, 2, sharey=True, width_ratios=ratios)
-            _cells(beside, strip[:, None], size if n <= 20 else 5.5, _LABELLED_TICKS)
-            beside.set_xticks([0], ["S"], fontsize=size, rotation=0)
-        image = _cells(main, values, size - 0.5, _NUMBERED_CELLS)
-        ticks = list(range(0, n, step))
-        words = [shown[k] for k in ticks]
-        main.set_xticks(
-            ticks,
-            words,
-            rotation=90 if steep else 40,
-            ha="center" if steep else "right",
-            rotation_mode="default" if steep else "anchor",
-            fontsize=size,
-            parse_math=False,
-        )
-        beside.set_yticks(ticks, words, fontsize=size, parse_math=False)
-        main.set_xlabel(ends[1])
-        beside.set_ylabel(ends[0])
-        if links is not None:
-            _mark(main, links)
-        figure.colorbar(image, ax=main, shrink=0.7, label=what, pad=0.02)
-
+    heat = _PairMap(names, values, what, links, strip, ends)
     notes = [caption]
     if links is not None and (links > 0).any():
         notes.append("Links of the plan are marked.")
     if np.isnan(values).any():
         notes.append("Grey pairs do not count or may not be linked.")
-    if step > 1:
-        notes.append(f"One device in {step} is named.")
+    if heat.step > 1:
+        notes.append(f"One device in {heat.step} is named.")
     return picture(
-        draw,
-        (width, height),
-        f"Heat map over pairs of {count(n, 'device')}: {what}.",
+        heat.draw,
+        heat.layout,
+        f"Heat map over pairs of {count(len(names), 'device')}: {what}.",
         " ".join(notes),
     )
+
+
+@dataclass(frozen=True, eq=False)
+class _PairMap:
+    """Pairs as coloured cells, about square, with a strip on their left where there is one."""
+
+    names: Sequence[str]
+    values: Array
+    what: str
+    links: Array | None
+    strip: Array | None
+    ends: tuple[str, str]
+
+    @property
+    def step(self) -> int:
+        """How many devices there are to one that is named."""
+        return -(-len(self.names) // _LABELLED_TICKS)
+
+    @property
+    def _size(self) -> float:
+        return 8.5 if len(self.names) <= 20 else 7.0
+
+    @property
+    def _steep(self) -> bool:
+        return len(self.names) > 12
+
+    @property
+    def layout(self) -> tuple[float, float]:
+        """Width and height in inches."""
+        word = 0.62 * self._size / 72 * max(len(label(name)) for name in self.names)
+        width = min(max(0.62 * len(self.names) + word + 2.2, 5.2), WIDTH)
+        side = max(width - word - 2.2, 1.5)
+        return width, side + word * (1.0 if self._steep else 0.75) + 0.6
+
+    def draw(self, figure: Figure) -> None:
+        """Draw it."""
+        if self.strip is None:
+            beside = main = figure.add_subplot()
+        else:
+            beside, main = self._beside(figure, self.strip)
+        image = _cells(main, self.values, self._size - 0.5, _NUMBERED_CELLS)
+        self._name(beside, main)
+        if self.links is not None:
+            _mark(main, self.links)
+        figure.colorbar(image, ax=main, shrink=0.7, label=self.what, pad=0.02)
+
+    def _beside(self, figure: Figure, strip: Array) -> tuple[Axes, Axes]:
+        n = len(self.names)
+        ratios = (max(1.0, n / 16), n)
+        beside, main = figure.subplots(1, 2, sharey=True, width_ratios=ratios)
+        _cells(beside, strip[:, None], self._size if n <= 20 else 5.5, _LABELLED_TICKS)
+        beside.set_xticks([0], ["S"], fontsize=self._size, rotation=0)
+        return beside, main
+
+    def _name(self, beside: Axes, main: Axes) -> None:
+        ticks = list(range(0, len(self.names), self.step))
+        words = [label(self.names[k]) for k in ticks]
+        main.set_xticks(
+            ticks,
+            words,
+            rotation=90 if self._steep else 40,
+            ha="center" if self._steep else "right",
+            rotation_mode="default" if self._steep else "anchor",
+            fontsize=self._size,
+            parse_math=False,
+        )
+        beside.set_yticks(ticks, words, fontsize=self._size, parse_math=False)
+        main.set_xlabel(self.ends[1])
+        beside.set_ylabel(self.ends[0])
 
 
 def _mark(axes: Axes, links: Array) -> None:
@@ -137,15 +170,15 @@ def terms_figure(plan: LinkPlan) -> Picture:
     parts += [("energy of links", terms.energy)]
     parts += [("mixing of sources", terms.mixing)] if terms.mixing else []
     parts += [("targets unserved", terms.unserved)] if plan.unserved else []
-    ends = np.cumsum([value for _, value in parts])
+    titles, values = zip(*parts, strict=True)
+    ends = np.cumsum(values)
 
     def draw(figure: Figure) -> None:
         axes = figure.add_subplot()
-        names = [*(name for name, _ in parts), "objective"]
-        widths = [*(value for _, value in parts), plan.objective]
+        widths = [*values, plan.objective]
         starts = [0.0, *ends[:-1].tolist(), 0.0]
-        shades = [*(BLUE if value >= 0 else ORANGE for _, value in parts), GREY]
-        axes.barh(names, widths, left=starts, color=shades, height=0.62)
+        shades = [*(BLUE if value >= 0 else ORANGE for value in values), GREY]
+        axes.barh([*titles, "objective"], widths, left=starts, color=shades, height=0.62)
         reach = float(max(*ends, plan.objective, 0.0) - min(*ends, 0.0)) or 1.0
         for k, (start, width) in enumerate(zip(starts, widths, strict=True)):
             tip = max(start, start + width) + 0.012 * reach

@@ -335,20 +335,23 @@ def as_rows(value: Any, field: str, names: Sequence[str] | None) -> Any:
         return value.tolist()
     if not isinstance(value, Mapping) or names is None:
         return value
-    known = set(names)
-    for name, row in value.items():
-        if not isinstance(row, Mapping):
-            raise InputError(
-                f"{field}, {str(name)[:80]!r}: a mapping of names to numbers is needed.",
-                code="network-field",
-            )
-        strange = next((key for key in (name, *row) if str(key) not in known), None)
-        if strange is not None:
-            raise MismatchError(
-                f"{field}: there is no device {str(strange)[:80]!r}.", code="device-unknown"
-            )
-    given = {str(a): {str(b): entry for b, entry in row.items()} for a, row in value.items()}
-    return [[0.0 if a == b else _entry(given, a, b, field) for b in names] for a in names]
+    known = frozenset(names)
+    pairs = {str(name): _row(row, str(name), field, known) for name, row in value.items()}
+    return [[0.0 if a == b else _entry(pairs, a, b, field) for b in names] for a in names]
+
+
+def _row(row: Any, name: str, field: str, names: frozenset[str]) -> dict[str, Any]:
+    """What a mapping says of one device and others."""
+    if not isinstance(row, Mapping):
+        raise InputError(
+            f"{field}, {name[:80]!r}: a mapping of names to numbers is needed.",
+            code="network-field",
+        )
+    entries = {str(other): entry for other, entry in row.items()}
+    odd = [each for each in (name, *entries) if each not in names]
+    if odd:
+        raise MismatchError(f"{field}: there is no device {odd[0][:80]!r}.", code="device-unknown")
+    return entries
 
 
 def _entry(given: Mapping[str, Mapping[str, Any]], a: str, b: str, field: str) -> Any:

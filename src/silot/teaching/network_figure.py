@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -44,6 +45,11 @@ class Layout:
     def rows(self) -> int:
         """Height of the taller side."""
         return max(len(self.sources), len(self.targets), 1)
+
+    @property
+    def roomy(self) -> bool:
+        """Whether there is room for words on what each device sends."""
+        return self.rows <= ROOMY
 
 
 def layout(plan: LinkPlan) -> Layout:
@@ -119,74 +125,117 @@ def network_figure(plan: LinkPlan, energy: Array, placed: Layout, unit: str = "J
 
     ``energy`` is that of every pair, in ``unit``.
     """
-    roomy = placed.rows <= ROOMY
-    step, size = (0.42, 9.0) if roomy else (0.2, 7.0)
-    names = [label(name) for name in plan.names]
-    recipes = _recipes(plan, energy, placed, unit) if roomy else {}
-    height = 0.5 + step * placed.rows
+    recipes = _recipes(plan, energy, placed, unit) if placed.roomy else {}
+    drawing = _Drawing(plan, placed, recipes)
+    alt = f"Network of devices: {_in_words(plan, placed)}."
+    return picture(drawing.draw, (WIDTH, drawing.height), alt, _caption(plan, placed))
 
-    def room(devices: Sequence[int]) -> float:
-        widths = [0.62 * size / 72 * len(names[k]) for k in devices]
-        widths += [0.62 * (size - 1.5) / 72 * len(recipes.get(k, "")) for k in devices]
+
+@dataclass(frozen=True, eq=False)
+class _Drawing:
+    """The plan in inches of the whole figure, so that the room of words is known."""
+
+    plan: LinkPlan
+    placed: Layout
+    recipes: Mapping[int, str]
+
+    @property
+    def _step(self) -> float:
+        return 0.42 if self.placed.roomy else 0.2
+
+    @property
+    def _size(self) -> float:
+        return 9.0 if self.placed.roomy else 7.0
+
+    @property
+    def height(self) -> float:
+        """Height of the figure."""
+        return 0.5 + self._step * self.placed.rows
+
+    @cached_property
+    def _ends(self) -> tuple[float, float]:
+        """Where sources and targets stand."""
+        return self._room(self.placed.sources), WIDTH - self._room(self.placed.targets)
+
+    def _room(self, devices: Sequence[int]) -> float:
+        """Width of the words beside devices."""
+        size = self._size
+        widths = [0.62 * size / 72 * len(label(self.plan.names[k])) for k in devices]
+        widths += [0.62 * (size - 1.5) / 72 * len(self.recipes.get(k, "")) for k in devices]
         return max([*widths, 0.9]) + 0.2
 
-    ends = (room(placed.sources), WIDTH - room(placed.targets))
+    @cached_property
+    def _heights(self) -> dict[int, float]:
+        """Where devices stand, from the bottom up."""
+        placed = self.placed
+        places = dict(zip(placed.sources, placed.source_heights, strict=True))
+        places |= dict(zip(placed.targets, placed.target_heights, strict=True))
+        return {k: self.height - 0.45 - self._step * (place + 0.5) for k, place in places.items()}
 
-    def high(place: float) -> float:
-        return height - 0.45 - step * (place + 0.5)
-
-    def draw(figure: Figure) -> None:
-        # Inches over the whole figure, so that the room of words is known.
+    def draw(self, figure: Figure) -> None:
+        """Draw it."""
         figure.set_layout_engine("none")
         axes = figure.add_axes((0.0, 0.0, 1.0, 1.0))
         axes.set_xlim(0.0, WIDTH)
-        axes.set_ylim(0.0, height)
+        axes.set_ylim(0.0, self.height)
         axes.set_axis_off()
-        colours = {device: COLOURS[k % 7] for k, device in enumerate(placed.sources)}
-        heights = dict(zip(placed.sources, placed.source_heights, strict=True))
-        heights |= dict(zip(placed.targets, placed.target_heights, strict=True))
-        for i in placed.sources:
-            for j in np.flatnonzero(plan.alpha[i]).tolist():
-                weight = float(plan.alpha[i, j])
-                _link(axes, ends, (high(heights[i]), high(heights[j])), weight, colours[i])
-        for k in placed.order:
-            source = plan.psi[k] == 0
-            left_out = plan.names[k] in plan.unserved
-            x, y = ends[0 if source else 1], high(heights[k])
-            axes.plot(
-                x,
-                y,
-                marker="s" if source else "D" if left_out else "o",
-                color=colours[k] if source else "white",
-                markeredgecolor=colours[k] if source else GREY if left_out else DARK,
-                markeredgewidth=1.4,
-                markersize=size,
-                zorder=3,
-            )
-            _words(axes, x, y, names[k], recipes.get(k, ""), size, source)
+        colours = {device: COLOURS[k % 7] for k, device in enumerate(self.placed.sources)}
+        for i, colour in colours.items():
+            for j in np.flatnonzero(self.plan.alpha[i]).tolist():
+                heights = self._heights[i], self._heights[j]
+                _link(axes, self._ends, heights, float(self.plan.alpha[i, j]), colour)
+        for i, colour in colours.items():
+            self._device(axes, i, "s", colour, colour)
+        for j in self.placed.targets:
+            left_out = self.plan.names[j] in self.plan.unserved
+            self._device(axes, j, *(("D", GREY) if left_out else ("o", DARK)))
         for x, text, side in (
-            (ends[0], count(len(placed.sources), "source"), "right"),
-            (ends[1], count(len(placed.targets), "target"), "left"),
+            (self._ends[0], count(len(self.placed.sources), "source"), "right"),
+            (self._ends[1], count(len(self.placed.targets), "target"), "left"),
         ):
-            axes.text(x, height - 0.22, text, ha=side, va="center", fontsize=10, weight="bold")
+            top = self.height - 0.22
+            axes.text(x, top, text, ha=side, va="center", fontsize=10, weight="bold")
 
-    links = plan.links
-    said = f"{count(len(placed.sources), 'source')} on the left, "
-    said += f"{count(len(placed.targets), 'target')} on the right, {count(len(links), 'link')}"
-    if links and len(links) <= _SPELLED_LINKS:
-        said += ": " + "; ".join(
-            f"{label(source)} to {label(target)} with weight {weight:.2f}"
-            for source, target, weight in links
+    def _device(self, axes: Axes, k: int, marker: str, edge: str, fill: str = "white") -> None:
+        source = self.plan.psi[k] == 0
+        x, y = self._ends[0 if source else 1], self._heights[k]
+        axes.plot(
+            x,
+            y,
+            marker=marker,
+            color=fill,
+            markeredgecolor=edge,
+            markeredgewidth=1.4,
+            markersize=self._size,
+            zorder=3,
         )
+        name, recipe = label(self.plan.names[k]), self.recipes.get(k, "")
+        _words(axes, x, y, name, recipe, self._size, source)
+
+
+def _in_words(plan: LinkPlan, placed: Layout) -> str:
+    """Sources, targets and links; each of them where they are few."""
+    links = plan.links
+    words = f"{count(len(placed.sources), 'source')} on the left, "
+    words += f"{count(len(placed.targets), 'target')} on the right, {count(len(links), 'link')}"
+    if not 0 < len(links) <= _SPELLED_LINKS:
+        return words
+    return f"{words}: " + "; ".join(
+        f"{label(source)} to {label(target)} with weight {weight:.2f}"
+        for source, target, weight in links
+    )
+
+
+def _caption(plan: LinkPlan, placed: Layout) -> str:
     notes = [
         "Squares train and send their models to the right; circles receive. A link is as wide as "
         "its weight, and has the colour of its source."
     ]
     if plan.unserved:
         notes.append("Diamonds are targets that nobody serves.")
-    if not roomy:
+    if not placed.roomy:
         notes.append("The table of links has weights and energies.")
-    return picture(draw, (WIDTH, height), f"Network of devices: {said}.", " ".join(notes))
+    return " ".join(notes)
 
 
 def _recipes(plan: LinkPlan, energy: Array, placed: Layout, unit: str) -> dict[int, str]:

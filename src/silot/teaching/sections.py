@@ -58,21 +58,25 @@ def plan_summary(plan: LinkPlan, costs: LinkCosts, known: Known) -> tuple[list[s
             f"The links take {quantity(plan.energy, known.unit)} of energy, "
             f"{percent(plan.energy / everything)} of what all links to these targets would take."
         )
-    worth = f"The plan costs {number(plan.objective)}"
+    return [*sentences, _objective(plan)], _warnings(plan)
+
+
+def _objective(plan: LinkPlan) -> str:
+    costs = f"The plan costs {number(plan.objective)}"
     if plan.optimal:
-        sentences.append(f"{worth}, and it is proven that no plan costs less.")
-    elif np.isfinite(plan.lower_bound):
-        sentences.append(
-            f"{worth}; no plan costs less than {number(plan.lower_bound)} (gap {gap(plan)})."
-        )
-    else:
-        sentences.append(f"{worth}; how much less another plan could cost is not known.")
+        return f"{costs}, and it is proven that no plan costs less."
+    if np.isfinite(plan.lower_bound):
+        return f"{costs}; no plan costs less than {number(plan.lower_bound)} (gap {gap(plan)})."
+    return f"{costs}; how much less another plan could cost is not known."
+
+
+def _warnings(plan: LinkPlan) -> list[str]:
     warnings = [] if plan.optimal else [f"Not proven optimal: {printable(plan.status, 400)}"]
     if plan.unserved:
         names = listed([printable(name) for name in plan.unserved])
         verb = "is" if len(plan.unserved) == 1 else "are"
         warnings.append(f"{names} {verb} served by nobody: no model reaches them.")
-    return sentences, warnings
+    return warnings
 
 
 def network_blocks(plan: LinkPlan, costs: LinkCosts, known: Known) -> list[Block]:

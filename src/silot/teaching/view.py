@@ -68,12 +68,18 @@ def _tables(found: Adaptation) -> list[Block]:
         "unlabelled": [str(found.unlabelled[name]) for name in names],
         "error": ["-" if error is None else f"{error:.3f}" for error in errors],
     }
-    told = [found.accuracies.get(name) for name in names]
-    if any(value is not None for value in told):
-        columns["accuracy"] = ["" if value is None else f"{100 * value:.1f} %" for value in told]
     trains = np.array([error is not None for error in errors])
     training = np.where(trains, found.source, np.nan)
+    columns |= _accuracy_column(found)
     return plan_sections(found.plan, training, found.transfer, found.link_energy, columns)
+
+
+def _accuracy_column(found: Adaptation) -> dict[str, list[str]]:
+    """Accuracies device by device, where any is known."""
+    values = [found.accuracies.get(name) for name in found.names]
+    if all(value is None for value in values):
+        return {}
+    return {"accuracy": ["" if value is None else f"{100 * value:.1f} %" for value in values]}
 
 
 def _assumed(found: Adaptation, assumed: bool) -> dict[str, str]:

@@ -15,7 +15,7 @@ from ..distances.questions.labelled import ClassSizes
 from ..distances.result import Distance
 from ..distances.sides import agreed_dimension, read_descriptions
 from ..errors import HolderError, InputError, WireError
-from ..federation.answer import Answer, Array, Failure
+from ..federation.answer import Array, Failure
 from ..federation.disclosure import Disclosure
 from ..federation.parallel import parallel
 from ..federation.protocol import COORDINATOR, Protocol, Steps, required
@@ -27,7 +27,7 @@ from .parts import told_parts, with_parts
 from .result import Barycenter, Contributions
 from .target import LabelMetric, Target
 from .together import Together
-from .worth import Notes, Sampled, refusal_of, worth
+from .worth import Notes, refusal_of, worth
 
 Map = Literal["direct"]
 
@@ -277,10 +277,9 @@ class _Run:
         return "barycenter" if self.own is None else "validation"
 
     def _describe(self, target: Target, notes: Notes) -> Steps[dict[str, int]]:
-        answers = yield {
-            name: Describe(embedding=self.options.embedding) for name in self.centre.holders
-        }
-        present = self.centre.present(answers, self.centre.holders, notes.missing)
+        holders = self.centre.holders
+        answers = yield dict.fromkeys(holders, Describe(embedding=self.options.embedding))
+        present = self.centre.present(answers, holders, notes.missing)
         described = read_descriptions(answers, present)
         agreed_dimension({COORDINATOR: target.atoms.shape[1], present[0]: described.dimension})
         return {name: described.records[name] for name in present}
@@ -289,40 +288,26 @@ class _Run:
         self, target: Target, records: Mapping[str, int], notes: Notes
     ) -> Steps[dict[str, Distance]]:
         """Distances to the target, and what holders told beside them."""
-        weights = dict.fromkeys(records, target.weights)
-        tolerance = self.options.class_tolerance
-        if target.classes and tolerance > 0:
-            answers = yield dict.fromkeys(records, ClassSizes(classes=target.text))
-            present = self.centre.present(answers, tuple(records), notes.missing)
-            weights = {}
-            for name in present:
-                masses = class_masses(required(answers, name), len(target.classes))
-                notes.shared[name] = float(masses.sum())
-                weights[name] = target.reweighted(masses, records[name], tolerance)
-        told: dict[str, Answer | Failure] = {}
-        if self.options.intervals:
-            told.update((yield self._questions(target, weights, with_error=True)))
+        weights = yield from self._weights(target, records, notes)
+        intervals = self.options.intervals
+        told = dict((yield self._questions(target, weights, with_error=intervals)))
         # Whoever refuses to tell an error may tell the distance alone.
         refused = {name: code for name, answer in told.items() if (code := refusal_of(answer))}
-        if refused or not self.options.intervals:
-            left = {name: own for name, own in weights.items() if not told or name in refused}
+        if intervals and refused:
+            left = {name: own for name, own in weights.items() if name in refused}
             told.update((yield self._questions(target, left, with_error=False)))
         present = self.centre.present(told, tuple(weights), notes.missing)
         for name in present:
-            error = Sampled.told(required(told, name))
-            if error is not None:
-                notes.sampled[name] = error
-            elif self.options.intervals:
-                notes.untold[name] = refused.get(name, "few-records")
+            code = refused.get(name, "few-records") if intervals else ""
+            notes.learn_error(name, required(told, name), code)
         distances = {
             name: told_distance(required(told, name), name, self._aim, self.options.seed)
             for name in present
         }
         if self.options.why:
             targets = {name: replace(target, weights=weights[name]) for name in present}
-            label_weight, embedding = self.options.label_weight, self.options.embedding
-            parts = yield from told_parts(targets, distances, label_weight, embedding)
-            notes.parts.update(parts)
+            about = self.options.label_weight, self.options.embedding
+            notes.parts.update((yield from told_parts(targets, distances, *about)))
         return distances
 
     def _questions(
@@ -340,6 +325,21 @@ class _Run:
                     matched=self.options.class_tolerance > 0,
                 )
         return {name: made[id(own)] for name, own in weights.items()}
+
+    def _weights(
+        self, target: Target, records: Mapping[str, int], notes: Notes
+    ) -> Steps[dict[str, Array]]:
+        """Weights of the target's atoms for each holder, by the classes that it has."""
+        tolerance = self.options.class_tolerance
+        if not target.classes or tolerance <= 0:
+            return dict.fromkeys(records, target.weights)
+        answers = yield dict.fromkeys(records, ClassSizes(classes=target.text))
+        weights: dict[str, Array] = {}
+        for name in self.centre.present(answers, tuple(records), notes.missing):
+            masses = class_masses(required(answers, name), len(target.classes))
+            notes.shared[name] = float(masses.sum())
+            weights[name] = target.reweighted(masses, records[name], tolerance)
+        return weights
 
     def _in_step(
         self, method: Pairwise, names: tuple[str, ...], notes: Notes

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from ..distances.cost_parts import Parts
 from ..distances.result import Distance
 from ..errors import WireError
-from ..federation.answer import Answer, Failure
+from ..federation.answer import Answer, Array, Failure
 from ..transport.resampling import MOST_TAILS
 from .holders import explained, explained_shares, inverse_shares, ranks
 from .intervals import Margins, drawn_shares, rank_ranges, steadied
@@ -82,6 +82,14 @@ class Notes:
     untold: dict[str, str] = field(default_factory=dict[str, str])
     parts: dict[str, Parts | Failure] = field(default_factory=dict[str, "Parts | Failure"])
 
+    def learn_error(self, name: str, answer: Answer, untold: str) -> None:
+        """Note the error that a holder told of its distance, or the code of why it told none."""
+        error = Sampled.told(answer)
+        if error is not None:
+            self.sampled[name] = error
+        elif untold:
+            self.untold[name] = untold
+
     def in_words(self, items: tuple[Contribution, ...]) -> str:
         """What a status says of holders that chance explains, of other classes, of no error."""
         by_chance = [item.holder for item in items if item.distance.by_chance]
@@ -115,52 +123,50 @@ def worth(
     )
     parts = explained(values, spread)
     shares, part_shares, order = inverse_shares(values), explained_shares(parts), ranks(values)
-    if not sampled:
-        return tuple(
-            Contribution(
-                holder=name,
-                distance=distances[name],
-                share=float(shares[k]),
-                explained=float(parts[k]),
-                explained_share=float(part_shares[k]),
-                rank=int(order[k]),
-                records=records[name],
-            )
-            for k, name in enumerate(names)
+    items = tuple(
+        Contribution(
+            holder=name,
+            distance=distances[name],
+            share=float(shares[k]),
+            explained=float(parts[k]),
+            explained_share=float(part_shares[k]),
+            rank=int(order[k]),
+            records=records[name],
         )
-    squares = values**2
-    low = np.array([sampled[name].low if name in sampled else 0.0 for name in names])
-    high = np.array(
-        [
-            sampled[name].high if name in sampled else 2**0.5 * distances[name].value
-            for name in names
-        ]
+        for k, name in enumerate(names)
     )
+    return _with_intervals(items, values**2, sampled, spread) if sampled else items
+
+
+def _with_intervals(
+    items: Sequence[Contribution], squares: Array, sampled: Mapping[str, Sampled], spread: float
+) -> tuple[Contribution, ...]:
+    """The same with what errors of distances leave open; squares are those of the distances."""
+    # Without a told error the whole square may be chance.
+    ends = [
+        sampled.get(each.holder, Sampled(0.0, 0.0, 2**0.5 * each.distance.value)) for each in items
+    ]
+    low, high = np.array([each.low for each in ends]), np.array([each.high for each in ends])
     margins = Margins(squares, np.maximum(squares - low**2, 0), np.maximum(high**2 - squares, 0))
-    drawn = drawn_shares(names, margins, spread)
+    drawn = drawn_shares(tuple(item.holder for item in items), margins, spread)
     ranges = rank_ranges(margins)
     steady = inverse_shares(steadied(margins))
-    items: list[Contribution] = []
-    for k, name in enumerate(names):
-        known = sampled.get(name)
-        items.append(
-            Contribution(
-                holder=name,
-                distance=distances[name],
+    open_items: list[Contribution] = []
+    for k, item in enumerate(items):
+        told = sampled.get(item.holder)
+        open_items.append(
+            replace(
+                item,
                 share=float(steady[k]),
-                explained=float(parts[k]),
-                explained_share=float(part_shares[k]),
-                rank=int(order[k]),
-                records=records[name],
-                corrected=None if known is None else known.corrected,
-                interval=None if known is None else (known.low, known.high),
+                corrected=None if told is None else told.corrected,
+                interval=None if told is None else (told.low, told.high),
                 ranks=(int(ranges[k, 0]), int(ranges[k, 1])),
                 share_interval=_pair(drawn.inverse_intervals[k]),
                 explained_interval=_pair(drawn.explained_intervals[k]),
                 explained_share_interval=_pair(drawn.explained_share_intervals[k]),
             )
         )
-    return tuple(items)
+    return tuple(open_items)
 
 
 def _pair(ends: np.ndarray) -> tuple[float, float]:
