@@ -53,8 +53,8 @@ class DeviceFiles(Flags):
             truth[name] = next(iter(read.values()))
         numbers = {} if self.energy is None else energy_numbers(self.energy, list(loaded))
         with steps("adapt") as progress:
-            how = Adapt(**(numbers | options | {"unlabelled": marker}))
-            return adapt(loaded, how, evaluation=truth, progress=progress)
+            chosen: dict[str, Any] = {**numbers, **options, "unlabelled": marker}
+            return adapt(loaded, Adapt(**chosen), evaluation=truth, progress=progress)
 
 
 def evaluation_files(
