@@ -102,6 +102,12 @@ def test_python_has_it() -> None:
         silot.distance(x, y, method="gaussian", support=3)
 
 
+def test_a_name_that_is_taken_is_refused() -> None:
+    with pytest.raises(silot.SilotError, match="two distance methods are called 'direct'"):
+        type("Other", (pairwise.Pairwise,), {"name": "direct"})
+    assert silot.METHODS["direct"].__name__ == "Direct"
+
+
 def test_matrix_and_worth_have_it() -> None:
     pairs = silot.distance_matrix(HOLDERS, method="gaussian")
     single = silot.distance(HOLDERS["a"], HOLDERS["b"], method="gaussian")
@@ -126,8 +132,6 @@ def test_the_command_line_has_it(tmp_path: Path) -> None:
 
 QUESTION = '''
 """How many records are above a public number."""
-
-from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import ClassVar

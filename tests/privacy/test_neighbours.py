@@ -42,7 +42,7 @@ def test_one_record_of_a_file_moves_a_release_by_at_most_its_sensitivity(tmp_pat
 
 def typed_by_the_column(self: Table, name: str) -> list[Any]:
     """Labels of a csv are numbers where all of them are."""
-    fields = self.columns[name].to_list()
+    fields = list(self.columns[name])
     try:
         return [float(value) for value in fields]
     except (TypeError, ValueError):

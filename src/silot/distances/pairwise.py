@@ -101,6 +101,17 @@ class Pairwise(Comparing):
         super().__init_subclass__(**arguments)
         # A class that inherits its name replaces nobody.
         if "name" in vars(cls):
+            there = METHODS.get(cls.name)
+            # A module may be imported again.
+            if there and (there.__module__, there.__qualname__) != (
+                cls.__module__,
+                cls.__qualname__,
+            ):
+                raise InputError(
+                    f"two distance methods are called {cls.name!r}: {there.__module__} has one. "
+                    "Give it another name.",
+                    code="option-method",
+                )
             METHODS[cls.name] = cls
             ordered = sorted(METHODS.values(), key=lambda kind: (-kind.disclosure, kind.name))
             METHODS.clear()

@@ -158,7 +158,7 @@ def decode_question(data: bytes) -> Question:
     if message.type != "question" or question_class is None:
         raise WireError("the message is not a question silot knows.", code="question-unknown")
     values: dict[str, object] = {**message.scalars, **message.arrays}
-    expected = {item.name: str(item.type) for item in dataclasses.fields(question_class)}
+    expected = {item.name: _type_name(item.type) for item in dataclasses.fields(question_class)}
     if set(values) != set(expected):
         raise WireError(
             f"a {message.kind!r} question has fields that do not fit it.", code="question-fields"
@@ -170,6 +170,16 @@ def decode_question(data: bytes) -> Question:
                 code="question-fields",
             )
     return question_class(**cast("dict[str, Any]", values))
+
+
+def _type_name(kind: object) -> str:
+    """What a field is declared as, whether or not its module puts off annotations."""
+    if isinstance(kind, str):
+        return kind
+    arrays: dict[str, object] = {"Array": Array, "Codes": Codes, "Bytes": Bytes}
+    return next(
+        (name for name, each in arrays.items() if each == kind), getattr(kind, "__name__", "")
+    )
 
 
 _DTYPES = {

@@ -35,6 +35,8 @@ class Release(Question):
     """
 
     mechanism: ClassVar[str] = ""
+    """What ledgers call it; its noise is discrete Gaussian, whatever stands here."""
+
     level: ClassVar[Disclosure] = Disclosure.SKETCH
     account: ClassVar[Account] = Account.RELEASE
 
