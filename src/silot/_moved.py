@@ -57,7 +57,7 @@ _NAMES = {
         "distillation.teacher",
     ),
     "protocols": (*_WINGS, "distillation.asking"),
-    "results": ("federation", *_WINGS, "distillation.result"),
+    "results": ("federation", *_WINGS, "distillation.result", "render.words"),
 }
 """Packages whose names moved to others."""
 
