@@ -40,7 +40,7 @@ WANTS: dict[str, dict[str, Any]] = {
         "certified": False,
         "drawn": True,
     },
-    "secure": {"extra": "spu", "certified": False},
+    "secure": {"extra": "spu", "certified": False, "near": 1e-6},
 }
 ALL = [name for name in silot.METHODS if find_spec(WANTS.get(name, {}).get("extra", "numpy"))]
 # A secure computation takes seconds, and data of a public scale: tests/secure has its bounds.
@@ -65,9 +65,8 @@ def once(name: str) -> silot.Distance:
 
 
 def timeless(result: silot.Distance) -> dict[str, Any]:
-    """A result but for its clock, and for what parties of a computation sent in which order."""
-    once = replace(result, seconds=0.0, bytes_sent=0, bytes_received=0).to_dict()
-    return once | {"history": []} if result.method == "secure" else once
+    """A result but for its clock."""
+    return replace(result, seconds=0.0).to_dict()
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -102,6 +101,10 @@ def test_one_seed_gives_one_result(name: str) -> None:
     if WANTS.get(name, {}).get("drawn"):
         # Noise that a seed could tell would protect nothing.
         assert again.value != once(name).value
+    elif "near" in WANTS.get(name, {}):
+        # Secret shares are drawn anew, and their last bits are rounded up or down with them.
+        assert again.value == pytest.approx(once(name).value, rel=WANTS[name]["near"])
+        assert again.status == once(name).status
     else:
         assert timeless(again) == timeless(once(name))
 
