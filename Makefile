@@ -45,7 +45,7 @@ $(VENV)/bin/python:
 $(SECURE)/.installed: pyproject.toml constraints-secure.txt
 	$(PYTHON) -m venv $(SECURE)
 	$(SECURE)/bin/python -m pip --quiet --quiet --disable-pip-version-check install \
-		--constraint constraints-secure.txt --editable '.[privacy,secure]' hypothesis pytest
+		--constraint constraints-secure.txt --editable '.[parquet,privacy,secure]' hypothesis pytest
 	touch $@
 
 $(VENV)/.installed: pyproject.toml constraints.txt | $(VENV)/bin/python
