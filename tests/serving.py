@@ -18,7 +18,7 @@ import numpy as np
 
 from silot.distillation.teacher import Teacher
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[1]
 SIZE = struct.Struct("<I")
 
 

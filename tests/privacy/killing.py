@@ -11,6 +11,7 @@ import os
 import random
 import struct
 import sys
+import traceback
 from pathlib import Path
 
 import numpy as np
@@ -87,6 +88,8 @@ def serve(path: Path, answers: int) -> None:
             try:
                 release(path, answers, int(line.split()[1]))
                 status = 0
+            except Exception:
+                traceback.print_exc()
             finally:
                 os._exit(status)
         print(child, flush=True)

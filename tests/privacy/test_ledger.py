@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from hypothesis import strategies as st
 
 from silot.errors import FileError, InputError, RefusedError, SilotError
 from silot.privacy import BudgetError, Ledger, compose
+from silot.privacy._ledger_head import Place
 from silot.privacy._ledger_rows import COLUMNS
 from silot.privacy.ledger import Counted
 
@@ -485,6 +487,24 @@ def test_a_ledger_that_is_gone_while_its_log_is_there_is_not_made_anew(path: Pat
         with pytest.raises(InputError, match="wal") as there:
             Ledger.forget(path)
     assert there.value.code == "ledger-present"
+
+
+def test_a_ledger_that_another_process_makes_meanwhile_is_opened(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check = Place.check_free
+    with ExitStack() as others:
+
+        def faster(place: Place) -> None:
+            monkeypatch.undo()
+            check(place)
+            charge(others.enter_context(Ledger(path)), 1)
+
+        monkeypatch.setattr(Place, "check_free", faster)
+        with Ledger(path) as ledger:
+            charge(ledger, 2)
+            assert len(ledger.entries()) > 2
+            ledger.verify()
 
 
 # Another file than it was

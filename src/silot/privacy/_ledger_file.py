@@ -130,7 +130,8 @@ def made(path: Path, timeout: float) -> Iterator[sqlite3.Connection]:
     Whoever is killed on the way leaves no half-made ledger behind: that would look like one
     against which nothing was spent. Where another process was faster, its ledger stays.
     """
-    if Path(f"{path}-wal").exists():
+    # Looked for in this order: where another process has just made the ledger, it is there by now.
+    if Path(f"{path}-wal").exists() and not path.exists():
         raise FileError(
             f"{path} is gone while {path.name}-wal is there: the ledger was moved or lost. Put "
             "it back.",
