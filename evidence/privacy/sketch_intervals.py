@@ -13,7 +13,7 @@ import numpy as np
 import silot
 from evidence.common import Array, Claim, Context, Judged, Labels, Report, Table, stream, verdict
 from silot.privacy.sketch import simplex
-from silot.sketch.derived import Book
+from silot.sketch.derived import DecodedSketches
 from silot.transport import cost_matrix, plan_from_cost
 
 RECORDS, PUBLIC, RELEASES = 1000, 400, 20
@@ -119,7 +119,7 @@ def _releases(name: str, setting: Setting, epsilon: float) -> list[Row]:
     size = min(len(points) for points in copies.values())
     found = silot.sketches(copies, public=setting.public, privacy_epsilon=epsilon, size=size)
     book = found.book
-    assert isinstance(book, Book)
+    assert isinstance(book, DecodedSketches)
     before = replace(book, calibration=None)
     rows: list[Row] = []
     for kind, (x, y) in setting.holders.items():
@@ -133,7 +133,7 @@ def _releases(name: str, setting: Setting, epsilon: float) -> list[Row]:
     return rows
 
 
-def _by_counts(book: Book, a: str, b: str) -> float:
+def _by_counts(book: DecodedSketches, a: str, b: str) -> float:
     """Distance of the noisy counts alone."""
     shares: list[Array] = []
     for name in (a, b):

@@ -88,7 +88,7 @@ def serve(path: Path, answers: int) -> None:
             try:
                 release(path, answers, int(line.split()[1]))
                 status = 0
-            except Exception:
+            except Exception:  # noqa: BLE001 - whatever it is, the child ends and says it
                 traceback.print_exc()
             finally:
                 os._exit(status)

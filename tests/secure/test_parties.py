@@ -83,8 +83,11 @@ def processes(trial: Path) -> Iterator[Processes]:
 @pytest.mark.slow
 def test_three_processes_tell_the_receiver_alone(processes: Processes) -> None:
     for role in ("a", "b", "third"):
-        processes.start(role, "--receiver", "b", "--timeout", "300")
+        report = ("--report", f"{role}.html", "--transcript", f"{role}.transcript")
+        processes.start(role, "--receiver", "b", "--timeout", "300", *report)
     ended = {role: processes.ends(role) for role in ("a", "b", "third")}
+    written = {path.name for path in processes.folder.iterdir() if path.is_file()}
+    assert written == {"a.npz", "b.npz", "b.html", "b.transcript"}
     assert {role: code for role, (code, _, _) in ended.items()} == {"a": 0, "b": 0, "third": 0}
     told = {role: json.loads(out) for role, (_, out, _) in ended.items()}
     assert told["a"]["distance"] is None
@@ -92,6 +95,15 @@ def test_three_processes_tell_the_receiver_alone(processes: Processes) -> None:
     exact = exact_plan(X, Y).upper
     assert abs(told["b"]["distance"]["value"] / exact - 1.0) < 0.01
     assert all(each["bytes_sent"] > 0 for each in told.values())
+
+
+@pytest.mark.parametrize("read", ["a.npz", "keys/peers.yml", "keys/a.key"])
+def test_a_report_is_not_written_over_what_is_read(processes: Processes, read: str) -> None:
+    before = (processes.folder / read).read_bytes()
+    processes.start("a", "--report", read)
+    code, _, errors = processes.ends("a")
+    assert (code, "[file-twice]" in errors) == (4, True)
+    assert (processes.folder / read).read_bytes() == before
 
 
 @needs_spu

@@ -12,7 +12,7 @@ from silot.secure._opening import GRADES, bounds_of, opened_noisily, opened_numb
 from silot.secure._program import Program, opened_in_the_clear
 from silot.secure._sinkhorn import (
     Block,
-    Found,
+    Bracket,
     advance,
     bounds,
     prepare,
@@ -38,7 +38,7 @@ def effort_of(x, y, protocol="aby3", accuracy="normal") -> Effort:
     return effort_for(protocol, (len(x), len(y)), x.shape[1], accuracy)
 
 
-def found(x, y, a=None, b=None, effort: Effort | None = None) -> list[Found]:
+def found(x, y, a=None, b=None, effort: Effort | None = None) -> list[Bracket]:
     """Bounds after each part."""
     effort = effort or effort_of(x, y)
     problem = prepare([block(x, a)], [block(y, b)], ([1.0], [1.0]), effort, np)
@@ -198,7 +198,7 @@ def test_far_data_need_one_part_and_near_ones_more() -> None:
 
 def told(lower: float, upper: float, independent: float = 9.0, mass: float = 1.0, part=0):
     effort = effort_for("aby3", (50, 50), 3, "normal")
-    number, enough = opened_number(Found(lower, upper, independent, mass), part, effort, np)
+    number, enough = opened_number(Bracket(lower, upper, independent, mass), part, effort, np)
     return float(number[0]), int(number[1]), bool(enough)
 
 
@@ -240,7 +240,7 @@ def test_noise_is_added_after_clipping_and_never_to_unproven_numbers() -> None:
     effort = effort_for("aby3", (50, 50), 3, "normal")
 
     def noisy(lower: float, upper: float) -> float:
-        both = Found(lower, upper, 9.0, 1.0)
+        both = Bracket(lower, upper, 9.0, 1.0)
         return float(opened_noisily(both, 0.25, 4.0, 0.1, -77.0, effort, np)[0])
 
     assert noisy(2.0, 2.05) == pytest.approx(2.275)

@@ -19,7 +19,7 @@ from silot.federation import Answer
 from silot.federation.answer import decode_reply, encode_reply
 from silot.federation.question import decode_question
 from silot.privacy import Ledger, mu_of
-from silot.sketch.derived import Book
+from silot.sketch.derived import DecodedSketches
 from silot.sketch.result import Sketches
 from silot.sketch.sketch import sketch, sketches
 from tests.problems import assert_refused
@@ -279,7 +279,7 @@ def test_heavy_tails_of_the_public_records_are_told() -> None:
 def test_holders_of_about_one_size_need_one_simulation(found: Sketches) -> None:
     found.matrix()
     book = found.book
-    assert isinstance(book, Book) and book.calibration is not None
+    assert isinstance(book, DecodedSketches) and book.calibration is not None
     noisy = [key for key in book.calibration._fits if all(side.noisy for side in key)]
     assert len(noisy) == 1
 

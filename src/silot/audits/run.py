@@ -36,10 +36,10 @@ from .traffic import Facts, traffic
 Names = npt.NDArray[np.str_]
 Vocabulary = tuple[Sequence[str], npt.ArrayLike]
 
-Found = Guess | Scores | Copy | Facts
+Finding = Guess | Scores | Copy | Facts
 """What an attack finds."""
 
-ATTACKS: dict[str, Callable[[Case], Found]] = {
+ATTACKS: dict[str, Callable[[Case], Finding]] = {
     "reading": attacks.reading,
     "direct-inversion": attacks.direct,
     "projection-inversion": attacks.projection,
@@ -73,7 +73,7 @@ _MOST_RECORDS = 1000
 
 
 @dataclass(frozen=True)
-class _Known:
+class _Truth:
     """What results are compared with: records with labels, vectors of words."""
 
     records: Mapping[str, tuple[Array, Names | None]]
@@ -186,7 +186,7 @@ def audit(
     """
     view = View.of(transcript, viewpoint)
     vectors = None if vocabulary is None else check_vocabulary(*vocabulary)
-    known = _Known(_read(_of_parties(truth, view), outsiders, public), vectors, seed)
+    known = _Truth(_read(_of_parties(truth, view), outsiders, public), vectors, seed)
     shape = _shape(image_shape)
     hidden = flag(hide_t, "hide_t", "option-hide-t")
     end = _end(time_limit)
@@ -268,7 +268,7 @@ def _end(time_limit: float | None) -> float:
     return time.monotonic() + time_limit
 
 
-def _attacked(case: Case, name: str, known: _Known, end: float) -> Attack:
+def _attacked(case: Case, name: str, known: _Truth, end: float) -> Attack:
     try:
         with ending(end):
             outcome = ATTACKS[name](case)
@@ -282,7 +282,7 @@ def _attacked(case: Case, name: str, known: _Known, end: float) -> Attack:
     return Attack(name=name, target=case.target, **found)
 
 
-def _fields(case: Case, outcome: Found, known: _Known) -> dict[str, Any]:
+def _fields(case: Case, outcome: Finding, known: _Truth) -> dict[str, Any]:
     """Fields of an ``Attack``."""
     if isinstance(outcome, Facts | Copy):
         return dict(vars(outcome))
@@ -302,7 +302,7 @@ def _fields(case: Case, outcome: Found, known: _Known) -> dict[str, Any]:
     return found if truth is None else {**found, **_rates(rows, truth, outcome.ordered, known)}
 
 
-def _rates(rows: Array, truth: Array, ordered: bool, known: _Known) -> dict[str, Any]:
+def _rates(rows: Array, truth: Array, ordered: bool, known: _Truth) -> dict[str, Any]:
     """How good rows are."""
     found = vars(score(rows, truth, ordered=ordered, seed=known.seed)).copy()
     if known.vectors is not None:
@@ -319,7 +319,7 @@ def _rates(rows: Array, truth: Array, ordered: bool, known: _Known) -> dict[str,
     return found
 
 
-def _shares(case: Case, known: _Known) -> dict[str, float]:
+def _shares(case: Case, known: _Truth) -> dict[str, float]:
     """How much an attack on means over cells could find at all."""
     truth, _ = known.of(case.target)
     if truth is None or not case.outside or not case.view.uniform(case.target):

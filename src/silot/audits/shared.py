@@ -108,7 +108,7 @@ def _found(
     second = np.zeros((d + 1, d + 1))
     second[:d, :d], second[d, d] = records * covariance, records
     none = np.empty((0, len(references)), dtype=np.intp)
-    known = Known(references, second, np.empty((0, d)), none)
+    known = Agreement(references, second, np.empty((0, d)), none)
     taken = _taken_out(cells, known)
     likely = np.empty((0, d))
     if len(taken[0].rows) < _ENOUGH * records:
@@ -133,7 +133,9 @@ def _found(
     return np.vstack([known.rows, means]), len(taken[0].rows)
 
 
-def _taken_out(cells: Cells, known: Known, paths: Index | None = None) -> tuple[Known, Cells]:
+def _taken_out(
+    cells: Cells, known: Agreement, paths: Index | None = None
+) -> tuple[Agreement, Cells]:
     """Take out proven records, by given paths first, until no more are; what is left of cells."""
     left = cells
     for _ in range(_PASSES):
@@ -188,7 +190,7 @@ def chosen_paths(cells: Cells, paths: Index, mass: Array) -> tuple[Index, Index]
 
 
 @dataclass(frozen=True)
-class Known:
+class Agreement:
     """What every set of records must agree with: all rounds, all second moments, rows found."""
 
     references: Sequence[Array] = field(repr=False)
@@ -219,7 +221,7 @@ class Known:
 
 
 def proven_rows(
-    cells: Cells, paths: Index, counts: Index, known: Known, *, exact: bool
+    cells: Cells, paths: Index, counts: Index, known: Agreement, *, exact: bool
 ) -> tuple[Index, Array, Bools]:
     """Paths, corrected, their rows, and which are tied down by cells that others confirm.
 
@@ -301,7 +303,7 @@ class _Solution:
             moved[moved] = apart.min(axis=1, initial=9.0) > 1e-7
         return moved
 
-    def against(self, cells: Cells, known: Known, fixed: Bools, changed: Bools) -> Index:
+    def against(self, cells: Cells, known: Agreement, fixed: Bools, changed: Bools) -> Index:
         """How much speaks against each of the changed ones among the fixed rows."""
         atoms = cells.where[self.paths].max(axis=1)[fixed]
         return known.against(self.rows[fixed], atoms, changed[fixed])
@@ -312,7 +314,7 @@ class _Exchanges:
     """Parts of two paths exchanged, where the relations between confirmed cells allow it."""
 
     cells: Cells
-    known: Known
+    known: Agreement
     good: Index
     place: Array
 

@@ -48,15 +48,9 @@ IdColumnOption = Annotated[
 ColumnsOption = Annotated[
     str | None, typer.Option(help="Feature columns of a table, comma separated. Default: all.")
 ]
-SupportOption = Annotated[int | None, typer.Option(min=1, help="Atoms of the reference.")]
-RoundsOption = Annotated[int | None, typer.Option(min=1, help="Most rounds.")]
 SeedOption = Annotated[int, typer.Option(min=0, help="Seed of everything random.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else.")]
 ReportOption = Annotated[Path | None, typer.Option(help="Write an HTML report to this file.")]
-WhyOption = Annotated[
-    bool,
-    typer.Option("--why", help="What distances are made of, by column and class (direct, sketch)."),
-]
 TranscriptOption = Annotated[
     Path | None, typer.Option(help="Save all messages of the run to this file.")
 ]
@@ -94,10 +88,6 @@ SecureScaleOption = Annotated[
     float | None,
     typer.Option("--scale", help="For secure: public length that fits the data. Default: 1."),
 ]
-TwoPartyOption = Annotated[
-    bool | None,
-    typer.Option("--two-party", help="For secure: compute without any third party; slower."),
-]
 
 
 class AccuracyName(StrEnum):
@@ -110,10 +100,6 @@ class AccuracyName(StrEnum):
 AccuracyOption = Annotated[
     AccuracyName | None,
     typer.Option("--accuracy", help="For secure: fast is usually within 2 %, normal 0.5 %."),
-]
-DiameterOption = Annotated[
-    float | None,
-    typer.Option(help="For secure with --privacy-epsilon: public ball records are clipped to."),
 ]
 
 

@@ -15,23 +15,11 @@ from ..errors import InputError
 from ..federation.policy import Policy
 from ..privacy.ledger import Ledger
 from ..secure import Peers, SecureOptions, make_keys, play
-from .console import (
-    OUT,
-    check_writable,
-    progress_bar,
-    show,
-    show_rows,
-    tell_forecast,
-)
+from ..secure.method import Secure
+from .console import OUT, progress_bar, say_where, show, show_rows, tell_forecast, write_report
 from .console import save_transcript as save
 from .generate import Flags, taking
-from .options import (
-    AccuracyName,
-    DiameterOption,
-    JsonOption,
-    LabelledTables,
-    TranscriptOption,
-)
+from .options import LabelledTables, Outputs, check_outputs
 
 
 class Party(StrEnum):
@@ -40,38 +28,6 @@ class Party(StrEnum):
     a = "a"
     b = "b"
     third = "third"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Agreed(Flags):
-    """Public options, which all parties give alike."""
-
-    scale: Annotated[float, typer.Option(help="Public length that fits the data.")] = 1.0
-    two_party: Annotated[
-        bool, typer.Option("--two-party", help="Compute without any third party; slower.")
-    ] = False
-    receiver: Annotated[
-        Party | None, typer.Option(help="Who is told the number. Default: third, or a.")
-    ] = None
-    privacy_epsilon: Annotated[
-        float | None, typer.Option(help="Add noise: differential privacy for one record.")
-    ] = None
-    diameter: DiameterOption = None
-    accuracy: Annotated[
-        AccuracyName, typer.Option(help="normal: usually within 0.5 %; fast: within 2 %.")
-    ] = AccuracyName.normal
-
-    def read(self, tables: LabelledTables) -> SecureOptions:
-        """As they are compared between parties."""
-        return SecureOptions(
-            scale=self.scale,
-            two_party=self.two_party,
-            receiver="" if self.receiver is None else self.receiver.value,
-            privacy_epsilon=self.privacy_epsilon,
-            diameter=self.diameter,
-            embedding=tables.covariance.value if tables.labels else "none",
-            accuracy=self.accuracy.value,
-        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,7 +55,8 @@ class Account(Flags):
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this file."""
-    app.command("secure")(taking()(secure_command))
+    # What is random needs no seed of the user's, and W1 is not computed.
+    app.command("secure")(taking([Secure], without=("p", "seed"))(secure_command))
     app.command("secure-keys")(secure_keys_command)
 
 
@@ -110,11 +67,13 @@ def secure_command(
     data: Annotated[
         Path | None, typer.Option(help="This party's data; a third party may have none.")
     ] = None,
-    agreed: Agreed,
+    receiver: Annotated[
+        Party | None, typer.Option(help="Who is told the number. Default: third, or a.")
+    ] = None,
     tables: LabelledTables,
     account: Account,
-    transcript: TranscriptOption = None,
-    json: JsonOption = False,
+    outputs: Outputs,
+    **options: Any,
 ) -> None:
     """Take part in a secure distance: one process for each party, linked by mutual TLS.
 
@@ -123,8 +82,9 @@ def secure_command(
     absent, stopped or gone, or time is up; 7 the policy or the ledger refuses; 8 the computation
     failed; 9 not installed.
     """
-    if transcript is not None:
-        check_writable(transcript)
+    linked = Peers.load(peers)
+    files = [peers, data, account.policy, account.ledger, *linked.files(role.value)]
+    check_outputs(outputs.report, outputs.transcript, inputs=files)
     measure: Measure | None = None
     if data is not None:
         loaded = tables.load([data])
@@ -133,20 +93,25 @@ def secure_command(
         raise InputError(
             f"{role.value!r} computes on its own data: give --data.", code="secure-data"
         )
-    options = agreed.read(tables)
+    agreed = SecureOptions(
+        receiver="" if receiver is None else receiver.value,
+        embedding=tables.covariance.value if tables.labels else "none",
+        **options,
+    )
     with progress_bar(f"secure distance as {role.value}"):
         played = play(
             role.value,
-            Peers.load(peers),
-            options,
+            linked,
+            agreed,
             measure,
-            tell=None if json else tell_forecast,
+            tell=None if outputs.json else tell_forecast,
             **account.read(),
         )
     result = played.result
     if result is not None:
-        save(result, transcript)
-    if json:
+        save(result, outputs.transcript)
+        write_report(outputs.report, result)
+    if outputs.json:
         told = None if result is None else result.to_dict()
         bill = {"bytes_sent": played.sent, "bytes_received": played.received}
         typer.echo(
@@ -154,15 +119,17 @@ def secure_command(
         )
         return
     if result is None:
+        rows = {
+            "role": role.value,
+            "status": f"done: the distance was told to {played.receiver!r} alone",
+            "bill": f"{played.sent} bytes sent, {played.received} received",
+        }
         show_rows(
-            {
-                "role": role.value,
-                "status": f"done: the distance was told to {played.receiver!r} alone",
-                "bill": f"{played.sent} bytes sent, {played.received} received",
-            }
+            rows | ({"report": "not written: there is no result here"} if outputs.report else {})
         )
         return
     show(result)
+    say_where(report=outputs.report)
 
 
 def secure_keys_command(

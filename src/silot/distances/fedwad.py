@@ -13,7 +13,7 @@ from ..federation.protocol import Steps, ask, failure_error
 from ..options import count, none_or, number, option, share, word, word_or
 from ..transport import interpolate
 from ..transport.geodesic import Interpolation
-from .geodesic import PATIENCE, Walk
+from .geodesic import PATIENCE, Geodesic
 from .pairwise import Sides, WithReference
 from .questions.distances import DistanceTo, Interpolate
 from .result import Distance
@@ -146,7 +146,7 @@ class FedWaD(WithReference):
         largest = max(described.records.values())
         few = largest if described.even and largest <= _MOST_ATOMS else _FEW_ATOMS
         reference = replace(self.public, support=self.public.support or few)
-        state = Walk(*reference.build(described))
+        state = Geodesic(*reference.build(described))
         # Then barycentric interpolants are exact.
         matched = described.even and len(state.weights) == largest
         form = self._form(matched)
@@ -171,7 +171,7 @@ class FedWaD(WithReference):
     def _round(
         self,
         sides: Sides,
-        state: Walk,
+        state: Geodesic,
         parameters: Iterator[float],
         k: int,
         dimension: int,
@@ -204,7 +204,7 @@ class FedWaD(WithReference):
         state.learn(first, second, t, merged, k)
         state.move(merged, self.p)
 
-    def _measure(self, sides: Sides, state: Walk) -> Steps[None]:
+    def _measure(self, sides: Sides, state: Geodesic) -> Steps[None]:
         """Distances of both sides to the last iterate."""
         question = DistanceTo(
             reference=state.atoms,
@@ -241,7 +241,7 @@ class FedWaD(WithReference):
                 yield float(np.clip(np.sin(0.5 * np.pi * place) ** 2, *_T_RANGE))
 
     def _result(
-        self, sides: Sides, state: Walk, settled: bool, form: Interpolation, matched: bool
+        self, sides: Sides, state: Geodesic, settled: bool, form: Interpolation, matched: bool
     ) -> Distance:
         told = np.isfinite(state.estimate)
         estimate = state.bounds.upper if told else state.estimate_untold(self.p)
@@ -259,7 +259,7 @@ class FedWaD(WithReference):
             history=tuple(state.history),
         )
 
-    def _status(self, state: Walk, settled: bool, form: Interpolation, matched: bool) -> str:
+    def _status(self, state: Geodesic, settled: bool, form: Interpolation, matched: bool) -> str:
         bounds = state.bounds
         if np.isinf(bounds.upper):
             why = f" ({state.refused.message})" if state.refused is not None else ""

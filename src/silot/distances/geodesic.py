@@ -17,7 +17,7 @@ PATIENCE = 5
 
 
 @dataclass
-class Walk:
+class Geodesic:
     """The walking measure and what is known of the distance."""
 
     atoms: Array

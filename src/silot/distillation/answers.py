@@ -17,7 +17,7 @@ from .questions import RESOLUTION, Inputs, digest_of, fault_of
 
 
 @dataclass(frozen=True)
-class Told:
+class TeacherDescription:
     """What a teacher says of itself."""
 
     parts: int
@@ -26,7 +26,7 @@ class Told:
     shared: str
 
 
-def told(answer: Answer) -> Told:
+def told(answer: Answer) -> TeacherDescription:
     """Read a description, or raise a ``WireError``."""
     parts = _count(answer, "parts")
     text, shared = answer.scalars.get("labels"), answer.scalars.get("shared", "")
@@ -41,7 +41,7 @@ def told(answer: Answer) -> Told:
         labels = tuple(named)
     if parts is None or not isinstance(shared, str):
         raise _malformed("parts, or a digest of inputs")
-    return Told(parts, _count(answer, "size"), labels, shared)
+    return TeacherDescription(parts, _count(answer, "size"), labels, shared)
 
 
 def _count(answer: Answer, name: str) -> int | None:

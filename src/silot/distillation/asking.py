@@ -20,7 +20,7 @@ from ..federation.question import Question
 from ..options import taking
 from ..transport._check import flag, whole
 from . import answers as answers_of
-from .answers import Told, check_private, places_of, released, shown, told
+from .answers import TeacherDescription, check_private, places_of, released, shown, told
 from .labels import LabelSpace
 from .options import Asking
 from .questions import (
@@ -224,7 +224,7 @@ class _Answers:
 
     poll: _Poll
     left: list[str]
-    told: dict[str, Told] = field(default_factory=dict[str, Told])
+    told: dict[str, TeacherDescription] = field(default_factory=dict[str, TeacherDescription])
     failures: dict[str, Failure] = field(default_factory=dict[str, Failure])
     noise: dict[str, float] = field(default_factory=dict[str, float])
     places: dict[str, list[int]] = field(default_factory=dict[str, list[int]])
@@ -243,7 +243,7 @@ class _Answers:
         if failure is not None:
             self.fail(name, failure)
 
-    def _unfit(self, name: str, said: Told) -> Failure | None:
+    def _unfit(self, name: str, said: TeacherDescription) -> Failure | None:
         """Why a teacher cannot be asked, if it cannot."""
         poll = self.poll
         self.told[name] = said
@@ -256,7 +256,7 @@ class _Answers:
             return Failure("size-absent")
         return None
 
-    def _means_others(self, said: Told) -> bool:
+    def _means_others(self, said: TeacherDescription) -> bool:
         """Whether its labels have names, none of them the asker's, and not the first such ones."""
         if not said.labels or set(said.labels) & set(self.poll.labels or ()):
             return False

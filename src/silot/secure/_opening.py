@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from ._effort import Effort
-from ._sinkhorn import Found, Numbers, Shared
+from ._sinkhorn import Bracket, Numbers, Shared
 
 # Gaps of the two bounds that are told apart, relative to the number opened.
 GRADES = (0.5, 0.34, 0.24, 0.17, 0.12, 0.085, 0.06, 0.042, 0.03, 0.021, 0.015, 0.01)
@@ -17,7 +17,7 @@ CLOSE = 0.12
 SPLITS = (0.15, 0.05)
 
 
-def opened_number(found: Found, part: int, effort: Effort, xp: Numbers) -> tuple[Shared, Shared]:
+def opened_number(found: Bracket, part: int, effort: Effort, xp: Numbers) -> tuple[Shared, Shared]:
     """Return what is opened, a number and its grade, and whether no further part is needed.
 
     The grade says how many of ``GRADES`` the gap of the bounds keeps to: then the number lies
@@ -39,7 +39,7 @@ def opened_number(found: Found, part: int, effort: Effort, xp: Numbers) -> tuple
 
 
 def opened_noisily(
-    found: Found,
+    found: Bracket,
     noise: Shared,
     largest: float,
     tolerance: float,
@@ -65,13 +65,13 @@ def bounds_of(number: float, grade: int, parts: int) -> tuple[float, float]:
     return number * (1.0 - split * gap), number * (1.0 + (1.0 - split) * gap)
 
 
-def _error(found: Found, effort: Effort) -> Shared:
+def _error(found: Bracket, effort: Effort) -> Shared:
     """What fixed point may have cost."""
     return effort.resolution * found.independent + 64.0 * effort.unit
 
 
 def _met(
-    sides: Sequence[tuple[Shared, Shared]], found: Found, effort: Effort, xp: Numbers
+    sides: Sequence[tuple[Shared, Shared]], found: Bracket, effort: Effort, xp: Numbers
 ) -> tuple[Shared, Shared]:
     """Which left sides are at most the right ones, as 1 or 0; and whether the bounds can be bounds.
 

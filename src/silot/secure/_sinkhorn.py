@@ -120,7 +120,7 @@ class State(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Found:
+class Bracket:
     """Squared distance in units of the public scale, between two bounds.
 
     ``independent`` is the cost of the coupling that knows nothing: no optimal one costs more.
@@ -283,7 +283,7 @@ def advance(
     return State(g, raised, kernel, rows, columns, start)
 
 
-def bounds(problem: Problem, state: State, effort: Effort, xp: Numbers) -> Found:
+def bounds(problem: Problem, state: State, effort: Effort, xp: Numbers) -> Bracket:
     """Bounds of the squared distance, whatever became of the kernel."""
 
     def over(value: Shared) -> Shared:
@@ -306,7 +306,7 @@ def bounds(problem: Problem, state: State, effort: Effort, xp: Numbers) -> Found
     inner = (rows[:, None] * (kernel @ (columns[:, None] * y))).reshape(-1) @ x.reshape(-1)
     moved = first @ (x * x).sum(1) + second @ (y * y).sum(1) - (inner + inner)
     filled = left @ (cost @ (right * over(left.sum())))
-    return Found(
+    return Bracket(
         lower * problem.unit + problem.shift,
         (moved + filled) * problem.unit + problem.shift,
         problem.independent,

@@ -28,7 +28,7 @@ from ..privacy.cells import (
 from ..privacy.compare import Rate, rate_of
 from ..privacy.quadtree import DEEPEST, Tree, tree_cells
 from ..privacy.sketch import Array, Codes, Reading, decode
-from .derived import LEAST_NU, Book, Page
+from .derived import LEAST_NU, DecodedSketches, Page
 from .questions import FINEST, CountRecords, SketchRecords, SketchTree
 from .releasing import Releasing
 from .result import Sketches
@@ -202,7 +202,7 @@ class SketchPlan:
         decoded = {name: pages[name].decoded for name in self.holders}
         nu = mu * min(found.records for found in decoded.values())
         rate = rate_of(self.sample, cells, self.seed)
-        book = Book(
+        book = DecodedSketches(
             names=self.holders,
             pages=pages,
             cells=cells,

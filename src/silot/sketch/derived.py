@@ -47,7 +47,7 @@ class Page:
 
 
 @dataclass(frozen=True, eq=False)
-class Book:
+class DecodedSketches:
     """Decoded sketches by name.
 
     ``pages`` holds the coordinator's own under its name, without noise. Without a ``calibration``

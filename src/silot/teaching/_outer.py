@@ -144,7 +144,7 @@ def greedy_weights(shape: Shape, start: Indices | None = None) -> tuple[Array, f
 
 
 @dataclass(frozen=True)
-class _Plan:
+class _Assignment:
     psi: Indices
     alpha: Array
     weights: tuple[Array, ...]  # of every device over its possible sources
@@ -294,7 +294,7 @@ class _Program:
             )
         return found
 
-    def complete(self, opened: Indices, x: Array | None = None) -> _Plan:
+    def complete(self, opened: Indices, x: Array | None = None) -> _Assignment:
         """The plan of a set of places (positions in ``may``), with good weights."""
         n = self.costs.size
         is_open = np.zeros(n, dtype=bool)
@@ -323,7 +323,7 @@ class _Program:
                 alpha[self.sources[j], j] = part
             parts.append(part)
         psi = np.where(is_open, 0, 1)
-        return _Plan(psi, alpha, tuple(parts), value)
+        return _Assignment(psi, alpha, tuple(parts), value)
 
 
 def _first_sources(costs: LinkCosts, program: _Program, price: float | None) -> Indices:

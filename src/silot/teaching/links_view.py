@@ -14,7 +14,15 @@ from ..render.words import short_number
 from .costs import LinkCosts
 from .network import Network
 from .plan import LinkPlan
-from .sections import Known, gap, network_blocks, plan_blocks, plan_summary, role, terms_blocks
+from .sections import (
+    DeviceFacts,
+    gap,
+    network_blocks,
+    plan_blocks,
+    plan_summary,
+    role,
+    terms_blocks,
+)
 
 
 def plan_sections(
@@ -119,7 +127,7 @@ def links_page(plan: LinkPlan, costs: LinkCosts, *, network: Network | None = No
         ``report-links``: plan, costs and network are not of the same devices.
     """
     _check(plan, costs)
-    known = Known(phi=costs.phi) if network is None else _known(network, plan, costs)
+    known = DeviceFacts(phi=costs.phi) if network is None else _known(network, plan, costs)
     sentences, warnings = plan_summary(plan, costs, known)
     return [
         Heading("Who can teach whom", level=1),
@@ -131,7 +139,7 @@ def links_page(plan: LinkPlan, costs: LinkCosts, *, network: Network | None = No
     ]
 
 
-def _known(network: Network, plan: LinkPlan, costs: LinkCosts) -> Known:
+def _known(network: Network, plan: LinkPlan, costs: LinkCosts) -> DeviceFacts:
     if network.names != plan.names:
         raise MismatchError(
             f"the plan is of {len(plan.names)} devices and the network of {len(network.names)}, "
@@ -139,7 +147,7 @@ def _known(network: Network, plan: LinkPlan, costs: LinkCosts) -> Known:
             code="report-links",
         )
     errors = [np.nan if device.error is None else device.error for device in network.devices]
-    return Known(
+    return DeviceFacts(
         labelled=np.array([device.labelled for device in network.devices], dtype=np.float64),
         unlabelled=np.array([device.unlabelled for device in network.devices], dtype=np.float64),
         errors=np.array(errors),

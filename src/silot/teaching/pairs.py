@@ -23,14 +23,14 @@ from ..federation.message import Scalar
 from ..federation.parallel import parallel
 from ..federation.protocol import Answers, Protocol, Questions, Steps
 from ..options import anything, option
-from ..sketch.derived import LEAST_NU, Book
+from ..sketch.derived import LEAST_NU, DecodedSketches
 from ..sketch.result import Sketches
 from ..sketch.sketch import Sketch, sketches
 from .between import Devices, Divergence, ask_width, symmetric, within
 from .divergence import Divergences
 
 T = TypeVar("T")
-Found = dict[tuple[str, str], Distance]
+PairDistances = dict[tuple[str, str], Distance]
 _UNIT = "the unit of the features: Wasserstein distance of order "
 
 
@@ -89,7 +89,7 @@ class InStep(OfPairs):
 
     def steps(self, run: Devices) -> Steps[Divergences]:
         told = yield from ask_width(run, self.pair.embedding)
-        found: Found = {}
+        found: PairDistances = {}
         unread: dict[tuple[str, str], SilotError] = {}
         for stage in _stages(tuple(sorted(told.names))):
             pairs = [pair for pair in stage if not set(pair) & set(run.missing)]
@@ -159,7 +159,7 @@ class Pooled(OfPairs):
         answers = yield from run.ask(questions)
         clouds = run.read(answers, lambda _, answer: _read_records(answer))
         agreed_dimension({name: points.shape[1] for name, (points, _) in clouds.items()})
-        found: Found = {}
+        found: PairDistances = {}
         for a, b in combinations(sorted(clouds), 2):
             found[a, b] = exact_distance(clouds[a], clouds[b], (a, b), pair.p, run.seed)
         spread = [_variance(*clouds[name]) for name in sorted(clouds)]
@@ -203,7 +203,7 @@ class Sketched(OfPairs):
 
 def _sketched(run: Devices, found: Sketches) -> Divergences:
     book = found.book
-    assert isinstance(book, Book)
+    assert isinstance(book, DecodedSketches)
     decoded = {name: book.pages[name].decoded for name in sorted(found.names)}
     place = {name: k for k, name in enumerate(found.names)}
     values = {(place[a], place[b]): book.distance(a, b).value for a, b in combinations(decoded, 2)}
@@ -223,7 +223,9 @@ def _sketched(run: Devices, found: Sketches) -> Divergences:
     )
 
 
-def _result(run: Devices, found: Found, method: str, order: int, scale: float) -> Divergences:
+def _result(
+    run: Devices, found: PairDistances, method: str, order: int, scale: float
+) -> Divergences:
     names = tuple(name for name in run.names if name not in run.missing)
     place = {name: k for k, name in enumerate(names)}
     kept = {

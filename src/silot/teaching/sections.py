@@ -29,7 +29,7 @@ _TABLED_PAIRS = 12
 
 
 @dataclass(frozen=True, eq=False)
-class Known:
+class DeviceFacts:
     """What is known of devices beside their costs; arrays are in the order of the plan."""
 
     labelled: Array | None = None
@@ -41,7 +41,9 @@ class Known:
     phi: tuple[float, float, float] | None = None
 
 
-def plan_summary(plan: LinkPlan, costs: LinkCosts, known: Known) -> tuple[list[str], list[str]]:
+def plan_summary(
+    plan: LinkPlan, costs: LinkCosts, known: DeviceFacts
+) -> tuple[list[str], list[str]]:
     """The plan in a few sentences, and warnings."""
     sources, targets = len(plan.sources), len(plan.targets)
     links = int((plan.alpha > 0).sum())
@@ -79,7 +81,7 @@ def _warnings(plan: LinkPlan) -> list[str]:
     return warnings
 
 
-def network_blocks(plan: LinkPlan, costs: LinkCosts, known: Known) -> list[Block]:
+def network_blocks(plan: LinkPlan, costs: LinkCosts, known: DeviceFacts) -> list[Block]:
     """Who teaches whom, as a drawing and a table."""
     # Slow to import: it draws.
     from .network_figure import layout, network_figure
@@ -89,7 +91,7 @@ def network_blocks(plan: LinkPlan, costs: LinkCosts, known: Known) -> list[Block
     return [*blocks, links_table(plan, costs, known)] if plan.links else blocks
 
 
-def plan_blocks(plan: LinkPlan, costs: LinkCosts, known: Known) -> list[Block]:
+def plan_blocks(plan: LinkPlan, costs: LinkCosts, known: DeviceFacts) -> list[Block]:
     """Devices, what the plan costs, and what pairs of devices cost."""
     # Slow to import: they draw.
     from .figures import history_figure, pair_figure, terms_figure
@@ -179,7 +181,7 @@ def terms_blocks() -> list[Block]:
     return [Heading("How to read this", "terms", "How to read this"), Facts(rows)]
 
 
-def links_table(plan: LinkPlan, costs: LinkCosts, known: Known) -> Table:
+def links_table(plan: LinkPlan, costs: LinkCosts, known: DeviceFacts) -> Table:
     """Every link, the heaviest of each target first."""
     columns = (
         textual("target"),
@@ -205,7 +207,7 @@ def links_table(plan: LinkPlan, costs: LinkCosts, known: Known) -> Table:
     return Table("Links of the plan, target by target.", columns, rows, fold=40)
 
 
-def devices_table(plan: LinkPlan, costs: LinkCosts, known: Known, placed: Layout) -> Table:
+def devices_table(plan: LinkPlan, costs: LinkCosts, known: DeviceFacts, placed: Layout) -> Table:
     """Every device with its role and what is known of it."""
     columns = [textual("device"), textual("role")]
     columns += [textual("may train")]
@@ -251,7 +253,9 @@ def gap(plan: LinkPlan) -> str:
     return f"{100 * plan.gap:.2g} %" if plan.gap > 1e-9 else "0"
 
 
-def _pair_tables(names: list[str], transfer: Array, energy: Array, known: Known) -> list[Table]:
+def _pair_tables(
+    names: list[str], transfer: Array, energy: Array, known: DeviceFacts
+) -> list[Table]:
     if len(names) > _TABLED_PAIRS:
         return []
     shown = [printable(name, 28) for name in names]
@@ -267,7 +271,7 @@ def _pair_tables(names: list[str], transfer: Array, energy: Array, known: Known)
     return tables
 
 
-def _facts(plan: LinkPlan, known: Known) -> list[tuple[str, str]]:
+def _facts(plan: LinkPlan, known: DeviceFacts) -> list[tuple[str, str]]:
     bound = number(plan.lower_bound) if np.isfinite(plan.lower_bound) else "none"
     facts = [
         ("objective", number(plan.objective)),

@@ -21,7 +21,7 @@ from ..render.words import (
 from .divergence import Divergences
 from .links_view import plan_rows, plan_sections
 from .result import Adaptation
-from .sections import Known, network_blocks, plan_blocks, plan_summary, terms_blocks
+from .sections import DeviceFacts, network_blocks, plan_blocks, plan_summary, terms_blocks
 
 _CODES = {
     "evaluation-absent": "it has no evaluation records",
@@ -180,9 +180,9 @@ def _accuracy(found: Adaptation) -> list[Block]:
     return [*blocks, _accuracies(found)]
 
 
-def _known(found: Adaptation) -> Known:
+def _known(found: Adaptation) -> DeviceFacts:
     between = found.divergences
-    return Known(
+    return DeviceFacts(
         labelled=np.array([found.labelled.get(name, 0) for name in found.names], dtype=np.float64),
         unlabelled=np.array(
             [found.unlabelled.get(name, 0) for name in found.names], dtype=np.float64
@@ -206,7 +206,7 @@ def _divergence(found: Adaptation) -> Array | None:
     return values
 
 
-def _summary(found: Adaptation, known: Known) -> list[Block]:
+def _summary(found: Adaptation, known: DeviceFacts) -> list[Block]:
     sentences, warnings = plan_summary(found.plan, found.costs, known)
     told = [value for value in found.accuracies.values() if value is not None]
     if told:

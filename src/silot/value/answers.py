@@ -14,7 +14,7 @@ from .centre import Centre
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundBarycenter:
     """A barycenter before the holders' distances to it are known."""
 
     centre: Centre

@@ -22,7 +22,7 @@ from ..federation.protocol import COORDINATOR, Protocol, Steps, required
 from ..federation.question import Answerer, Question
 from ..options import anything, count, none_or, number, option, seed, truth, word
 from .answers import class_masses, missing_text, told_distance
-from .fedbary import FedBary, Walk
+from .fedbary import FedBary, Rounds
 from .parts import told_parts, with_parts
 from .result import Barycenter, Contributions
 from .target import LabelMetric, Target
@@ -197,7 +197,7 @@ class Valuation(Joint[Contributions]):
     def among(self, holders: Sequence[str], own: Answerer | None = None) -> Protocol[Contributions]:
         if own is not None:
             self._check_method()
-        run = _Run(self, self.barycenter.walk(holders), own)
+        run = _Run(self, self.barycenter.between(holders), own)
         return Protocol(
             self.name,
             run.centre.holders,
@@ -244,7 +244,7 @@ class _Run:
     """One run: options, holders in their places, and validation data."""
 
     options: Valuation
-    centre: Walk
+    centre: Rounds
     own: Answerer | None
 
     @property

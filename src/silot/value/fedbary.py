@@ -28,7 +28,7 @@ from ..federation.protocol import Answers, Protocol, Steps, failure_error, requi
 from ..federation.question import Answerer, Question
 from ..options import anything, count, none_or, number, option, part, seed, share, truth, word
 from ..transport._check import real
-from .answers import Found, class_masses, missing_text, told_distance
+from .answers import FoundBarycenter, class_masses, missing_text, told_distance
 from .centre import Centre, Coupling
 from .result import Barycenter
 from .target import Target
@@ -161,12 +161,12 @@ class FedBary(Joint[Barycenter]):
         return reference_options(self.reference, support, 0.0, 1.0, self.seed)
 
     def among(self, holders: Sequence[str], own: Answerer | None = None) -> Protocol[Barycenter]:
-        walk = self.walk(holders)
+        rounds = self.between(holders)
         return Protocol(
             self.name,
-            walk.holders,
+            rounds.holders,
             self.disclosure,
-            walk.start,
+            rounds.start,
             {
                 "support": self.first.support,
                 **self.values(
@@ -176,18 +176,18 @@ class FedBary(Joint[Barycenter]):
             expected_rounds=self.rounds + 2 + self.labels,
         )
 
-    def walk(self, holders: Sequence[str]) -> Walk:
+    def between(self, holders: Sequence[str]) -> Rounds:
         """The rounds between these holders, which other protocols take part by part."""
         names = tuple(holders)
         needed = quorum_of(self.quorum, names)
-        return Walk(self, names, shares_of(self.weights, names), needed)
+        return Rounds(self, names, shares_of(self.weights, names), needed)
 
 
 fedbary = FedBary.build
 
 
 @dataclass(frozen=True)
-class Walk:
+class Rounds:
     """The rounds of one barycenter, between some holders with their weights."""
 
     options: FedBary
@@ -211,7 +211,7 @@ class Walk:
         }
         return self.result(found, distances, missing, untold)
 
-    def find(self) -> Steps[Found]:
+    def find(self) -> Steps[FoundBarycenter]:
         """Find the barycenter, without asking for distances to it."""
         missing: dict[str, Failure] = {}
         answers = yield {name: Describe(embedding=self.options.embedding) for name in self.holders}
@@ -232,7 +232,7 @@ class Walk:
             atoms, weights, codes, {name: self.shares[name] / total for name in present}
         )
         settled = yield from self._walk(centre, classes, missing)
-        return Found(centre, classes, masses, described, settled, missing)
+        return FoundBarycenter(centre, classes, masses, described, settled, missing)
 
     def _walk(
         self, centre: Centre, classes: tuple[str, ...], missing: dict[str, Failure]
@@ -305,7 +305,7 @@ class Walk:
 
     def result(
         self,
-        found: Found,
+        found: FoundBarycenter,
         distances: Mapping[str, Distance],
         missing: Mapping[str, Failure],
         untold: Sequence[str] = (),
@@ -334,7 +334,7 @@ class Walk:
             missing={name: failure.code for name, failure in found.missing.items()},
         )
 
-    def _status(self, found: Found) -> str:
+    def _status(self, found: FoundBarycenter) -> str:
         if found.settled:
             text = (
                 f"converged: a round lowered the objective by less than {self.options.tol:g}; "

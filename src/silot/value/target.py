@@ -22,7 +22,7 @@ from ..federation.answer import Answer, Array
 from ..federation.protocol import COORDINATOR, required
 from ..federation.question import Answerer, Question
 from ..transport.classwise import class_distances
-from .answers import Found
+from .answers import FoundBarycenter
 
 LabelMetric = Literal["none", "classes", "vectors"]
 
@@ -82,7 +82,7 @@ class Target:
         )
 
     @classmethod
-    def of_barycenter(cls, found: Found) -> Self:
+    def of_barycenter(cls, found: FoundBarycenter) -> Self:
         """The barycenter of the holders. Its variance is that of their records around its mean."""
         centre = found.centre
         mean = centre.weights @ centre.atoms

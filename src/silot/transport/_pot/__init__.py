@@ -22,8 +22,8 @@ from scipy import sparse
 
 from .._check import Array
 
-Found = tuple[Any, Array, Array, int]
-Simplex = Callable[[Array, Array, Any, int], Found]
+Flows = tuple[Any, Array, Array, int]
+Simplex = Callable[[Array, Array, Any, int], Flows]
 
 OPTIMAL = 1
 """The code of a result that is optimal."""
@@ -35,7 +35,7 @@ _COMPILED = "ot.lp.emd_wrap"
 _LOADING = Lock()
 
 
-def network_simplex(a: Array, b: Array, cost: Any, pivots: int) -> Found:
+def network_simplex(a: Array, b: Array, cost: Any, pivots: int) -> Flows:
     """Solve transport between positive masses of one sum.
 
     Parameters
@@ -97,7 +97,7 @@ def _compiled() -> Any:
 
 
 def _alone(compiled: Any) -> Simplex:
-    def solve(a: Array, b: Array, cost: Any, pivots: int) -> Found:
+    def solve(a: Array, b: Array, cost: Any, pivots: int) -> Flows:
         b = b * a.sum() / b.sum()
         if isinstance(cost, np.ndarray):
             dense = np.ascontiguousarray(cast("Array", cost))
@@ -114,7 +114,7 @@ def _alone(compiled: Any) -> Simplex:
     return solve
 
 
-def _whole(a: Array, b: Array, cost: Any, pivots: int) -> Found:
+def _whole(a: Array, b: Array, cost: Any, pivots: int) -> Flows:
     import ot  # pyright: ignore[reportMissingTypeStubs]
 
     with warnings.catch_warnings():
