@@ -23,8 +23,10 @@ if TYPE_CHECKING:
     from .audits.policies import PolicyAudit
     from .audits.result import Audit
     from .audits.run import audit
-    from .data.loading import load_measure
+    from .data.loading import load_measure, save_measure
     from .data.measure import Measure
+    from .data.schema import Schema
+    from .data.site import Site
     from .distances.result import Distance, DistanceMatrix
     from .distillation import LabelSpace
     from .distillation.result import Distillation
@@ -73,7 +75,9 @@ __all__ = [
     "Policy",
     "PolicyAudit",
     "RecordScores",
+    "Schema",
     "SilotError",
+    "Site",
     "Sketches",
     "Teacher",
     "Transcript",
@@ -89,6 +93,7 @@ __all__ = [
     "links",
     "load_measure",
     "pooled_distance",
+    "save_measure",
     "sketches",
     "transport",
     "value_holders",

@@ -93,6 +93,11 @@ def say_where(**paths: Path | None) -> None:
             OUT.print(f"{what} in {path}", highlight=False, markup=False, soft_wrap=True)
 
 
+def tell(sentence: str) -> None:
+    """Say something beside the result, on stderr."""
+    ERRORS.print(sentence, highlight=False, markup=False, soft_wrap=True)
+
+
 def tell_forecast(expected: object) -> None:
     """Say on stderr what a run will take, before it starts."""
     ERRORS.print(f"about to take {expected}", highlight=False, markup=False)

@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from ..data.files import known_file, read_arrays
-from ..data.tables import Table, read_table
+from ..data.table_files import read_table
+from ..data.tables import Table
 from ..distillation import LabelCodes, LabelSpace
 from ..distillation.questions import Inputs, inputs_of
 from ..distillation.text import PAIR

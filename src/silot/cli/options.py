@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -13,8 +13,11 @@ import typer
 from ..data.columns import matched
 from ..data.loading import column_names, load_measure
 from ..data.measure import Measure
+from ..data.reading import read_by_schema
+from ..data.schema import Schema
+from ..data.site import Site
 from ..errors import FileError, InputError
-from .console import check_writable
+from .console import check_writable, progress_bar, tell
 from .generate import Flags
 
 
@@ -47,6 +50,15 @@ IdColumnOption = Annotated[
 ]
 ColumnsOption = Annotated[
     str | None, typer.Option(help="Feature columns of a table, comma separated. Default: all.")
+]
+SchemaOption = Annotated[
+    Path | None, typer.Option(help="Schema by which tables are read: columns, units, labels.")
+]
+SiteOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="With --schema: how a site writes its columns. FILE, or NAME=FILE for one of several."
+    ),
 ]
 SeedOption = Annotated[int, typer.Option(min=0, help="Seed of everything random.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else.")]
@@ -135,6 +147,47 @@ class Columns(Flags):
     label_column: LabelColumnOption = None
     weight_column: WeightColumnOption = None
     columns: ColumnsOption = None
+    schema: SchemaOption = None
+    site: SiteOption = None
+
+    def contract(self) -> Schema | None:
+        """The schema that tables are read by."""
+        if self.schema is None:
+            return None
+        given_ = (self.label_column, self.weight_column, self.identifiers, self.columns)
+        if any(given_):
+            raise InputError(
+                "a schema names features, labels, weights and identifiers. Leave the column "
+                "options out.",
+                code="schema-options",
+            )
+        return Schema.load(self.schema)
+
+    def sites(self) -> dict[str, Site]:
+        """How sites write their columns, by the name of the site; ``""`` for all others."""
+        if self.site and self.schema is None:
+            raise InputError("--site goes with --schema.", code="schema-options")
+        parted = [text.rpartition("=") for text in self.site or ()]
+        return {name: Site.load(path) for name, _, path in parted}
+
+    def by_schema(self, path: Path, schema: Schema, *, whole: bool = True) -> Measure:
+        """Records of one file by a schema; what is to be known of them is told on stderr."""
+        if not _is_table(path):
+            return load_measure(path, schema=schema)
+        sites = self.sites()
+        site = sites.get(path.name.split(".")[0], sites.get(""))
+        with progress_bar(f"reading {path.name}") as bar:
+            task = bar.add_task("read", total=100)
+            found = read_by_schema(
+                path,
+                schema,
+                site,
+                whole=whole,
+                tell=lambda share: bar.update(task, completed=round(100 * share)),
+            )
+        for problem in found.fit.problems:
+            tell(f"{path.name}: {problem.sentence}")
+        return found.measure
 
     @property
     def identifiers(self) -> str | None:
@@ -148,6 +201,9 @@ class Columns(Flags):
 
     def measure(self, path: Path, *, weights: bool = True) -> Measure:
         """Records of one file, whether or not it is a table; public ones have no ``weights``."""
+        schema = self.contract()
+        if schema is not None:
+            return self.by_schema(path, schema, whole=weights)
         table, column = _is_table(path), self.identifiers
         return load_measure(
             path,
@@ -171,6 +227,8 @@ class Tables(Columns):
         of identifiers is no feature of the tables that have it.
         """
         names = _names(paths)
+        if (schema := self.contract()) is not None:
+            return self._all_by_schema(dict(zip(names, paths, strict=True)), schema)
         given_ = (self.label_column, self.weight_column, self.identifiers, self.columns)
         if any(given_) and not any(map(_is_table, paths)):
             raise InputError(
@@ -198,6 +256,15 @@ class Tables(Columns):
                 cure = "Name the column with --label-column." if table else "Save them as y."
                 raise InputError(f"{path.name} has no labels. {cure}", code="labels-absent")
         return matched(loaded)
+
+    def _all_by_schema(self, paths: Mapping[str, Path], schema: Schema) -> dict[str, Measure]:
+        if self.labels and schema.label is None:
+            raise InputError(
+                "the schema names no column of labels. Add label: to it.", code="labels-absent"
+            )
+        if schema.warning:
+            tell(f"{schema.name or 'schema'}: {schema.warning}")
+        return matched({name: self.by_schema(path, schema) for name, path in paths.items()})
 
 
 @dataclass(frozen=True, kw_only=True)

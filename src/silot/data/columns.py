@@ -13,6 +13,7 @@ from ..transport._foreign import as_array
 
 if TYPE_CHECKING:
     from .measure import Measure
+    from .schema import Schema
     from .tables import Table
 
 Given = tuple[Any, Any, Any, Sequence[str] | None]
@@ -86,6 +87,7 @@ def matched(measures: Mapping[str, Measure], last: Collection[str] = ()) -> dict
         measure has no names to say which is meant.
     """
     ranked = sorted(measures, key=lambda name: (name in last, name))
+    check_schemas({name: measures[name].schema for name in ranked})
     named = {name: columns for name in ranked if (columns := measures[name].columns)}
     if len(set(named.values())) < 2:
         return dict(measures)
@@ -107,6 +109,33 @@ def matched(measures: Mapping[str, Measure], last: Collection[str] = ()) -> dict
             code="columns-mismatch",
         )
     return {name: measure.ordered(order) for name, measure in measures.items()}
+
+
+def check_schemas(schemas: Mapping[str, Schema | None]) -> None:
+    """Refuse data that were read by two schemas, or by one and by none.
+
+    Raises
+    ------
+    MismatchError
+        ``schema-mismatch``, with the columns that differ.
+    """
+    read = {name: schema for name, schema in schemas.items() if schema is not None}
+    if not read:
+        return
+    lead, first = next(iter(read.items()))
+    for other, schema in schemas.items():
+        if schema is None:
+            raise MismatchError(
+                f"{lead!r} was read by a schema and {other!r} was not: their numbers mean other "
+                "things. Read both by one schema.",
+                code="schema-mismatch",
+            )
+        if schema.hash != first.hash:
+            raise MismatchError(
+                f"{lead!r} and {other!r} were read by other schemas; they differ in "
+                f"{_listing(map(repr, first.differing(schema)))}. Agree on one schema.",
+                code="schema-mismatch",
+            )
 
 
 def _only(holder: str, columns: Collection[str]) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,9 +12,13 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import FileError, InputError, SilotError
-from .files import known_file, read_arrays
+from .columns import check_schemas
+from .files import known_file, read_arrays, write_whole
 from .measure import Measure
-from .tables import read_names, read_table
+from .reading import read_by_schema
+from .schema import Schema
+from .site import Site
+from .table_files import read_names, read_table
 
 
 def load_measure(
@@ -23,6 +29,8 @@ def load_measure(
     id_column: str | None = None,
     columns: Sequence[str] | None = None,
     missing_label: str | None = None,
+    schema: Schema | None = None,
+    site: Site | None = None,
 ) -> Measure:
     """Read a measure from a file.
 
@@ -41,6 +49,9 @@ def load_measure(
         Feature columns of a table, in this order; by default every remaining column.
     missing_label
         Label of records whose field in the label column is empty; by default there may be none.
+    schema, site
+        The public contract of the table, and how this site writes its columns. The schema names
+        features, labels and weights: other options are left out then.
 
     Returns
     -------
@@ -70,6 +81,13 @@ def load_measure(
     Measure(3 records, 3 features, 2 classes)
     """
     file, kind = known_file(path)
+    if schema is not None:
+        if any((label_column, weight_column, id_column, columns, missing_label)):
+            raise InputError(
+                "a schema names features, labels and weights. Leave the column options out.",
+                code="schema-options",
+            )
+        return _of_coordinates(file, schema) if kind == ".npz" else _by_schema(file, schema, site)
     try:
         if kind == ".npz":
             if any((label_column, weight_column, id_column, columns)):
@@ -218,9 +236,90 @@ def column_names(path: str | Path) -> list[str]:
     return [] if kind == ".npz" else read_names(file, kind)
 
 
+def save_measure(path: str | Path, measure: Measure) -> None:
+    """Write a measure to an ``.npz`` that ``load_measure`` reads, with its schema if it has one.
+
+    Parameters
+    ----------
+    path
+        An ``.npz``; written whole or not at all.
+    measure
+        What to write: points ``X``, weights ``w`` and labels ``y`` where there are some, names of
+        columns, and the schema as text.
+
+    Raises
+    ------
+    FileError
+        ``file-kind`` for another ending, ``file-unwritable``.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> name = tempfile.mkdtemp() + "/north.npz"
+    >>> save_measure(name, Measure([[1.0, 2.0]], columns=["age", "dose"]))
+    >>> load_measure(name)
+    Measure(1 records, 2 features)
+    """
+    file = Path(path)
+    if file.suffix.lower() != ".npz":
+        raise FileError(f"{file.name} is no .npz. Give such a name.", code="file-kind")
+    arrays: dict[str, npt.NDArray[Any]] = {"X": measure.points}
+    if (measure.masses != 1.0).any():
+        arrays["w"] = measure.masses
+    if measure.names is not None:
+        arrays["y"] = measure.names
+    if measure.columns is not None:
+        arrays["columns"] = np.array(measure.columns)
+    if measure.schema is not None:
+        arrays["schema"] = np.array(json.dumps(measure.schema.body()))
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, **arrays)  # pyright: ignore[reportArgumentType]
+    write_whole(file, buffer.getvalue())
+
+
+def _by_schema(file: Path, schema: Schema, site: Site | None) -> Measure:
+    return read_by_schema(file, schema, site).measure
+
+
+def _of_coordinates(file: Path, schema: Schema) -> Measure:
+    """Records that were read by a schema before: the same one."""
+    found = _from_npz(file)
+    if found.schema is None:
+        raise FileError(
+            f"{file.name} does not say by which schema its records were read. Give the table, or "
+            "write it with `silot schema apply`.",
+            code="schema-npz",
+        )
+    check_schemas({file.name: found.schema, "the schema given": schema})
+    return found
+
+
 def _from_npz(file: Path) -> Measure:
     arrays = read_arrays(file)
     points = arrays["X"]
     if points.ndim > 2:
         points = points.reshape(len(points), int(np.prod(points.shape[1:])))
-    return Measure(points, arrays.get("w"), arrays.get("y"))
+    columns, schema = None, None
+    if "columns" in arrays and arrays["columns"].dtype.kind == "U":
+        columns = [str(name) for name in arrays["columns"].ravel()]
+    if "schema" in arrays and arrays["schema"].dtype.kind == "U":
+        schema = _stored_schema(file, str(arrays["schema"]), columns)
+    return Measure(points, arrays.get("w"), arrays.get("y"), columns, schema=schema)
+
+
+def _stored_schema(file: Path, text: str, columns: list[str] | None) -> Schema:
+    try:
+        schema = Schema.of(json.loads(text))
+    except (ValueError, RecursionError, InputError):
+        raise FileError(
+            f"{file.name} holds a schema that cannot be read. Write it anew with "
+            "`silot schema apply`.",
+            code="schema-invalid",
+        ) from None
+    if list(schema.features) != columns:
+        raise FileError(
+            f"the columns of {file.name} are not those of the schema in it. Write it anew with "
+            "`silot schema apply`.",
+            code="schema-invalid",
+        )
+    return schema

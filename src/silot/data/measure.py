@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from numbers import Integral
 from typing import TYPE_CHECKING, Any, Literal, Union, get_args
 
 import numpy as np
@@ -15,9 +14,12 @@ from ..transport._check import Array, as_weights
 from ..transport._foreign import as_array
 from ..transport.moments import centred_root, thin_root
 from .columns import as_cloud, unframed
+from .label_names import label_name
 
 if TYPE_CHECKING:
     from narwhals.typing import IntoDataFrame
+
+    from .schema import Schema
 
 Data = Union["Measure", npt.ArrayLike, "IntoDataFrame"]
 """What a measure can be made of."""
@@ -51,6 +53,9 @@ class Measure:
     columns
         Names of the features, by which those of several holders are matched; of a data frame
         those of its columns that are taken, by default all that are left.
+    schema
+        The contract by which the points are coordinates of a table, where there is one;
+        ``Schema.measure`` gives it. Measures of two schemas are not compared.
     copy
         Whether points are copied. Without, an array that is float64 already is only looked at:
         for as long as the measure is used its owner must not change it.
@@ -80,6 +85,7 @@ class Measure:
     masses: Array
     names: npt.NDArray[np.str_] | None
     columns: tuple[str, ...] | None
+    schema: Schema | None
 
     def __init__(
         self,
@@ -89,6 +95,7 @@ class Measure:
         columns: Sequence[str] | None = None,
         *,
         copy: bool = True,
+        schema: Schema | None = None,
     ) -> None:
         points, weights, labels, columns = unframed(points, weights, labels, columns)
         named = None if columns is None else tuple(columns)
@@ -106,10 +113,11 @@ class Measure:
         object.__setattr__(self, "masses", counts)
         object.__setattr__(self, "names", names)
         object.__setattr__(self, "columns", named)
+        object.__setattr__(self, "schema", schema)
 
-    def __reduce__(self) -> tuple[type[Measure], tuple[Any, ...]]:
+    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
         # Copies are made by the constructor, which makes their arrays read-only too.
-        return Measure, (self.points, self.masses, self.labels, self.columns)
+        return _rebuilt, (self.points, self.masses, self.labels, self.columns, self.schema)
 
     @classmethod
     def of(cls, data: Data) -> Measure:
@@ -152,13 +160,26 @@ class Measure:
         if self.columns is None or self.columns == columns:
             return self
         places = [self.columns.index(name) for name in columns]
-        return Measure(self.points[:, places], self.masses, self.labels, columns)
+        return Measure(
+            self.points[:, places], self.masses, self.labels, columns, schema=self.schema
+        )
 
     def __repr__(self) -> str:
         classes = ""
         if self.names is not None:
             classes = f", {len(np.unique(self.names))} classes"
         return f"Measure({self.size} records, {self.dimension} features{classes})"
+
+
+def _rebuilt(
+    points: Array,
+    masses: Array,
+    labels: npt.NDArray[Any] | None,
+    columns: tuple[str, ...] | None,
+    schema: Schema | None,
+) -> Measure:
+    """A copy of a measure."""
+    return Measure(points, masses, labels, columns, schema=schema)
 
 
 def _counts(given: npt.ArrayLike | None, size: int) -> Array:
@@ -168,83 +189,6 @@ def _counts(given: npt.ArrayLike | None, size: int) -> Array:
     record changes either.
     """
     return np.ones(size) if given is None else as_array(given, "weights", np.float64).copy()
-
-
-def label_name(label: object) -> str:
-    """Name of a label: the text by which holders agree on a class.
-
-    It follows from the label alone, whatever the other labels of its column make of their common
-    type: a label has one name as an integer, as a float among fractions, and as the text that
-    Python, numpy or polars write for it, which is what one text among numbers makes of all of them.
-
-    Parameters
-    ----------
-    label
-        A number that is whole is written without a point, a fraction as Python writes it, and
-        truth values are 1 and 0. Bytes are UTF-8 text. A text stays as it is, except where it is
-        what Python, numpy or polars write for a float or a truth value: then it is that number.
-
-    Raises
-    ------
-    InputError
-        ``labels-inexact``: a float so large that it may stand for several whole numbers, or a
-        fraction of fewer digits than float64, which texts and float64 write in different ways.
-        ``labels-dtype``: dates, decimals (their text depends on their column) and anything else.
-
-    Examples
-    --------
-    >>> [label_name(label) for label in (3, 3.0, "3", "3.0", "3e+00", True, "false", 2.5, "2.5")]
-    ['3', '3', '3', '3', '3', '1', '0', '2.5', '2.5']
-    >>> [label_name(label) for label in ("007", "1e3", "250.00", "+1", " x")]
-    ['007', '1e3', '250.00', '+1', ' x']
-    """
-    if isinstance(label, bytes):
-        label = label.decode(errors="backslashreplace")
-    if isinstance(label, str):
-        return _text_name(str(label))
-    if isinstance(label, Integral | np.bool_):
-        return str(int(label))
-    if not isinstance(label, float | np.floating):
-        raise InputError(
-            f"a label is of type {type(label).__name__}; labels are texts, numbers or truth "
-            "values. Write it as a text.",
-            code="labels-dtype",
-        )
-    value = float(label)
-    double = not isinstance(label, np.floating) or isinstance(label, np.float64)
-    digits = 53 if double else min(np.finfo(type(label)).nmant + 1, 53)
-    if not abs(value) < 2.0**digits or not (double or value.is_integer()):
-        raise InputError(
-            "a label is a float that has no exact text: a fraction in a type other than float64, "
-            "or beyond the whole numbers of its type. Write labels as integers or texts.",
-            code="labels-inexact",
-        )
-    return _float_name(value)
-
-
-def _text_name(text: str) -> str:
-    flag = text.lower()
-    if flag in ("true", "false"):
-        return str(int(flag == "true"))
-    try:
-        value = float(text)
-    except ValueError:
-        return text
-    # Whole numbers without a point are their own names.
-    if not abs(value) < 2.0**53:
-        return text
-    ways = (
-        repr(value),
-        np.format_float_scientific(value, trim="-"),
-        # Polars: without an exponent, or with one that is not padded.
-        np.format_float_positional(value, trim="0"),
-        repr(value).replace("e-0", "e-"),
-    )
-    return _float_name(value) if text in ways else text
-
-
-def _float_name(value: float) -> str:
-    return str(int(value)) if value.is_integer() else repr(value)
 
 
 def _as_labels(labels: npt.ArrayLike, size: int) -> tuple[npt.NDArray[Any], npt.NDArray[np.str_]]:

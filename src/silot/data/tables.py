@@ -1,36 +1,23 @@
-"""Tables as they are given: files (csv, parquet) and data frames."""
+"""Tables: records by rows, fields by named columns, and data frames as such."""
 
 from __future__ import annotations
 
-import csv
-import gzip
 import sys
-import zlib
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice, zip_longest
-from pathlib import Path
-from types import ModuleType
 from typing import Any, NamedTuple
 
 import narwhals as nw
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import ExtraError, FileError, InputError
+from ..errors import FileError, InputError
 from .texts import Texts
 
 # Fields of a table that mean "missing".
-_MISSING = ("", "NA", "N/A", "NaN", "nan", "NULL", "null")
+MISSING = ("", "NA", "N/A", "NaN", "nan", "NULL", "null")
 # What stands for a number, in any case, beside what Python reads as one.
-_NUMBERS = {**dict.fromkeys(map(str.lower, _MISSING), float("nan")), "true": 1.0, "false": 0.0}
-_DAMAGED_TABLE = (OSError, EOFError, ValueError, csv.Error, zlib.error)
-_GZIP = b"\x1f\x8b"
-# What may part fields; of two that part a header into as many, the first.
-_SEPARATORS = (",", ";", "\t")
-# Rows that are texts of Python before they are columns.
-_ROWS = 8192
+_NUMBERS = {**dict.fromkeys(map(str.lower, MISSING), float("nan")), "true": 1.0, "false": 0.0}
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,14 +72,14 @@ class Table:
         return np.asarray(column.cast(nw.Float64).to_numpy(), dtype=np.float64)
 
     def _number(self, text: str) -> float | None:
-        found = _number(text)
-        return _number(text.replace(",", ".")) if found is None and self.comma else found
+        found = number_of(text)
+        return number_of(text.replace(",", ".")) if found is None and self.comma else found
 
     def values(self, name: str) -> list[Any]:
         """Fields of a column one by one, ``None`` where missing."""
         column = self.columns[name]
         if isinstance(column, Texts):
-            return [None if value in _MISSING else value for value in column]
+            return [None if value in MISSING else value for value in column]
         found = _with_none(column)
         if column.dtype.is_float():
             # In the type of the column: to a float32, Python gives digits it does not have.
@@ -107,7 +94,7 @@ class Table:
             return [text or None for text in column]
         try:
             return _with_none(column.cast(nw.String))
-        except (*_errors_of_polars(), ValueError, TypeError, NotImplementedError):
+        except (*errors_of_polars(), ValueError, TypeError, NotImplementedError):
             kind = str(column.dtype).split("(")[0]
             raise InputError(
                 f"column {name!r} is no text ({kind}).", code="measure-dtype"
@@ -191,24 +178,7 @@ class Table:
                 f"{listing([repr(name) for name in odd])}.",
                 code="measure-dtype",
             )
-        self._check_marks(names)
-
-    def _check_marks(self, names: Sequence[str]) -> None:
-        """Refuse a record with points and commas in its numbers: one of them parts thousands."""
-        if not self.comma:
-            return
-        point, comma = (
-            np.any([[mark in text for text in self.columns[name]] for name in names], 0)
-            for mark in ".,"
-        )
-        odd = np.flatnonzero(point & comma)
-        if len(odd):
-            raise InputError(
-                f"{len(odd)} record(s) have both points and commas in their numbers, the first in "
-                f"row {odd[0]}: which of them parts thousands is not known. Write numbers without "
-                "marks between thousands, with one mark for decimals.",
-                code="measure-dtype",
-            )
+        check_marks(self.columns, names, self.comma)
 
 
 def _mixed(
@@ -219,6 +189,25 @@ def _mixed(
         if name in features:
             return name
     return identifiers if identifiers in (labels, weights) else None
+
+
+def check_marks(
+    columns: Mapping[str, Any], names: Sequence[str], comma: bool, start: int = 0
+) -> None:
+    """Refuse a record with points and commas in its numbers: one of them parts thousands."""
+    if not comma or not names:
+        return
+    point, mark = (
+        np.any([[each in text for text in columns[name]] for name in names], 0) for each in ".,"
+    )
+    odd = np.flatnonzero(point & mark)
+    if len(odd):
+        raise InputError(
+            f"{len(odd)} record(s) have both points and commas in their numbers, the first in "
+            f"row {start + odd[0]}: which of them parts thousands is not known. Write numbers "
+            "without marks between thousands, with one mark for decimals.",
+            code="measure-dtype",
+        )
 
 
 class Parts(NamedTuple):
@@ -256,10 +245,11 @@ def frame_table(data: object) -> Table | None:
             "the data are a query that was not run. Give its result: frame.collect().",
             code="frame-lazy",
         )
-    return _table(frame) if isinstance(frame, nw.DataFrame) else None
+    return table_of(frame) if isinstance(frame, nw.DataFrame) else None
 
 
-def _table(frame: nw.DataFrame[Any]) -> Table:
+def table_of(frame: nw.DataFrame[Any]) -> Table:
+    """A data frame as a table."""
     columns = {str(name): frame.get_column(name) for name in frame.columns}
     if len(columns) < len(frame.columns):
         raise InputError("two columns have one name. Rename them.", code="frame-columns")
@@ -272,7 +262,7 @@ def _with_none(column: nw.Series[Any]) -> list[Any]:
     return [None if no else value for value, no in zip(column.to_list(), missing, strict=True)]
 
 
-def _number(text: str) -> float | None:
+def number_of(text: str) -> float | None:
     """The number a field says, NaN where it is missing, ``None`` where it says no number."""
     try:
         found = float(text)
@@ -281,113 +271,7 @@ def _number(text: str) -> float | None:
     return None if "_" in text else found
 
 
-def read_table(file: Path, kind: str) -> Table:
-    """A table of records."""
-    try:
-        if kind == ".parquet":
-            return _table(nw.from_native(_polars(file).read_parquet(file, glob=False)))
-        with _rows(file) as rows:
-            return Table(_columns(file, rows.fields), comma=rows.separator == ";")
-    except (*_errors_of_polars(), *_DAMAGED_TABLE) as error:
-        raise _unreadable(file, kind, error) from None
-
-
-def read_names(file: Path, kind: str) -> list[str]:
-    """Names of the columns of a table."""
-    try:
-        if kind == ".parquet":
-            return list(_polars(file).read_parquet_schema(file))
-        with _rows(file) as rows:
-            return _header(file, rows.fields)
-    except (*_errors_of_polars(), *_DAMAGED_TABLE) as error:
-        raise _unreadable(file, kind, error) from None
-
-
-@dataclass(frozen=True)
-class _Rows:
-    """Rows of a csv, and what stands between their fields."""
-
-    fields: Iterator[list[str]]
-    separator: str
-
-
-@contextmanager
-def _rows(file: Path) -> Iterator[_Rows]:
-    """Rows of a csv. Strictly: a quote that is not closed must not swallow other records."""
-    with file.open("rb") as handle:
-        packed = handle.read(len(_GZIP)) == _GZIP
-    opened = gzip.open if packed else open
-    with opened(file, "rt", encoding="utf-8-sig", newline="") as text:
-        separator = _separator(text.readline())
-        text.seek(0)
-        # A blank line is no record.
-        rows = (row for row in csv.reader(text, delimiter=separator, strict=True) if row)
-        yield _Rows(rows, separator)
-
-
-def _separator(header: str) -> str:
-    """What parts the names of the columns, which are public: no record has a say."""
-
-    def parts(separator: str) -> int:
-        return len(next(csv.reader([header], delimiter=separator), []))
-
-    return max(_SEPARATORS, key=parts)
-
-
-def _header(file: Path, rows: Iterator[list[str]]) -> list[str]:
-    names = next(rows, None)
-    if names is None:
-        raise ValueError
-    told = [name.strip() for name in names]
-    places = all(name.isdigit() for name in told) and len(set(told)) == len(told)
-    if not places and all(_number(name.replace(",", ".")) is not None for name in told):
-        raise FileError(
-            f"the first line of {file.name} holds numbers: names of columns are needed there. Put "
-            "a line of names first.",
-            code="file-header",
-        )
-    doubled = [name for name in names if names.count(name) > 1]
-    if doubled:
-        raise FileError(
-            f"{file.name} has more than one column {doubled[0]!r}. Rename them.",
-            code="file-columns",
-        )
-    return names
-
-
-def _columns(file: Path, rows: Iterator[list[str]]) -> dict[str, Texts]:
-    columns = {name: Texts() for name in _header(file, rows)}
-    while block := list(islice(rows, _ROWS)):
-        if max(map(len, block)) > len(columns):
-            raise ValueError
-        # Of a row with fewer fields than the header, the others are missing.
-        full = zip_longest(columns, *block, fillvalue="")
-        for column, (_, *texts) in zip(columns.values(), full, strict=True):
-            column.extend(texts)
-    return columns
-
-
-def _polars(file: Path) -> ModuleType:
-    """What reads columns of a type; a csv does without."""
-    try:
-        import polars
-    except ImportError:
-        raise ExtraError(
-            f"{file.name} is read with polars. Run: pip install 'silot[parquet]', or give a csv.",
-            code="extra-parquet",
-        ) from None
-    return polars
-
-
-def _errors_of_polars() -> tuple[type[Exception], ...]:
+def errors_of_polars() -> tuple[type[Exception], ...]:
     """Errors of polars, where it was imported: by us, or by whoever gave a frame of it."""
     polars = sys.modules.get("polars")
     return () if polars is None else (polars.exceptions.PolarsError,)
-
-
-def _unreadable(file: Path, kind: str, error: Exception) -> FileError:
-    return FileError(
-        f"{file.name} cannot be read as {kind} ({type(error).__name__}). It needs a header line, "
-        "no line with more fields than that, UTF-8 text and closed quotes.",
-        code="file-unreadable",
-    )

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..data.measure import label_name
+from ..data.label_names import label_name
 from ..errors import MismatchError
 
 Codes = npt.NDArray[np.int64]

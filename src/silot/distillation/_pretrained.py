@@ -10,7 +10,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from ..data.measure import label_name
+from ..data.label_names import label_name
 from ..errors import ExtraError, FileError, InputError, MismatchError
 from ._batches import seeded
 from .labels import LabelSpace

@@ -9,7 +9,7 @@ from typing import cast
 import numpy as np
 import numpy.typing as npt
 
-from ..data.measure import label_name
+from ..data.label_names import label_name
 from ..errors import InputError, WireError
 from ..federation.answer import Answer, Array
 from .options import Asking

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Protocol as TypingProtocol
 from typing import cast, runtime_checkable
 
-from ..data.columns import matched
+from ..data.columns import check_schemas, matched
 from ..data.measure import Data, Measure
 from ..errors import InputError, MismatchError
 from ..privacy.ledger import Ledger
@@ -224,7 +224,10 @@ def _parties(holders: Mapping[str, Endpoint | Data]) -> dict[str, Endpoint]:
 
 
 def _check_columns(parties: Mapping[str, Endpoint]) -> None:
-    """Refuse holders that name their columns in different orders."""
+    """Refuse holders of two schemas, or that name their columns in different orders."""
+    check_schemas(
+        {name: party.schema for name, party in parties.items() if isinstance(party, Holder)}
+    )
     named = {
         name: party.columns
         for name, party in parties.items()

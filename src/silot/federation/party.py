@@ -15,6 +15,7 @@ from functools import cached_property
 from typing import cast
 
 from ..data.measure import Data, Embedding, Measure
+from ..data.schema import Schema
 from ..errors import InputError
 from ..privacy.ledger import BudgetError, Ledger, plain_name
 from ..privacy.mechanism import noise_for
@@ -209,6 +210,11 @@ class Holder(Party):
     def columns(self) -> tuple[str, ...] | None:
         """Names of the features, for who runs it in this process; askers do not see them."""
         return self._measure.columns
+
+    @property
+    def schema(self) -> Schema | None:
+        """The public contract by which its table was read, if it was."""
+        return self._measure.schema
 
     @cached_property
     def limits(self) -> Limits:

@@ -1,0 +1,317 @@
+"""From the fields of a column to coordinates: by the schema and the record alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import date
+
+import numpy as np
+import numpy.typing as npt
+
+from .column_kinds import Category, Date, Feature, Number, Ordered, Value, YesNo
+from .fields import EMPTY, UNREAD, Codes, Fields, Numbers, as_codes, as_days, as_numbers
+
+Array = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+
+_YES = ("yes", "y", "true", "t", "1")
+_NO = ("no", "n", "false", "f", "0")
+_EPOCH = date(1970, 1, 1)
+
+
+@dataclass(frozen=True)
+class Writing:
+    """How a site writes a column, where that is not what the schema says.
+
+    Attributes
+    ----------
+    factor, offset
+        From the site's unit to that of the schema: ``factor * x + offset``.
+    codes
+        What its categories are called in the schema, by what the site writes.
+    format
+        How its days are written.
+    sentinels
+        What it writes for missing values, beside those of the schema.
+    comma
+        Whether a comma stands for the point of numbers.
+    """
+
+    factor: float = 1.0
+    offset: float = 0.0
+    codes: Mapping[str, str] = field(default_factory=dict[str, str])
+    format: str = ""
+    sentinels: tuple[str, ...] = ()
+    comma: bool = False
+
+
+@dataclass(frozen=True)
+class Misfits:
+    """How many fields of a column do not fit its description; for the site alone.
+
+    Attributes
+    ----------
+    missing
+        Without a value.
+    unread
+        Of another kind: no number, no day, neither yes nor no.
+    below, above
+        Out of the range.
+    unknown
+        Categories that the schema has not.
+    fraction
+        Fractions among whole numbers.
+    """
+
+    missing: int = 0
+    unread: int = 0
+    below: int = 0
+    above: int = 0
+    unknown: int = 0
+    fraction: int = 0
+
+    def __add__(self, other: Misfits) -> Misfits:
+        """Of two blocks of records."""
+        mine, others = vars(self), vars(other)
+        return Misfits(**{name: mine[name] + others[name] for name in mine})
+
+    @property
+    def outside(self) -> int:
+        """Out of the range, on either side."""
+        return self.below + self.above
+
+
+@dataclass(frozen=True, eq=False)
+class Encoded:
+    """Coordinates (n, k) of a column, what did not fit, and its numbers before they were cut."""
+
+    coordinates: Array
+    misfits: Misfits
+    numbers: Array | None = None
+
+
+def coordinate_names(name: str, column: Feature) -> tuple[str, ...]:
+    """Names of the coordinates of a column."""
+    extra = (f"{name} missing",) if column.missing == "indicator" else ()
+    if isinstance(column, Category):
+        kinds = (*column.categories, *(("other",) if column.other else ()))
+        return (*(f"{name}={kind}" for kind in kinds), *extra)
+    if isinstance(column, Number | Date) and column.period is not None:
+        return (f"{name} (cos)", f"{name} (sin)", *extra)
+    return (name, *extra)
+
+
+def corners(column: Feature) -> tuple[Array, Array]:
+    """Smallest and largest coordinates of a column."""
+    low, high = _corners(column)
+    if column.missing == "indicator":
+        low, high = np.append(low, 0.0), np.append(high, column.weight)
+    return low, high
+
+
+def _corners(column: Feature) -> tuple[Array, Array]:
+    weight = column.weight
+    if isinstance(column, Category):
+        count = len(column.categories) + column.other
+        return np.zeros(count), np.full(count, weight / np.sqrt(2.0))
+    if isinstance(column, Number | Date) and column.period is not None:
+        return np.full(2, -0.5 * weight), np.full(2, 0.5 * weight)
+    most = _length(column) if isinstance(column, Number) else 1.0
+    return np.zeros(1), np.array([weight * most])
+
+
+def encode(column: Feature, fields: Fields, writing: Writing) -> Encoded:
+    """Coordinates of the fields of a column, each by itself.
+
+    What does not fit is counted; its coordinates mean nothing unless the description of the column
+    says what becomes of it.
+    """
+    if isinstance(column, Number):
+        read = _number(column, fields, writing)
+    elif isinstance(column, Date):
+        read = _date(column, fields, writing)
+    else:
+        read = _category(column, fields, writing)
+    if column.missing != "indicator":
+        return read.encoded
+    flag = np.where(read.missing, column.weight, 0.0)
+    found = read.encoded
+    return Encoded(np.column_stack([found.coordinates, flag]), found.misfits, found.numbers)
+
+
+@dataclass(frozen=True, eq=False)
+class _Read:
+    """Coordinates, and which values were missing."""
+
+    encoded: Encoded
+    missing: Bools
+
+
+def _number(column: Number, fields: Fields, writing: Writing) -> _Read:
+    read = as_numbers(fields, (*column.sentinels, *writing.sentinels), comma=writing.comma)
+    values = read.values
+    fraction = 0
+    if column.kind == "integer":
+        fraction = int(np.count_nonzero(values != np.floor(values)) - np.isnan(values).sum())
+    if (writing.factor, writing.offset) != (1.0, 0.0):
+        values = writing.factor * values + writing.offset
+    inside = _inside(Numbers(values, read.unread), *column.range, column.outside)
+    fill = _fill(column, 0.5 * column.range[0] + 0.5 * column.range[1])
+    found = _coordinates(column, np.where(np.isnan(inside.values), fill, inside.values))
+    misfits = inside.misfits + Misfits(fraction=fraction)
+    return _Read(Encoded(found, misfits, values), inside.missing)
+
+
+def _coordinates(column: Number, values: Array) -> Array:
+    """Coordinates of numbers in the range."""
+    low, high = column.range
+    if column.period is not None:
+        return _circle((values - low) / column.period, column.weight)
+    if column.transform == "rank":
+        shares = _shares(values, np.array(column.quantiles))
+    elif column.transform == "log":
+        # One by one: what a logarithm of many at once gives may depend on how many there are.
+        logs = np.fromiter(map(math.log, values.tolist()), np.float64, len(values))
+        shares = (logs - math.log(low)) / (column.spread or math.log(high) - math.log(low))
+    else:
+        shares = (values - low) / (column.spread or high - low)
+    return column.weight * shares[:, None]
+
+
+def _length(column: Number) -> float:
+    """Largest coordinate of a column of weight 1."""
+    low, high = column.range
+    if column.spread is None:
+        return 1.0
+    whole = math.log(high) - math.log(low) if column.transform == "log" else high - low
+    return whole / column.spread if column.transform != "rank" else 1.0
+
+
+def _shares(values: Array, quantiles: Array) -> Array:
+    """Share of the public law below each value, between quantiles in proportion."""
+    last = len(quantiles) - 2
+    place = np.minimum(np.searchsorted(quantiles, values, side="right") - 1, last)
+    low, high = quantiles[place], quantiles[place + 1]
+    return (place + (values - low) / (high - low)) / (len(quantiles) - 1)
+
+
+def _circle(turns: Array, weight: float) -> Array:
+    angles = (2.0 * math.pi * (turns - np.floor(turns))).tolist()
+    pairs = [(math.cos(angle), math.sin(angle)) for angle in angles]
+    return 0.5 * weight * np.array(pairs, dtype=np.float64).reshape(-1, 2)
+
+
+def _date(column: Date, fields: Fields, writing: Writing) -> _Read:
+    sentinels = (*column.sentinels, *writing.sentinels)
+    read = as_days(fields, writing.format or column.format, sentinels)
+    first, last = (float((day - _EPOCH).days) for day in column.range)
+    # A time on the last day is in the range.
+    days = np.where(np.floor(read.values) == last, last, read.values)
+    inside = _inside(Numbers(days, read.unread), first, last, column.outside)
+    kept = np.where(inside.values == days, read.values, inside.values)
+    fill = _fill(column, 0.5 * first + 0.5 * last)
+    values = np.where(np.isnan(kept), fill, kept)
+    if column.period is not None:
+        found = _circle(_turns(values, column.period), column.weight)
+    else:
+        found = column.weight * ((np.minimum(values, last) - first) / (last - first))[:, None]
+    return _Read(Encoded(found, inside.misfits), inside.missing)
+
+
+def _turns(days: Array, period: str) -> Array:
+    """How often the period has passed, as fractions matter alone."""
+    if period == "day":
+        return days
+    if period == "week":
+        return days / 7.0
+    whole = np.floor(days).astype("datetime64[D]")
+    years = whole.astype("datetime64[Y]")
+    start = years.astype("datetime64[D]").astype(np.float64)
+    end = (years + np.timedelta64(1, "Y")).astype("datetime64[D]").astype(np.float64)
+    return (days - start) / (end - start)
+
+
+@dataclass(frozen=True, eq=False)
+class _Inside:
+    """Numbers cut to the range, NaN where a value is missing; which are, and what did not fit."""
+
+    values: Array
+    missing: Bools
+    misfits: Misfits
+
+
+def _inside(numbers: Numbers, low: float, high: float, outside: str) -> _Inside:
+    values = numbers.values
+    below, above = values < low, values > high
+    cut = np.clip(values, low, high)
+    empty = np.isnan(values) & ~numbers.unread
+    if outside == "missing":
+        empty |= below | above
+        cut[below | above] = np.nan
+    misfits = Misfits(
+        missing=int(empty.sum()),
+        unread=int(numbers.unread.sum()),
+        below=int(below.sum()),
+        above=int(above.sum()),
+    )
+    return _Inside(cut, empty, misfits)
+
+
+def _fill(column: Number | Date, middle: float) -> float:
+    """What stands for a missing value."""
+    if not isinstance(column.missing, Value):
+        return middle
+    if isinstance(column, Date):
+        return float((date.fromisoformat(column.missing.value) - _EPOCH).days)
+    return column.missing.value
+
+
+def _category(column: YesNo | Category | Ordered, fields: Fields, writing: Writing) -> _Read:
+    places = _places(column)
+    count = max(places.values()) + 1
+    codes = as_codes(
+        fields,
+        places | {text: places[name] for text, name in writing.codes.items()},
+        (*column.sentinels, *writing.sentinels),
+    )
+    missing, other = codes == EMPTY, codes == UNREAD
+    unread = 0
+    if isinstance(column, Category) and column.other:
+        codes = np.where(other, count, codes)
+        count += 1
+    else:
+        unread = int(other.sum())
+    words = isinstance(column, YesNo)
+    misfits = Misfits(
+        missing=int(missing.sum()), unread=unread * words, unknown=unread * (not words)
+    )
+    if isinstance(column.missing, Value):
+        value = column.missing.value
+        codes = np.where(missing, int(value) if isinstance(value, bool) else places[value], codes)
+    return _Read(Encoded(_one_of(column, codes, count), misfits), missing)
+
+
+def _one_of(column: YesNo | Category | Ordered, codes: Codes, count: int) -> Array:
+    """Coordinates of categories by their codes; those that are negative are none."""
+    if isinstance(column, Category):
+        found = np.zeros((len(codes), count))
+        rows = np.flatnonzero(codes >= 0)
+        found[rows, codes[rows]] = column.weight / np.sqrt(2.0)
+        return found
+    steps = np.where(codes >= 0, codes / (count - 1), 0.5)
+    return column.weight * steps[:, None]
+
+
+def _places(column: YesNo | Category | Ordered) -> dict[str, int]:
+    """Codes by the names of categories."""
+    if not isinstance(column, YesNo):
+        return {name: code for code, name in enumerate(column.categories)}
+    if column.yes:
+        return {**dict.fromkeys(column.no, 0), **dict.fromkeys(column.yes, 1)}
+    places: dict[str, int] = {}
+    for code, words in enumerate((_NO, _YES)):
+        for word in words:
+            places |= dict.fromkeys((word, word.upper(), word.capitalize()), code)
+    return places

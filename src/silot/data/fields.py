@@ -1,0 +1,204 @@
+"""Fields of a column as numbers, names and days: each by itself, whatever the others are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import InputError
+from .label_names import label_name
+from .tables import MISSING, number_of
+
+Array = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+Codes = npt.NDArray[np.int64]
+Fields = Sequence[str] | nw.Series[Any]
+"""A column of a csv, whose fields are texts, or of a type."""
+
+_SECONDS = 86_400.0
+# A number that stands for what cannot be read, among codes.
+UNREAD, EMPTY = -2, -1
+
+
+@dataclass(frozen=True, eq=False)
+class Numbers:
+    """Fields as numbers (n,): NaN where they are missing or cannot be read (``unread``)."""
+
+    values: Array
+    unread: Bools
+
+
+def as_numbers(column: Fields, sentinels: Collection[str] = (), *, comma: bool = False) -> Numbers:
+    """Fields as numbers.
+
+    Parameters
+    ----------
+    column
+        Fields.
+    sentinels
+        What else stands for a missing value; numbers are compared as numbers.
+    comma
+        Whether a comma may stand for the point.
+    """
+    if isinstance(column, nw.Series):
+        numbers = _typed_numbers(column, frozenset(sentinels), comma)
+    else:
+        numbers = _text_numbers(column, frozenset(sentinels), comma)
+    codes = [number for each in sentinels if (number := number_of(each)) is not None]
+    values = numbers.values
+    if codes:
+        values = np.where(np.isin(values, codes), np.nan, values)
+    return Numbers(values, numbers.unread)
+
+
+def _text_numbers(texts: Sequence[str], sentinels: Collection[str], comma: bool) -> Numbers:
+    try:
+        # Python reads 1_000 as a number, which no table means.
+        if "_" not in "".join(texts):
+            values = np.fromiter(map(float, texts), np.float64, len(texts))
+            return _finite(values, np.zeros(len(texts), dtype=np.bool_))
+    except ValueError:
+        pass
+    values = np.full(len(texts), np.nan)
+    unread = np.zeros(len(texts), dtype=np.bool_)
+    for row, text in enumerate(texts):
+        if text.strip() in sentinels:
+            continue
+        number = number_of(text)
+        if number is None and comma:
+            number = number_of(text.replace(",", "."))
+        unread[row] = number is None
+        if number is not None:
+            values[row] = number
+    return _finite(values, unread)
+
+
+def _typed_numbers(column: nw.Series[Any], sentinels: Collection[str], comma: bool) -> Numbers:
+    kind = column.dtype
+    if kind == nw.String or kind == nw.Categorical or isinstance(kind, nw.Enum):
+        return _text_numbers([text or "" for text in _texts(column)], sentinels, comma)
+    if not (kind.is_numeric() or kind == nw.Boolean):
+        empty = np.asarray(column.is_null().to_numpy(), dtype=np.bool_)
+        return Numbers(np.full(len(column), np.nan), ~empty)
+    if kind == nw.Decimal:
+        # By their texts: dividing by the power of ten of the column may round otherwise.
+        column = column.cast(nw.String)
+    values = np.array(column.cast(nw.Float64).to_numpy(), dtype=np.float64)
+    return _finite(values, np.zeros(len(values), dtype=np.bool_))
+
+
+def _finite(values: Array, unread: Bools) -> Numbers:
+    infinite = np.isinf(values)
+    if infinite.any():
+        values, unread = np.where(infinite, np.nan, values), unread | infinite
+    return Numbers(values, unread)
+
+
+def as_codes(column: Fields, places: dict[str, int], sentinels: Collection[str] = ()) -> Codes:
+    """Places (n,) of the names of fields, ``EMPTY`` for missing and ``UNREAD`` for other ones."""
+    missing = {*MISSING, *sentinels}
+    return _looked_up(column, lambda name: places.get(name, EMPTY if name in missing else UNREAD))
+
+
+def as_names(column: Fields, missing: Collection[str] = MISSING) -> list[str | None]:
+    """Names of fields, as labels are named; ``None`` where they are missing."""
+    read: dict[Any, str | None] = {}
+
+    def name(value: Any) -> str | None:
+        if value not in read:
+            text = _name(value)
+            read[value] = None if text is None or text in missing else text
+        return read[value]
+
+    return [name(value) for value in _values(column)]
+
+
+def as_days(column: Fields, form: str, sentinels: Collection[str] = ()) -> Numbers:
+    """Fields as days since 1970-01-01, with the part of the day that has passed."""
+    missing = {*MISSING, *sentinels}
+    read: dict[Any, float] = {}
+
+    def day(value: Any) -> float:
+        if value not in read:
+            read[value] = _day(value, form, missing)
+        return read[value]
+
+    values = np.fromiter(map(day, _values(column)), np.float64, len(column))
+    unread = np.isposinf(values)
+    return Numbers(np.where(np.isfinite(values), values, np.nan), unread)
+
+
+def _looked_up(column: Fields, place: Callable[[str], int]) -> Codes:
+    read: dict[Any, int] = {}
+
+    def code(value: Any) -> int:
+        if value not in read:
+            name = _name(value)
+            read[value] = EMPTY if name is None else place(name)
+        return read[value]
+
+    return np.fromiter(map(code, _values(column)), np.int64, len(column))
+
+
+def _values(column: Fields) -> Sequence[Any]:
+    if not isinstance(column, nw.Series):
+        return column
+    if column.dtype == nw.Categorical or isinstance(column.dtype, nw.Enum):
+        return _texts(column)
+    missing = column.is_null().to_list()
+    return [None if no else value for value, no in zip(column.to_list(), missing, strict=True)]
+
+
+def _texts(column: nw.Series[Any]) -> list[str | None]:
+    empty = column.is_null().to_list()
+    texts = column.cast(nw.String).to_list()
+    return [None if no else text for text, no in zip(texts, empty, strict=True)]
+
+
+def _name(value: Any) -> str | None:
+    """What a field is called, ``None`` where nothing is there."""
+    if value is None or value != value:
+        return None
+    if isinstance(value, str):
+        value = value.strip()
+    try:
+        return label_name(value)
+    except InputError:
+        # Of a kind that has no name: no category is called that.
+        return "\0"
+
+
+def _day(value: Any, form: str, missing: Collection[str]) -> float:
+    """Days since 1970-01-01, NaN for a missing field, infinity for one that is no day."""
+    if value is None:
+        return np.nan
+    try:
+        moment = _moment(value, form, missing)
+    except (ValueError, OverflowError):
+        return np.inf
+    if moment is None:
+        return np.nan
+    return (moment - datetime(1970, 1, 1)).total_seconds() / _SECONDS
+
+
+def _moment(value: Any, form: str, missing: Collection[str]) -> datetime | None:
+    if isinstance(value, datetime):
+        moment = value
+    elif isinstance(value, date):
+        moment = datetime(value.year, value.month, value.day)
+    elif isinstance(value, str):
+        text = value.strip()
+        if text in missing:
+            return None
+        moment = datetime.fromisoformat(text) if form == "iso" else datetime.strptime(text, form)
+    else:
+        # A number may count days from anywhere.
+        raise ValueError
+    # A time that names its zone is the same moment everywhere.
+    return moment if moment.tzinfo is None else moment.astimezone(UTC).replace(tzinfo=None)

@@ -1,0 +1,190 @@
+"""How well a table fits a schema: by column, in counts, for the eyes of its own site."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import InputError
+from .column_kinds import Category, Date, Feature, Label, Number, Ordered, YesNo
+from .coordinates import Misfits
+from .schema import Schema
+
+Array = npt.NDArray[np.float64]
+
+# Numbers out of the range that are cut to it without more: beyond, the column is another one.
+_MOST_OUTSIDE = 0.05
+_NAMED = 12
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing that does not fit.
+
+    Attributes
+    ----------
+    column
+        Its column, empty where it is about whole records.
+    kind
+        ``"missing"``, ``"unread"``, ``"fraction"``, ``"unknown"``, ``"outside"``, ``"unit"``,
+        ``"extra"``, ``"repeated"`` or ``"filled"``.
+    count
+        How many fields or records.
+    sentence
+        What it is and what to do, without any value.
+    refused
+        Whether the table cannot be used like that.
+    """
+
+    column: str
+    kind: str
+    count: int
+    sentence: str
+    refused: bool
+
+
+@dataclass(frozen=True)
+class Fit:
+    """What does not fit of a table.
+
+    Attributes
+    ----------
+    records
+        How many there are.
+    misfits
+        By column.
+    extra
+        Columns of the table that the schema does not name.
+    quartiles
+        By column of numbers, before they were cut to the range.
+    repeated
+        Records that are equal to an earlier one in all coordinates.
+    shared_identifiers
+        By column of identifiers, records whose identifier an earlier one has.
+    """
+
+    schema: Schema = field(repr=False)
+    records: int
+    misfits: Mapping[str, Misfits]
+    extra: tuple[str, ...] = ()
+    quartiles: Mapping[str, tuple[float, float, float]] = field(
+        default_factory=dict[str, tuple[float, float, float]], repr=False
+    )
+    repeated: int = 0
+    shared_identifiers: Mapping[str, int] = field(default_factory=dict[str, int])
+
+    @property
+    def problems(self) -> list[Problem]:
+        """All that is to be said, what refuses the table first."""
+        said: list[Problem] = []
+        parts: dict[str, Feature | Label] = {**self.schema.used}
+        if self.schema.label is not None:
+            parts[self.schema.label.column] = self.schema.label
+        for name, part in parts.items():
+            said += self._of_column(name, part)
+        if self.schema.weight is not None:
+            said += self._of_weights(self.schema.weight.column)
+        said += self._of_records()
+        return sorted(said, key=lambda problem: not problem.refused)
+
+    def check(self) -> None:
+        """Raise where the table cannot be used.
+
+        Raises
+        ------
+        InputError
+            ``schema-fit``, with what does not fit by column, in counts.
+        """
+        refused = [problem.sentence for problem in self.problems if problem.refused]
+        if refused:
+            more = f" And {len(refused) - _NAMED} more." if len(refused) > _NAMED else ""
+            raise InputError(
+                f"the table does not fit the schema. {' '.join(refused[:_NAMED])}{more}",
+                code="schema-fit",
+            )
+
+    def _of_column(self, name: str, part: Feature | Label) -> list[Problem]:
+        counts = self.misfits[name]
+        said: list[Problem] = []
+
+        def say(kind: str, count: int, sentence: str, *, refused: bool = True) -> None:
+            if count:
+                words = f"Column {name!r}: {count} of {self.records} {sentence}"
+                said.append(Problem(name, kind, count, words, refused))
+
+        say("unread", counts.unread, _unread(part))
+        say("fraction", counts.fraction, "numbers are fractions, and it is to hold whole ones.")
+        say(
+            "unknown",
+            counts.unknown,
+            "records have a category that the schema has not: name it in the codes of a site "
+            "file, or let the schema have other: true.",
+        )
+        if part.missing in ("refuse", None):
+            say(
+                "missing",
+                counts.missing,
+                "records have no value: let the schema have missing: indicator, or a public value.",
+            )
+        else:
+            say("filled", counts.missing, "records have no value.", refused=False)
+        if isinstance(part, Number | Date):
+            far = part.outside == "refuse" or counts.outside > _MOST_OUTSIDE * self.records
+            cut = "are cut to it" if part.outside == "clip" else "count as missing"
+            where = f"lie out of the range ({counts.below} below, {counts.above} above)"
+            cure = ": is it in another unit, or are there codes for missing values?" if far else ""
+            told = f"values {where}{cure if far else f' and {cut}'}"
+            say("outside", counts.outside, f"{told}{'' if far else '.'}", refused=far)
+        return said
+
+    def _of_weights(self, name: str) -> list[Problem]:
+        counts = self.misfits[name]
+        said: list[Problem] = []
+        wrong = counts.unread + counts.missing + counts.below
+        if wrong:
+            words = (
+                f"Weight column {name!r}: {wrong} of {self.records} are no weights of 0 or more."
+            )
+            said.append(Problem(name, "unread", wrong, words, refused=True))
+        if counts.above:
+            words = (
+                f"Weight column {name!r}: {counts.above} of {self.records} are above the limit "
+                "and are cut to it."
+            )
+            said.append(Problem(name, "outside", counts.above, words, refused=False))
+        return said
+
+    def _of_records(self) -> list[Problem]:
+        said: list[Problem] = []
+        if self.extra:
+            names = ", ".join(map(repr, self.extra[:_NAMED]))
+            more = f" and {len(self.extra) - _NAMED} more" if len(self.extra) > _NAMED else ""
+            words = f"Left out, for the schema does not name them: {names}{more}."
+            said.append(Problem("", "extra", len(self.extra), words, refused=False))
+        if self.repeated:
+            words = f"{self.repeated} of {self.records} records are equal to an earlier one."
+            said.append(Problem("", "repeated", self.repeated, words, refused=False))
+        for name, count in self.shared_identifiers.items():
+            if count:
+                words = (
+                    f"Column {name!r}: {count} of {self.records} records have the identifier of an "
+                    "earlier one. A guarantee for one record is none for who has several."
+                )
+                said.append(Problem(name, "repeated", count, words, refused=False))
+        return said
+
+
+def _unread(part: Feature | Label) -> str:
+    kinds: Sequence[tuple[type, str]] = (
+        (Number, "numbers"),
+        (Date, "days as the schema or the site file says they are written"),
+        (YesNo, "words for yes or no"),
+        (Ordered, "names"),
+        (Category, "names"),
+        (Label, "names"),
+    )
+    what = next(words for kind, words in kinds if isinstance(part, kind))
+    return f"fields are no {what}: correct them, or name what stands for missing as sentinels."

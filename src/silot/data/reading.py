@@ -1,0 +1,238 @@
+"""Tables read by a schema, a few thousand records at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import FileError, InputError
+from .column_kinds import Feature, Label, Number, Weight
+from .coordinates import Misfits, Writing, encode
+from .fields import Fields, as_names, as_numbers
+from .files import known_file
+from .fit import Fit
+from .gathered import Gathered
+from .label_names import label_name
+from .measure import Measure
+from .schema import Schema
+from .site import Site, SiteColumn, writing_of
+from .table_files import Block, frame_block, read_blocks, read_names
+from .tables import MISSING, check_marks, frame_table, listing
+
+Array = npt.NDArray[np.float64]
+Tell = Callable[[float], None]
+"""Called with the share that is done."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A table in the coordinates of its schema, and how well it fits."""
+
+    measure: Measure
+    fit: Fit
+
+
+def read_frame(data: Any, schema: Schema, site: Site | None = None) -> Measure:
+    """A data frame as a measure in the coordinates of the schema."""
+    table = frame_table(data)
+    if table is None:
+        raise InputError(
+            f"a schema reads columns by their names, and a {type(data).__name__} has none. Give a "
+            "data frame or a table.",
+            code="schema-columns",
+        )
+    reader = _Reader(schema, site or Site(), table.names)
+    return reader.read([frame_block(table)]).measure
+
+
+def read_by_schema(
+    path: str | Path,
+    schema: Schema,
+    site: Site | None = None,
+    *,
+    whole: bool = True,
+    tell: Tell | None = None,
+    check: bool = True,
+) -> Reading:
+    """Read a table by a schema.
+
+    Parameters
+    ----------
+    path
+        A .csv, .csv.gz or .parquet.
+    schema, site
+        The contract, and how this site writes its columns.
+    whole
+        Whether labels and weights that the schema names must be there. Without, weights are left
+        out, and labels where the table has none: public records.
+    tell
+        Called with the share of the file that has been read.
+    check
+        Whether a table that does not fit is refused; without, its coordinates mean nothing and
+        ``fit`` says why.
+    """
+    file, kind = known_file(path)
+    if kind == ".npz":
+        raise FileError(
+            f"{file.name} has no columns, and a schema reads columns by their names. Give a table.",
+            code="schema-columns",
+        )
+    try:
+        reader = _Reader(schema, site or Site(), read_names(file, kind), whole=whole)
+        return reader.read(read_blocks(file, kind, reader.wanted), tell, check=check)
+    except InputError as error:
+        if file.name in error.message:
+            raise
+        raise type(error)(f"{file.name}: {error.message}", code=error.code) from None
+
+
+@dataclass(frozen=True)
+class _Way:
+    """A column: what it is called in the schema and here, and how it is read."""
+
+    name: str
+    source: str
+    column: Feature = field(repr=False)
+    writing: Writing = field(repr=False)
+
+
+class _Reader:
+    """Reads the records of one table, block by block."""
+
+    def __init__(
+        self, schema: Schema, site: Site, names: Sequence[str], *, whole: bool = True
+    ) -> None:
+        self._schema = schema
+        self._site = site
+        self._check_site()
+        self._sources = {
+            name: site.columns[name].source or name if name in site.columns else name
+            for name in _described(schema)
+        }
+        self._weight = schema.weight if whole else None
+        self._label = schema.label
+        if self._label and not whole and self._sources[self._label.column] not in names:
+            self._label = None
+        self._check_there(names)
+        self._ways = [
+            _Way(name, self._sources[name], column, writing_of(name, column, site))
+            for name, column in schema.used.items()
+        ]
+        self._identifiers = [
+            name
+            for name, column in schema.columns.items()
+            if column.kind == "identifier" and self._sources[name] in names
+        ]
+        used = {self._sources[name] for name in (*self._needed, *self._identifiers)}
+        self.wanted = used & set(names)
+        known = set(self._sources.values())
+        self._extra = tuple(name for name in names if name not in known)
+
+    @property
+    def _needed(self) -> list[str]:
+        """Columns without which no record can be read."""
+        others = (self._label, self._weight)
+        return [*self._schema.used, *(each.column for each in others if each)]
+
+    def _check_site(self) -> None:
+        odd = [name for name in self._site.columns if name not in _described(self._schema)]
+        if odd:
+            raise InputError(
+                f"the site file describes {odd[0]!r}, and the schema has no such column. Its "
+                "names are those of the schema; 'from' says what a column is called here.",
+                code="site-invalid",
+            )
+
+    def _check_there(self, names: Sequence[str]) -> None:
+        absent = [self._sources[name] for name in self._needed if self._sources[name] not in names]
+        if absent:
+            raise InputError(
+                "the schema needs columns that the table has not: "
+                f"{listing([repr(name) for name in absent])}. Say what they are called here in a "
+                "site file (columns: NAME: from: ...).",
+                code="schema-columns",
+            )
+
+    def read(
+        self, blocks: Iterable[Block], tell: Tell | None = None, *, check: bool = True
+    ) -> Reading:
+        """All blocks, one after another."""
+        gathered = Gathered(self._schema)
+        for block in blocks:
+            self._read_block(block, gathered)
+            if tell is not None:
+                tell(min(block.share, 1.0))
+        if gathered.rows.size == 0:
+            raise InputError("the table has names of columns and no record.", code="measure-empty")
+        fit = gathered.fit(self._schema, self._extra)
+        if check:
+            fit.check()
+        return Reading(gathered.measure(self._schema), fit)
+
+    def _read_block(self, block: Block, gathered: Gathered) -> None:
+        comma = block.comma or self._site.decimal == ","
+        numbers = [way.source for way in self._ways if isinstance(way.column, Number)]
+        check_marks(block.columns, numbers, comma, gathered.rows.size)
+        parts: list[Array] = []
+        for way in self._ways:
+            writing = replace(way.writing, comma=comma)
+            found = encode(way.column, block.columns[way.source], writing)
+            gathered.count(way.name, found.misfits)
+            if found.numbers is not None:
+                gathered.sample(way.name, found.numbers)
+            parts.append(found.coordinates)
+        gathered.rows.add(np.hstack(parts))
+        label, weight = self._label, self._weight
+        if label is not None:
+            column = block.columns[self._sources[label.column]]
+            texts, misfits = _labels(column, label, self._site.columns.get(label.column))
+            gathered.labels += texts
+            gathered.count(label.column, misfits)
+        if weight is not None:
+            masses, misfits = _masses(block.columns[self._sources[weight.column]], weight, comma)
+            gathered.masses.add(masses[:, None])
+            gathered.count(weight.column, misfits)
+        for name in self._identifiers:
+            gathered.identify(name, block.columns[self._sources[name]])
+
+
+def _described(schema: Schema) -> list[str]:
+    """All columns a schema speaks of."""
+    return [*schema.columns, *(each.column for each in (schema.label, schema.weight) if each)]
+
+
+def _labels(column: Fields, label: Label, site: SiteColumn | None) -> tuple[list[str], Misfits]:
+    """Labels of records by the public classes."""
+    codes = {} if site is None else {label_name(k): label_name(v) for k, v in site.codes.items()}
+    sentinels = () if site is None else tuple(label_name(value) for value in site.sentinels)
+    classes = {name: name for name in label.classes}
+    names = as_names(column, (*MISSING, *sentinels))
+    absent = sum(name is None for name in names)
+    fallback = label.missing or ""
+    texts: list[str] = []
+    unknown = 0
+    for name in names:
+        known = fallback if name is None else classes.get(codes.get(name, name))
+        if known is None:
+            unknown += not label.other
+            known = "other"
+        texts.append(known)
+    return texts, Misfits(missing=absent, unknown=unknown)
+
+
+def _masses(column: Fields, weight: Weight, comma: bool) -> tuple[Array, Misfits]:
+    """Weights, cut to their public limit."""
+    read = as_numbers(column, comma=comma)
+    values = read.values
+    misfits = Misfits(
+        missing=int((np.isnan(values) & ~read.unread).sum()),
+        unread=int(read.unread.sum()),
+        below=int((values < 0).sum()),
+        above=int((values > weight.limit).sum()),
+    )
+    return np.clip(np.nan_to_num(values), 0.0, weight.limit), misfits

@@ -1,0 +1,258 @@
+"""The schema: the public contract of a table, by which every site reads its records alike."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import Field, ValidationError, model_validator
+
+from ..errors import FileError, InputError
+from .column_kinds import LONGEST, Column, Feature, Label, LeftOut, Name, Part, Weight
+from .documents import complaint, read_fields
+from .files import write_whole
+
+if TYPE_CHECKING:
+    from narwhals.typing import IntoDataFrame
+
+    from .measure import Measure
+
+VERSION = 1
+Array = npt.NDArray[np.float64]
+
+
+class Schema(Part):
+    """The public contract of a table: columns by name, how each is read, labels and weights.
+
+    It maps a record to coordinates by that record alone. Coordinates are in schema units: 1 is a
+    column's public range (or spread), the way between two categories, or all the way from the
+    first to the last of an order.
+
+    Attributes
+    ----------
+    columns
+        By name, in the order of the coordinates.
+    label, weight
+        Columns that are no features.
+    read_off
+        Entries that were read off the data of a site, as ``"age.range"``. Until a person has
+        replaced or confirmed them they may tell about that site's records, and every use says so.
+    confirmed_by
+        Who says that all entries are public knowledge.
+
+    Examples
+    --------
+    >>> schema = Schema.of({"columns": {"age": {"kind": "number", "range": [0, 100]},
+    ...                                 "sex": {"kind": "category", "categories": ["f", "m"]}}})
+    >>> schema.features
+    ('age', 'sex=f', 'sex=m')
+    """
+
+    silot: Literal["schema"] = "schema"
+    version: Literal[1] = 1
+    name: str = Field(default="", max_length=LONGEST)
+    columns: Mapping[Name, Column] = Field(min_length=1)
+    label: Label | None = None
+    weight: Weight | None = None
+    read_off: tuple[str, ...] = ()
+    confirmed_by: str = Field(default="", max_length=LONGEST)
+
+    @model_validator(mode="after")
+    def _check(self) -> Schema:
+        if not self.used:
+            raise ValueError("columns: all are left out")
+        for what, part in (("label", self.label), ("weight", self.weight)):
+            if part is not None and part.column in self.columns:
+                raise ValueError(f"{what}: its column is one of the features too")
+        if self.label and self.weight and self.label.column == self.weight.column:
+            raise ValueError("weight: its column is that of the labels")
+        doubled = {name for name in self.features if self.features.count(name) > 1}
+        if doubled:
+            raise ValueError(f"columns: two coordinates would be called {min(doubled)!r}")
+        return self
+
+    @classmethod
+    def of(cls, body: Any) -> Schema:
+        """A schema of plain mappings and lists.
+
+        Raises
+        ------
+        InputError
+            ``schema-invalid``: which entry is wrong, and what is needed.
+        """
+        try:
+            return cls.model_validate(body)
+        except ValidationError as error:
+            wrong = complaint(error, body)
+            place = ".".join(wrong.place)
+            raise InputError(
+                f"the schema{', ' * bool(place)}{place}: {wrong.message}", code="schema-invalid"
+            ) from None
+
+    @classmethod
+    def load(cls, path: str | Path) -> Schema:
+        """Read a schema from a .yml, .yaml or .json file.
+
+        Raises
+        ------
+        FileError
+            A file that is missing or unreadable; ``schema-invalid`` for one that is no schema.
+        """
+        file = Path(path)
+        try:
+            return cls.of(read_fields(file))
+        except InputError as error:
+            raise FileError(f"{file.name}: {error.message}", code=error.code) from None
+
+    def body(self) -> dict[str, Any]:
+        """The schema as plain mappings and lists, without what is by default."""
+        shown = self.model_dump(mode="json", exclude_defaults=True)
+        return {"silot": "schema", "version": VERSION, **shown}
+
+    def save(self, path: str | Path) -> None:
+        """Write the schema as YAML, or as JSON where the ending says so; whole or not at all."""
+        import yaml
+
+        file = Path(path)
+        if file.suffix.lower() == ".json":
+            text = json.dumps(self.body(), indent=2, ensure_ascii=False)
+        else:
+            text = yaml.safe_dump(
+                self.body(), sort_keys=False, allow_unicode=True, default_flow_style=None, width=100
+            )
+        write_whole(file, text.encode())
+
+    @cached_property
+    def used(self) -> Mapping[str, Feature]:
+        """The columns that are features, by name."""
+        return {k: each for k, each in self.columns.items() if not isinstance(each, LeftOut)}
+
+    @cached_property
+    def features(self) -> tuple[str, ...]:
+        """Names of the coordinates."""
+        from .coordinates import coordinate_names
+
+        return tuple(
+            name for column, each in self.used.items() for name in coordinate_names(column, each)
+        )
+
+    @property
+    def classes(self) -> tuple[str, ...] | None:
+        """Public classes, where there are labels."""
+        if self.label is None:
+            return None
+        return (*self.label.classes, "other") if self.label.other else self.label.classes
+
+    @cached_property
+    def _box(self) -> tuple[Array, Array]:
+        from .coordinates import corners
+
+        sides = [corners(each) for each in self.used.values()]
+        return np.concatenate([low for low, _ in sides]), np.concatenate([h for _, h in sides])
+
+    @property
+    def low(self) -> Array:
+        """Smallest coordinates (d,) a record can have."""
+        return self._box[0]
+
+    @property
+    def high(self) -> Array:
+        """Largest coordinates (d,) a record can have."""
+        return self._box[1]
+
+    @property
+    def radius(self) -> float:
+        """All records lie within this of the middle between ``low`` and ``high``."""
+        return float(0.5 * np.linalg.norm(self.high - self.low))
+
+    @cached_property
+    def _deciding(self) -> dict[str, str]:
+        """What decides coordinates, by column, in one way of writing."""
+        parts: dict[str, str] = {}
+        for name, each in self.used.items():
+            shown = each.model_dump(mode="json", exclude_defaults=True)
+            parts[name] = _canonical({k: v for k, v in shown.items() if k not in _FOR_PEOPLE})
+        return parts
+
+    @property
+    def _others(self) -> dict[str, str]:
+        both = {"label": self.label, "weight": self.weight}
+        return {
+            what: "" if part is None else _canonical(part.model_dump(mode="json"))
+            for what, part in both.items()
+        }
+
+    @cached_property
+    def hash(self) -> str:
+        """SHA-256 of what decides coordinates, labels and weights: two sites compare it."""
+        body = [VERSION, list(self._deciding.items()), list(self._others.items())]
+        return hashlib.sha256(_canonical(body).encode()).hexdigest()
+
+    def differing(self, other: Schema) -> list[str]:
+        """Names of the columns by which another schema would give other coordinates.
+
+        ``"label"`` and ``"weight"`` among them where these differ, and ``"order of columns"``
+        where that alone does.
+        """
+        here, there = self._deciding, other._deciding
+        names = [name for name in {**here, **there} if here.get(name) != there.get(name)]
+        names += [what for what, text in self._others.items() if text != other._others[what]]
+        if not names and list(here) != list(there):
+            names = ["order of columns"]
+        return names
+
+    @property
+    def warning(self) -> str:
+        """A sentence while entries that were read off data are not confirmed as public."""
+        if not self.read_off or self.confirmed_by:
+            return ""
+        many = len(self.read_off)
+        some = ", ".join(self.read_off[:4]) + (f" and {many - 4} more" if many > 4 else "")
+        return (
+            f"{many} entr{'y' if many == 1 else 'ies'} of the schema were read off a site's "
+            f"private data ({some}) and nobody has confirmed them as public: they may tell about "
+            "its records. Replace them by public knowledge and put a name in confirmed_by."
+        )
+
+    def measure(self, data: IntoDataFrame, site: Any = None) -> Measure:
+        """Records of a data frame as a measure in the coordinates of the schema.
+
+        Parameters
+        ----------
+        data
+            A frame of pandas, polars, pyarrow or another library that narwhals knows; its
+            columns are taken by name, whatever their order.
+        site
+            How this site writes its columns, see ``Site``.
+
+        Raises
+        ------
+        InputError
+            ``schema-columns`` for columns that are absent, ``schema-fit`` for records that do not
+            fit, ``schema-unit`` for a column that seems to be in another unit.
+
+        Examples
+        --------
+        >>> import polars
+        >>> schema = Schema.of({"columns": {"age": {"kind": "number", "range": [0, 100]},
+        ...                                 "ill": {"kind": "yes/no"}}})
+        >>> schema.measure(polars.DataFrame({"ill": ["yes", "no"], "age": [70, 50]}))
+        Measure(2 records, 2 features)
+        """
+        from .reading import read_frame
+
+        return read_frame(data, self, site)
+
+
+_FOR_PEOPLE = ("about", "typical", "substance")
+
+
+def _canonical(body: object) -> str:
+    """One text for equal contents."""
+    return json.dumps(body, sort_keys=True, ensure_ascii=True, separators=(",", ":"))

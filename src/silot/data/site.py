@@ -1,0 +1,117 @@
+"""How a site writes its table, where that is not what the schema says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from ..errors import FileError, InputError
+from .column_kinds import Category, Date, Feature, Number, Ordered, YesNo
+from .conversion import conversion
+from .coordinates import Writing
+from .documents import complaint, read_fields
+from .label_names import label_name
+
+
+class SiteColumn(BaseModel):
+    """How a site writes one column of the schema."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+
+    source: str = Field(default="", alias="from")
+    unit: str = ""
+    codes: Mapping[Any, Any] = Field(default_factory=dict)
+    format: str = ""
+    sentinels: tuple[Any, ...] = ()
+
+
+class Site(BaseModel):
+    """How a site writes its table, where that is not what the schema says.
+
+    It stays at the site. Its columns have the schema's names: ``from`` says what a column is
+    called there, ``unit`` in which unit its numbers are, ``codes`` what its categories are called
+    in the schema, ``format`` how its days are written, ``sentinels`` what stands for missing
+    values. ``decimal`` is the mark in its numbers.
+
+    Examples
+    --------
+    >>> Site.of({"columns": {"sex": {"from": "GESCHL", "codes": {"1": "m", "2": "f"}}}}).columns[
+    ...     "sex"
+    ... ].source
+    'GESCHL'
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    silot: Literal["site"] = "site"
+    columns: Mapping[str, SiteColumn] = Field(default_factory=dict)
+    decimal: Literal[".", ","] = "."
+
+    @classmethod
+    def of(cls, body: Any) -> Site:
+        """A site's ways of plain mappings; ``site-invalid`` for what is none."""
+        try:
+            return cls.model_validate(body)
+        except ValidationError as error:
+            wrong = complaint(error, body)
+            place = ".".join(wrong.place)
+            raise InputError(
+                f"the site file{', ' * bool(place)}{place}: {wrong.message}", code="site-invalid"
+            ) from None
+
+    @classmethod
+    def load(cls, path: str | Path) -> Site:
+        """Read a site file (.yml, .yaml, .json)."""
+        file = Path(path)
+        try:
+            return cls.of(read_fields(file))
+        except InputError as error:
+            raise FileError(f"{file.name}: {error.message}", code=error.code) from None
+
+
+def writing_of(name: str, column: Feature, site: Site) -> Writing:
+    """How a site writes a column."""
+    if name not in site.columns:
+        return Writing()
+    given = site.columns[name]
+    factor, offset = 1.0, 0.0
+    if given.unit:
+        if not isinstance(column, Number) or not column.unit:
+            raise InputError(
+                f"the site file gives a unit of {name!r}, and the schema has none to convert to.",
+                code="site-invalid",
+            )
+        factor, offset = conversion(given.unit, column.unit, column.substance)
+    if given.codes and not isinstance(column, YesNo | Category | Ordered):
+        raise InputError(
+            f"the site file gives codes of {name!r}, which has no categories.", code="site-invalid"
+        )
+    if given.format and not isinstance(column, Date):
+        raise InputError(
+            f"the site file gives a format of {name!r}, which has no days.", code="site-invalid"
+        )
+    codes = {label_name(text): _target(name, column, v) for text, v in given.codes.items()}
+    sentinels = tuple(label_name(value) for value in given.sentinels)
+    return Writing(factor, offset, codes, given.format, sentinels)
+
+
+def _target(name: str, column: Feature, value: Any) -> str:
+    """The category of the schema that a code of a site stands for."""
+    names = column.categories if isinstance(column, Category | Ordered) else ()
+    if isinstance(column, YesNo):
+        yes, no = column.yes or ("yes",), column.no or ("no",)
+        names = (*yes, *no)
+        # YAML reads yes and no as true and false.
+        if isinstance(value, bool):
+            value = yes[0] if value else no[0]
+    word = label_name(value)
+    if word not in names:
+        raise InputError(
+            f"the site file maps a code of {name!r} to something that is none of its categories "
+            "in the schema.",
+            code="site-invalid",
+        )
+    return word

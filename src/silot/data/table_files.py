@@ -1,0 +1,190 @@
+"""Tables in files: csv, as it is written, and parquet."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import zlib
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import islice, zip_longest
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import narwhals as nw
+
+from ..errors import ExtraError, FileError
+from .tables import Table, errors_of_polars, number_of, table_of
+from .texts import Texts
+
+_DAMAGED_TABLE = (OSError, EOFError, ValueError, csv.Error, zlib.error)
+_GZIP = b"\x1f\x8b"
+# What may part fields; of two that part a header into as many, the first.
+_SEPARATORS = (",", ";", "\t")
+# Rows that are texts of Python before they are columns.
+_ROWS = 8192
+# Rows of columns with a type that are held at a time.
+_SLICE = 1 << 17
+
+
+def read_table(file: Path, kind: str) -> Table:
+    """A table of records."""
+    try:
+        if kind == ".parquet":
+            return table_of(nw.from_native(_polars(file).read_parquet(file, glob=False)))
+        with _rows(file) as rows:
+            return Table(_columns(file, rows.fields), comma=rows.separator == ";")
+    except (*errors_of_polars(), *_DAMAGED_TABLE) as error:
+        raise _unreadable(file, kind, error) from None
+
+
+def read_names(file: Path, kind: str) -> list[str]:
+    """Names of the columns of a table."""
+    try:
+        if kind == ".parquet":
+            return list(_polars(file).read_parquet_schema(file))
+        with _rows(file) as rows:
+            return _header(file, rows.fields)
+    except (*errors_of_polars(), *_DAMAGED_TABLE) as error:
+        raise _unreadable(file, kind, error) from None
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Rows of a csv, and what stands between their fields."""
+
+    fields: Iterator[list[str]]
+    separator: str
+    share: Callable[[], float]
+    """How much of the file has been read."""
+
+
+@contextmanager
+def _rows(file: Path) -> Iterator[_Rows]:
+    """Rows of a csv. Strictly: a quote that is not closed must not swallow other records."""
+    with file.open("rb") as handle:
+        packed = handle.read(len(_GZIP)) == _GZIP
+    opened = gzip.open if packed else open
+    with opened(file, "rt", encoding="utf-8-sig", newline="") as text:
+        separator = _separator(text.readline())
+        text.seek(0)
+        # A blank line is no record.
+        rows = (row for row in csv.reader(text, delimiter=separator, strict=True) if row)
+        size = max(file.stat().st_size, 1)
+        raw: Any = text.buffer
+        place = raw.fileobj if packed else raw
+        yield _Rows(rows, separator, lambda: place.tell() / size)
+
+
+def _separator(header: str) -> str:
+    """What parts the names of the columns, which are public: no record has a say."""
+
+    def parts(separator: str) -> int:
+        return len(next(csv.reader([header], delimiter=separator), []))
+
+    return max(_SEPARATORS, key=parts)
+
+
+def _header(file: Path, rows: Iterator[list[str]]) -> list[str]:
+    names = next(rows, None)
+    if names is None:
+        raise ValueError
+    told = [name.strip() for name in names]
+    places = all(name.isdigit() for name in told) and len(set(told)) == len(told)
+    if not places and all(number_of(name.replace(",", ".")) is not None for name in told):
+        raise FileError(
+            f"the first line of {file.name} holds numbers: names of columns are needed there. Put "
+            "a line of names first.",
+            code="file-header",
+        )
+    doubled = [name for name in names if names.count(name) > 1]
+    if doubled:
+        raise FileError(
+            f"{file.name} has more than one column {doubled[0]!r}. Rename them.",
+            code="file-columns",
+        )
+    return names
+
+
+def _columns(file: Path, rows: Iterator[list[str]]) -> dict[str, Texts]:
+    names = _header(file, rows)
+    columns = {name: Texts() for name in names}
+    for block in _blocks(names, rows):
+        for column, texts in zip(columns.values(), block, strict=True):
+            column.extend(texts)
+    return columns
+
+
+def _blocks(names: Sequence[str], rows: Iterator[list[str]]) -> Iterator[list[tuple[str, ...]]]:
+    """Some thousand rows at a time, by columns."""
+    while block := list(islice(rows, _ROWS)):
+        if max(map(len, block)) > len(names):
+            raise ValueError
+        # Of a row with fewer fields than the header, the others are missing.
+        yield [texts[1:] for texts in zip_longest(names, *block, fillvalue="")]
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Some records of a table: fields by column, and how much of the file has been read."""
+
+    columns: Mapping[str, Sequence[str]] | Mapping[str, nw.Series[Any]] = field(repr=False)
+    height: int
+    comma: bool = False
+    share: float = 1.0
+
+
+def read_blocks(file: Path, kind: str, wanted: Collection[str]) -> Iterator[Block]:
+    """The records of a table some thousand at a time, their columns of these names alone."""
+    try:
+        yield from (_parquet_blocks if kind == ".parquet" else _text_blocks)(file, wanted)
+    except (*errors_of_polars(), *_DAMAGED_TABLE) as error:
+        raise _unreadable(file, kind, error) from None
+
+
+def _text_blocks(file: Path, wanted: Collection[str]) -> Iterator[Block]:
+    with _rows(file) as rows:
+        names = _header(file, rows.fields)
+        for columns in _blocks(names, rows.fields):
+            chosen = {
+                name: texts for name, texts in zip(names, columns, strict=True) if name in wanted
+            }
+            yield Block(chosen, len(columns[0]), rows.separator == ";", rows.share())
+
+
+def _parquet_blocks(file: Path, wanted: Collection[str]) -> Iterator[Block]:
+    lazy = _polars(file).scan_parquet(file, glob=False)
+    names = [name for name in lazy.collect_schema() if name in wanted]
+    height = int(lazy.select(_polars(file).len()).collect().item())
+    for start in range(0, height, _SLICE):
+        frame = nw.from_native(lazy.select(names).slice(start, _SLICE).collect())
+        size = min(_SLICE, height - start)
+        columns = {name: frame.get_column(name) for name in names}
+        yield Block(columns, size, share=(start + size) / height)
+
+
+def frame_block(table: Table) -> Block:
+    """A table that is in memory, in one block."""
+    return Block(table.columns, table.height, table.comma)
+
+
+def _polars(file: Path) -> ModuleType:
+    """What reads columns of a type; a csv does without."""
+    try:
+        import polars
+    except ImportError:
+        raise ExtraError(
+            f"{file.name} is read with polars. Run: pip install 'silot[parquet]', or give a csv.",
+            code="extra-parquet",
+        ) from None
+    return polars
+
+
+def _unreadable(file: Path, kind: str, error: Exception) -> FileError:
+    return FileError(
+        f"{file.name} cannot be read as {kind} ({type(error).__name__}). It needs a header line, "
+        "no line with more fields than that, UTF-8 text and closed quotes.",
+        code="file-unreadable",
+    )

@@ -1,0 +1,291 @@
+"""Tables read by a schema: record by record, from any file, or refused by column."""
+
+import gzip
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import silot
+from silot import Measure, Schema, Site, load_measure, save_measure
+from silot.data import gathered, table_files
+from silot.data.reading import read_by_schema
+from silot.errors import FileError, InputError, MismatchError
+
+SCHEMA = Schema.of(
+    {
+        "columns": {
+            "age": {"kind": "integer", "range": [0, 110], "missing": "indicator"},
+            "glucose": {"kind": "number", "unit": "mg/dL", "substance": "glucose",
+                        "range": [20, 600], "transform": "log", "sentinels": [-999],
+                        "missing": {"value": 100}},
+            "dose": {"kind": "number", "transform": "rank", "quantiles": [0, 1, 4, 50]},
+            "sex": {"kind": "category", "categories": ["f", "m"], "other": True},
+            "stage": {"kind": "ordered", "categories": ["I", "II", "III"], "missing": "indicator"},
+            "smoker": {"kind": "yes/no", "missing": "indicator"},
+            "day": {"kind": "date", "range": ["2020-01-01", "2026-12-31"], "period": "year",
+                    "missing": "indicator"},
+        },
+        "label": {"column": "ill", "classes": ["a", "b"], "other": True, "missing": "b"},
+        "weight": {"column": "w", "limit": 2},
+    }
+)  # fmt: skip
+HEADER = ["age", "glucose", "dose", "sex", "stage", "smoker", "day", "ill", "w"]
+
+FIELDS = {
+    "age": st.one_of(st.integers(0, 120).map(str), st.just(""), st.just("NA")),
+    "glucose": st.one_of(
+        st.floats(10, 700).map(repr), st.sampled_from(["", "-999", "1e2", " 80 "])
+    ),
+    "dose": st.floats(0, 50).map(repr),
+    "sex": st.sampled_from(["f", "m", "x", "1", "F", "m ", "0.0"]),
+    "stage": st.sampled_from(["I", "II", "III", ""]),
+    "smoker": st.sampled_from(["yes", "NO", "1", "0", "true", ""]),
+    "day": st.sampled_from(["2020-01-01", "2024-02-29", "2026-12-31", "2024-05-05T12:30", ""]),
+    "ill": st.sampled_from(["a", "b", "c", "", "NA"]),
+    "w": st.floats(0.25, 3).map(repr),
+}
+RECORDS = st.tuples(*(FIELDS[name] for name in HEADER))
+
+
+def table(path: Path, rows: list[tuple[str, ...]]) -> Path:
+    lines = [",".join(HEADER), *(",".join(row) for row in rows)]
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def arrays(measure: Measure) -> list[bytes]:
+    assert measure.names is not None
+    return [
+        point.tobytes() + mass.tobytes() + str(name).encode()
+        for point, mass, name in zip(measure.points, measure.masses, measure.names, strict=True)
+    ]
+
+
+@pytest.fixture
+def unlimited(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever share is cut to the range: this is about records."""
+    monkeypatch.setattr("silot.data.fit._MOST_OUTSIDE", 2.0)
+
+
+@settings(
+    max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(st.lists(RECORDS, min_size=1, max_size=8), RECORDS, st.integers(0, 8), st.integers(1, 3))
+@pytest.mark.usefixtures("unlimited")
+def test_adding_a_record_changes_no_other_by_a_bit(
+    tmp_path_factory: pytest.TempPathFactory,
+    rows: list[tuple[str, ...]],
+    more: tuple[str, ...],
+    place: int,
+    block: int,
+) -> None:
+    folder = tmp_path_factory.mktemp("tables")
+    place = min(place, len(rows))
+    grown = [*rows[:place], more, *rows[place:]]
+    without = arrays(load_measure(table(folder / "a.csv", rows), schema=SCHEMA))
+    whole = arrays(load_measure(table(folder / "b.csv", grown), schema=SCHEMA))
+    assert whole[:place] + whole[place + 1 :] == without
+    # Nor does it matter how many are read at a time.
+    kept, table_files._ROWS = table_files._ROWS, block
+    try:
+        assert arrays(load_measure(folder / "b.csv", schema=SCHEMA)) == whole
+    finally:
+        table_files._ROWS = kept
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(RECORDS, min_size=1, max_size=12))
+def test_files_and_frames_of_the_same_fields_give_the_same_coordinates(
+    tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[str, ...]]
+) -> None:
+    folder = tmp_path_factory.mktemp("tables")
+    path = table(folder / "a.csv", rows)
+    loaded = read_by_schema(path, SCHEMA, check=False)
+    with gzip.open(folder / "a.csv.gz", "wt") as packed:
+        packed.write(path.read_text())
+    frame = pl.DataFrame(rows, schema=HEADER, orient="row")
+    frame.write_parquet(folder / "a.parquet")
+    for name in ("a.csv.gz", "a.parquet"):
+        again = read_by_schema(folder / name, SCHEMA, check=False)
+        assert arrays(again.measure) == arrays(loaded.measure)
+        assert again.fit.misfits == loaded.fit.misfits
+
+
+def test_typed_columns_are_read_as_their_texts_are(tmp_path: Path) -> None:
+    rows = [("70", "90.5", "3.0", "f", "I", "1", "2024-02-29", "a", "1.5")] * 2
+    path = table(tmp_path / "a.csv", rows)
+    from datetime import date
+
+    frame = pl.DataFrame(
+        {
+            "age": [70, 70], "glucose": [90.5] * 2, "dose": [3.0] * 2,
+            "sex": pl.Series(["f"] * 2, dtype=pl.Categorical), "stage": ["I"] * 2,
+            "smoker": [True] * 2, "day": [date(2024, 2, 29)] * 2, "ill": ["a"] * 2, "w": [1.5] * 2,
+        }
+    )  # fmt: skip
+    assert arrays(SCHEMA.measure(frame)) == arrays(load_measure(path, schema=SCHEMA))
+    assert arrays(SCHEMA.measure(frame.to_pandas())) == arrays(SCHEMA.measure(frame))
+
+
+GOOD = ("70", "90.5", "3.0", "f", "I", "yes", "2024-02-29", "a", "1.5")
+
+
+def put(column: str, *values: str) -> list[tuple[str, ...]]:
+    """Forty records, the first with these values in a column."""
+    place = HEADER.index(column)
+    rows = [GOOD] * 40
+    for k, value in enumerate(values):
+        rows[k] = (*GOOD[:place], value, *GOOD[place + 1 :])
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "words"),
+    [
+        ("age", ["seventy"], "fields are no numbers"),
+        ("age", ["70.5"], "fractions"),
+        ("age", ["1_0"], "fields are no numbers"),
+        ("age", ["inf"], "fields are no numbers"),
+        ("dose", [""], "have no value"),
+        ("sex", [""], "have no value"),
+        ("smoker", ["perhaps"], "yes or no"),
+        ("stage", ["IV", "iv"], "a category that the schema has not"),
+        ("day", ["29.02.2024"], "are no days"),
+        ("glucose", ["5.1"] * 4, "out of the range"),
+        ("w", ["-1"], "no weights"),
+    ],
+)
+def test_what_does_not_fit_is_refused_by_column_in_counts(
+    tmp_path: Path, column: str, values: list[str], words: str
+) -> None:
+    path = table(tmp_path / "a.csv", put(column, *values))
+    with pytest.raises(InputError, match=words) as caught:
+        load_measure(path, schema=SCHEMA)
+    assert caught.value.code == "schema-fit"
+    assert f"{column!r}: {len(values)} of 40" in caught.value.message
+    assert not any(value in caught.value.message for value in values if len(value) > 3)
+
+
+def test_few_numbers_out_of_the_range_are_cut_to_it_and_counted(tmp_path: Path) -> None:
+    found = read_by_schema(table(tmp_path / "a.csv", put("age", "111", "-5")), SCHEMA)
+    assert found.measure.points[:3, 0].tolist() == [1.0, 0.0, 70 / 110]
+    assert found.fit.misfits["age"].above == found.fit.misfits["age"].below == 1
+    (problem,) = [each for each in found.fit.problems if each.kind == "outside"]
+    assert not problem.refused
+
+
+def test_repeated_records_and_identifiers_are_counted(tmp_path: Path) -> None:
+    schema = Schema.of({"columns": {"id": {"kind": "identifier"}, "x": {"kind": "yes/no"},
+                                    "y": {"kind": "number", "range": [0, 9]}}})  # fmt: skip
+    frame = pl.DataFrame({"id": ["a", "b", "a", "c"], "x": [1, 0, 1, 0], "y": [1.0, 2.0, 1.0, 2.5]})
+    frame.write_csv(tmp_path / "a.csv")
+    fit = read_by_schema(tmp_path / "a.csv", schema).fit
+    assert fit.repeated == 1
+    assert fit.shared_identifiers == {"id": 1}
+
+
+def test_columns_that_are_absent_or_too_many_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("age,extra\n1,2\n")
+    with pytest.raises(InputError, match="'glucose', 'dose'") as caught:
+        load_measure(path, schema=SCHEMA)
+    assert caught.value.code == "schema-columns"
+    frame = pl.DataFrame([GOOD], schema=HEADER, orient="row").with_columns(extra=pl.lit(1))
+    frame.write_csv(path)
+    assert read_by_schema(path, SCHEMA).fit.extra == ("extra",)
+
+
+def test_a_site_says_how_it_writes_its_columns(tmp_path: Path) -> None:
+    site = Site.of(
+        {
+            "columns": {
+                "age": {"from": "ALTER"},
+                "glucose": {"unit": "mmol/L"},
+                "sex": {"codes": {"1": "m", 2: "f"}},
+                "smoker": {"codes": {"J": True, "N": "no"}},
+                "day": {"format": "%d.%m.%Y"},
+                "stage": {"sentinels": [9]},
+                "ill": {"codes": {"A00": "a"}},
+            },
+            "decimal": ",",
+        }
+    )
+    path = tmp_path / "a.csv"
+    names = ["ALTER", *HEADER[1:]]
+    row = ["70", "5,0225", "3,0", "2", "9", "J", "29.02.2024", "A00", "1,5"]
+    path.write_text(";".join(names) + "\n" + ";".join(row) + "\n")
+    found = load_measure(path, schema=SCHEMA, site=site)
+    row = ["70", repr(5.0225 * 18.0156), "3.0", "f", "", "yes", "2024-02-29", "a", "1.5"]
+    expected = load_measure(table(tmp_path / "b.csv", [tuple(row)]), schema=SCHEMA)
+    np.testing.assert_allclose(found.points, expected.points, rtol=1e-12)
+    assert found.names is not None
+    assert found.names.tolist() == ["a"]
+    for odd, where in (
+        ({"columns": {"gluc": {"from": "x"}}}, "gluc"),
+        ({"columns": {"sex": {"codes": {"1": "male"}}}}, "sex"),
+        ({"columns": {"sex": {"unit": "kg"}}}, "sex"),
+        ({"columns": {"age": {"format": "%Y"}}}, "age"),
+        ({"columns": {"age": {"unit": "kg"}}}, "age"),
+        ({"columns": {"age": {"form": "%Y"}}}, "form"),
+    ):
+        with pytest.raises(InputError, match=where) as caught:
+            load_measure(tmp_path / "b.csv", schema=SCHEMA, site=Site.of(odd))
+        assert caught.value.code == "site-invalid"
+
+
+def test_public_records_need_neither_weights_nor_labels(tmp_path: Path) -> None:
+    frame = pl.DataFrame([GOOD], schema=HEADER, orient="row").drop("w", "ill")
+    frame.write_csv(tmp_path / "a.csv")
+    found = read_by_schema(tmp_path / "a.csv", SCHEMA, whole=False).measure
+    assert not found.labelled
+    assert found.schema == SCHEMA
+
+
+def test_coordinates_are_written_with_their_schema(tmp_path: Path) -> None:
+    measure = load_measure(table(tmp_path / "a.csv", [GOOD] * 3), schema=SCHEMA)
+    save_measure(tmp_path / "a.npz", measure)
+    for again in (
+        load_measure(tmp_path / "a.npz"),
+        load_measure(tmp_path / "a.npz", schema=SCHEMA),
+    ):
+        assert arrays(again) == arrays(measure)
+        assert again.schema == SCHEMA
+    np.savez(tmp_path / "b.npz", X=measure.points)
+    with pytest.raises(FileError, match=r"b\.npz") as caught:
+        load_measure(tmp_path / "b.npz", schema=SCHEMA)
+    assert caught.value.code == "schema-npz"
+
+
+def other(change: Callable[[dict[str, Any]], None]) -> Schema:
+    body = SCHEMA.body()
+    change(body["columns"])
+    return Schema.of(body)
+
+
+def test_data_of_two_schemas_are_not_compared(tmp_path: Path) -> None:
+    path = table(tmp_path / "a.csv", [GOOD] * 3)
+    one = load_measure(path, schema=SCHEMA)
+    two = load_measure(path, schema=other(lambda c: c["age"].update(range=[0, 120])))
+    for there in (two, one.points):
+        with pytest.raises(MismatchError) as caught:
+            silot.distance(one, there)
+        assert caught.value.code == "schema-mismatch"
+    with pytest.raises(MismatchError, match="'age'"):
+        silot.distance(one, two)
+    fed = {"a": silot.Holder(one, silot.Policy.open()), "b": silot.Holder(two, silot.Policy.open())}
+    with pytest.raises(MismatchError, match="'age'"):
+        silot.LocalFederation(fed)
+
+
+def test_quartiles_are_of_records_evenly_over_the_file() -> None:
+    sample = gathered._Sample()
+    values = np.arange(200_000.0)
+    for start in range(0, len(values), 777):
+        sample.add(values[start : start + 777])
+    np.testing.assert_allclose(sample.quartiles, [50_000, 100_000, 150_000], rtol=1e-3)
