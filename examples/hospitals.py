@@ -129,14 +129,14 @@ def write(path: Path, rows: list[Row], separator: str = ",") -> None:
         table.writerows(rows)
 
 
-def main(folder: Path) -> None:
-    """Write the two machines' folders."""
+def main(folder: Path, most: int = 10_000) -> None:
+    """Write the two machines' folders, of each hospital so many records at most."""
     hospitals, coordinator = folder / "hospitals", folder / "coordinator"
     for each in (hospitals, coordinator):
         each.mkdir(parents=True, exist_ok=True)
         shutil.copy(SCHEMA, each / SCHEMA.name)
     for seed, (name, (size, older, sicker, wards)) in enumerate(HOSPITALS.items(), 1):
-        rows = records(size, older, sicker, wards, seed)
+        rows = records(min(size, most), older, sicker, wards, seed)
         if name in WRITTEN:
             rows = [WRITTEN[name](row) for row in rows]
         write(hospitals / f"{name}.csv", rows, ";" if name == "west" else ",")
@@ -148,7 +148,7 @@ def main(folder: Path) -> None:
     ]
     for each in (hospitals, coordinator):
         write(each / "public.csv", public)
-    write(coordinator / "validation.csv", records(1500, 0.0, 0.0, (0.3, 0.5, 0.2), 99))
+    write(coordinator / "validation.csv", records(min(1500, most), 0.0, 0.0, (0.3, 0.5, 0.2), 99))
 
 
 if __name__ == "__main__":
