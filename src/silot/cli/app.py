@@ -33,6 +33,7 @@ COMMANDS = {
     "audit": ("audit",),
     "ledger": ("ledger",),
     "policy": ("policy",),
+    "release": ("release", "combine", "keys"),
     "secure": ("secure", "secure-keys"),
     "links": ("links",),
     "adapt": ("adapt",),
