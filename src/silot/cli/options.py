@@ -173,7 +173,8 @@ class Columns(Flags):
         if not _is_table(path):
             return load_measure(path, schema=schema)
         sites = self.sites()
-        site = sites.get(path.name.split(".")[0], sites.get(""))
+        # Public records are written as the schema says, unless somebody names them.
+        site = sites.get(path.name.split(".")[0], sites.get("") if whole else None)
         with progress_bar(f"reading {path.name}") as bar:
             task = bar.add_task("read", total=100)
             found = read_by_schema(
