@@ -34,6 +34,7 @@ COMMANDS = {
     "ledger": ("ledger",),
     "policy": ("policy",),
     "release": ("release", "combine", "keys"),
+    "exchange": ("ask", "answer"),
     "secure": ("secure", "secure-keys"),
     "links": ("links",),
     "adapt": ("adapt",),

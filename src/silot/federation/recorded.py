@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -16,10 +17,10 @@ from .run import Clock, Reply
 
 @dataclass(frozen=True)
 class Recorded:
-    """A question that a party was asked, and what it replied."""
+    """A question that a party was asked, by its SHA-256, and what it replied."""
 
     name: str
-    question: bytes = field(repr=False)
+    question: str = field(repr=False)
     reply: bytes = field(repr=False)
 
 
@@ -48,7 +49,7 @@ class Records:
     Parameters
     ----------
     records
-        Of one run, in the order of its exchanges.
+        Of one run.
     names
         Of all parties; by default those that have records.
 
@@ -62,7 +63,7 @@ class Records:
     """
 
     def __init__(self, records: Sequence[Recorded], names: Sequence[str] | None = None) -> None:
-        self._records = list(records)
+        self._replies = {(each.name, each.question): each.reply for each in records}
         self._names = tuple(dict.fromkeys(names or [each.name for each in records]))
         self._round = 0
 
@@ -77,13 +78,18 @@ class Records:
         """The replies to these messages; ``Unanswered`` where one of them has none."""
         replies: dict[str, Reply | Failure] = {}
         for name, message in messages.items():
-            for each in self._records:
-                if each.name == name and each.question == message:
-                    replies[name] = Reply(each.reply, clock())
+            key = name, digest_of(message)
+            if key in self._replies:
+                replies[name] = Reply(self._replies[key], clock())
         if len(replies) < len(messages):
             raise Unanswered(messages, self._round)
         self._round += 1
         return replies
+
+
+def digest_of(message: bytes) -> str:
+    """SHA-256 of a message, by which records know it."""
+    return hashlib.sha256(message).hexdigest()
 
 
 def differing(asked: bytes, answered: bytes) -> list[str]:
@@ -114,4 +120,4 @@ def _same(first: Question, second: Question, name: str) -> bool:
     return bool(one == two)
 
 
-__all__ = ["Recorded", "Records", "Unanswered", "differing"]
+__all__ = ["Recorded", "Records", "Unanswered", "differing", "digest_of"]

@@ -6,7 +6,6 @@ msgpack. The signature is over the magic, the key and the map: nothing in the fi
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 from collections.abc import Collection, Mapping
@@ -19,6 +18,7 @@ from ..data.files import write_whole
 from ..errors import FileError, WireError
 from .keys import Key, Keyring, PublicKey, fingerprint_of, is_locked, verified
 from .message import LARGEST_MESSAGE, pack, unpack
+from .recorded import digest_of
 
 Kind = Literal["question", "answer", "release"]
 
@@ -83,7 +83,7 @@ class Sealed:
     @property
     def answers(self) -> str:
         """SHA-256 of the question."""
-        return hashlib.sha256(self.question).hexdigest()
+        return digest_of(self.question)
 
     @property
     def fingerprint(self) -> str:
@@ -136,9 +136,13 @@ class Sealed:
 
 
 def write_sealed(path: str | Path, sealed: Sealed, key: Key, to: PublicKey | None = None) -> None:
-    """Sign a message and write it to a file, whole or not at all; ``to`` locks it for a key."""
+    """Sign a message and write it to a file, whole or not at all; ``to`` locks it for a key.
+
+    An answer, which may hold records, only the user may read.
+    """
     data = sealed.to_bytes(key)
-    write_whole(Path(path), data if to is None else to.lock(data))
+    data = data if to is None else to.lock(data)
+    write_whole(Path(path), data, private=sealed.kind == "answer")
 
 
 def read_sealed(

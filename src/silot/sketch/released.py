@@ -193,7 +193,7 @@ class ReleaseFile(Shown):
 
     def recorded(self, name: str) -> Recorded:
         """As a party of a run."""
-        return Recorded(name, self.sealed.question, self.sealed.reply)
+        return Recorded(name, self.sealed.answers, self.sealed.reply)
 
     def to_dict(self) -> dict[str, Any]:
         """Fields by name, ready for JSON."""
