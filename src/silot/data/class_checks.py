@@ -29,14 +29,8 @@ def _codings(kinds: Mapping[str, set[str]]) -> list[Finding]:
     holders: dict[str, dict[str, list[str]]] = {}
     for name, own in kinds.items():
         for kind in own:
-            plain = re.sub(r"[\W_]+", "", kind.casefold()).lstrip("0")
-            holders.setdefault(plain, {}).setdefault(kind, []).append(name)
-    # Numbers are what they are: -1 and 1 differ.
-    alike = [
-        ways
-        for plain, ways in sorted(holders.items())
-        if len(ways) > 1 and plain and not all(map(_is_number, ways))
-    ]
+            holders.setdefault(_plain(kind), {}).setdefault(kind, []).append(name)
+    alike = [ways for plain, ways in sorted(holders.items()) if plain and len(ways) > 1]
     if not alike:
         return []
     who = tuple(dict.fromkeys(name for ways in alike for names in ways.values() for name in names))
@@ -48,12 +42,14 @@ def _codings(kinds: Mapping[str, set[str]]) -> list[Finding]:
     return [Finding("labels", who, "coding", sentence, True, {"classes": float(len(alike))})]
 
 
-def _is_number(text: str) -> bool:
+def _plain(kind: str) -> str:
+    """What is left of a class without signs, spaces, case and zeros in front."""
     try:
-        float(text)
+        float(kind)
     except ValueError:
-        return False
-    return True
+        return re.sub(r"[\W_]+", "", kind.casefold()).lstrip("0")
+    # Numbers are what they are: -1 and 1 differ.
+    return kind
 
 
 def _alone(kinds: Mapping[str, set[str]]) -> list[Finding]:

@@ -33,9 +33,9 @@ _NUMBERING |= {"rowid", "rownum", "pseudonym"}
 _COUNTED = {"patient", "case", "record", "row", "encounter", "visit", "admission", "subject"}
 _COUNTED |= {"person", "customer", "client", "sample", "unnamed"}
 
-# A gap in spreads of the rest: of a code in use, of a code in use that is repeated (and of zero),
-# and of any other value that is repeated.
-_FAR_CODE, _FAR_REPEATED, _FAR_VALUE = 3.0, 1.0, 10.0
+# A gap in spreads of the rest: of a code in use that is repeated, and of zero; of one that may be a
+# measurement or is among codes of classes; of others, and of a code that is there once.
+_FAR_REPEATED, _FAR_CLASSES, _FAR_VALUE = 1.0, 3.0, 10.0
 _CODES = {9.0, 2147483647.0, 2147483648.0, 32767.0, 32768.0, 65535.0, 4294967295.0}
 _CODE_VALUES = 3
 _MISSING_MOST = 0.5
@@ -96,9 +96,9 @@ class Looks:
     quantiles: Array = field(repr=False)
 
     @classmethod
-    def of(cls, name: str, records: Array) -> Looks:
-        """Of records (n, d), some of them."""
-        rows = records
+    def of(cls, name: str, points: Array, weights: Array) -> Looks:
+        """Of the records (n, d) that count, some of them."""
+        rows = records = points if weights.all() else points[weights > 0]
         if len(records) > _ROWS:
             # With the ends of all: what is far outside may be in few rows.
             some = np.linspace(0, len(records) - 1, _ROWS).astype(int)
@@ -190,28 +190,33 @@ def _dense(values: Array) -> bool:
 
 def sentinels(columns: Sequence[str], looks: Sequence[Looks]) -> list[Finding]:
     """Values that stand for a missing one: repeated or a code in use, and far from all others."""
-    found: list[Finding] = []
+    grouped: dict[tuple[int, float], dict[str, tuple[int, float]]] = {}
     for each in looks:
-        if not each.enough:
-            continue
-        for k, value, far in _far_values(each):
-            count = int((each.records[:, k] == value).sum())
-            told = f"the value {value:g}" if _in_use(value) or value == 0 else "one value"
-            times = "once" if count == 1 else f"{count:,} times"
-            said = f"{told} {times}, {far:.3g} spreads away from all others"
-            sentence = (
-                f"{columns[k]!r} of {each.name!r} has {said}: a code for missing values? Drop or "
-                "fill those records."
-            )
-            numbers = {"count": float(count), "gap": far}
-            if _in_use(value) or value == 0:
-                numbers["value"] = value
-            found.append(Finding(columns[k], (each.name,), "sentinel", sentence, True, numbers))
-    return found
+        if each.enough:
+            for k, value, count, far in _far_values(each):
+                grouped.setdefault((k, value), {})[each.name] = count, far
+    return [_sentinel(columns[k], value, at) for (k, value), at in grouped.items()]
 
 
-def _far_values(each: Looks) -> Iterable[tuple[int, float, float]]:
-    """Columns with a value at an end that is like a code, and its gap in spreads of the rest."""
+def _sentinel(column: str, value: float, at: Mapping[str, tuple[int, float]]) -> Finding:
+    """A value that is far from all others, with its count and distance by holder."""
+    names = tuple(at)
+    count, far = sum(count for count, _ in at.values()), min(far for _, far in at.values())
+    numbers = {"count": float(count), "gap": far}
+    told = "one value"
+    if _in_use(value) or value == 0:
+        # A code is nobody's measurement.
+        told, numbers["value"] = f"the value {value:g}", value
+    times = "once" if count == 1 else f"{count:,} times"
+    sentence = (
+        f"{column!r} of {holders_in_words(names)} has {told} {times}, {far:.3g} spreads away from "
+        "all others: a code for missing values? Drop or fill those records."
+    )
+    return Finding(column, names, "sentinel", sentence, True, numbers)
+
+
+def _far_values(each: Looks) -> Iterable[tuple[int, float, int, float]]:
+    """Columns with a value at an end that is like a code, and its count and gap in spreads of the rest."""
     for sign in (1.0, -1.0):
         # Both ends alike: of the negated values the largest come first.
         ordered = each.ordered if sign > 0 else -each.ordered[::-1]
@@ -224,8 +229,16 @@ def _far_values(each: Looks) -> Iterable[tuple[int, float, float]]:
         spread = _spread_above(ordered, place + 1)
         for k in np.flatnonzero((gap > 0) & (gap >= _FAR_REPEATED * spread)).tolist():
             outer, rest = ordered[: place[k] + 1, k], ordered[place[k] + 1 :, k]
-            for value in _code_values(sign * outer, sign * rest, float(gap[k]), float(spread[k])):
-                yield k, value, float(gap[k]) / max(float(spread[k]), 1e-300)
+            values = np.unique(sign * outer)
+            if len(values) > _CODE_VALUES:
+                continue
+            unit, many = _unit_of(sign * rest, float(spread[k]))
+            far = float(gap[k]) / unit if unit > 0 else 0.0
+            for value in values.tolist():
+                # Of all rows: the ends of a sample may be in it twice.
+                count = int((each.records[:, k] == value).sum())
+                if far >= _far_enough(value, repeated=count > 1, many=many):
+                    yield k, value, count, far
 
 
 def _spread_above(ordered: Array, first: npt.NDArray[np.intp]) -> Array:
@@ -239,25 +252,20 @@ def _spread_above(ordered: Array, first: npt.NDArray[np.intp]) -> Array:
     return np.maximum(at(0.75) - at(0.25), (at(0.95) - at(0.05)) / 3)
 
 
-def _code_values(outer: Array, rest: Array, gap: float, spread: float) -> list[float]:
-    """Which of the values beyond a gap are like codes for missing ones."""
-    values, counts = np.unique(outer, return_counts=True)
+def _unit_of(rest: Array, spread: float) -> tuple[float, bool]:
+    """What gaps are measured by, and whether there are more values than codes of classes."""
     kinds = np.unique(rest)
-    # Of codes of classes, 9 is far from 1 and 2 in ranges, not in quartiles.
-    unit = max(spread, float(np.ptp(kinds))) if len(kinds) <= _FEW else spread
-    if len(values) > _CODE_VALUES or unit == 0:
-        return []
-    found: list[float] = []
-    for value, count in zip(values.tolist(), counts.tolist(), strict=True):
-        repeated = count > 1
-        least = _FAR_VALUE
-        if _in_use(value):
-            least = _FAR_REPEATED if repeated and len(kinds) > _FEW else _FAR_CODE
-        elif value == 0 and len(kinds) > _FEW:
-            least = _FAR_REPEATED
-        if gap >= least * unit and (repeated or _in_use(value)):
-            found.append(value)
-    return found
+    many = len(kinds) > _FEW
+    return (spread if many else max(spread, float(np.ptp(kinds)))), many
+
+
+def _far_enough(value: float, *, repeated: bool, many: bool) -> float:
+    """From how many spreads away a value is like a code for a missing one."""
+    if not repeated:
+        return _FAR_VALUE if _in_use(value) else np.inf
+    if _in_use(value):
+        return _FAR_REPEATED if many and not 0 < value < 100 else _FAR_CLASSES
+    return _FAR_REPEATED if value == 0 and many else _FAR_VALUE
 
 
 def _in_use(value: float) -> bool:

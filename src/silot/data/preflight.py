@@ -81,25 +81,22 @@ class Preflight:
             return None
         if not measures:
             return cls({}, (), (), tuple(unseen), False) if unseen else None
-        names = next((each.columns for each in measures.values() if each.columns), None)
-        width = max(each.dimension for each in measures.values())
-        if names is None and width > _ARRAY_COLUMNS:
+        columns, named = _columns(measures)
+        if not named and len(columns) > _ARRAY_COLUMNS:
             return None
-        columns = names or tuple(f"column {k}" for k in range(width))
         looks = [
-            Looks.of(name, each.points[each.masses > 0])
+            Looks.of(name, *each.arrays())
             for name, each in measures.items()
             if each.dimension == len(columns)
         ]
         shares = _shares(columns, looks)
-        found = _findings(columns, looks, named=names is not None)
-        found += classes(measures)
-        if names is not None:
+        found = [*_findings(columns, looks, named=named), *classes(measures)]
+        if named:
             found += _domination(shares, {each.column for each in found if each.flag}, looks)
         found.sort(key=lambda each: not each.flag)
-        seen = cls(shares, tuple(found), tuple(measures), tuple(unseen), names is not None)
+        seen = cls(shares, tuple(found), tuple(measures), tuple(unseen), named)
         # Arrays are what their owner made of them: only what is odd is said of them.
-        return seen if seen.named or seen.flags or unseen else None
+        return seen if named or seen.flags or unseen else None
 
     @classmethod
     def together(cls, every: Sequence[Preflight | None]) -> Preflight | None:
@@ -152,6 +149,13 @@ class Preflight:
             "holders": list(self.holders),
             "unseen": list(self.unseen),
         }
+
+
+def _columns(measures: Mapping[str, Measure]) -> tuple[tuple[str, ...], bool]:
+    """Names of the columns, and whether they have some of their own."""
+    named = next((each.columns for each in measures.values() if each.columns), None)
+    width = max(each.dimension for each in measures.values())
+    return named or tuple(f"column {k}" for k in range(width)), named is not None
 
 
 def _findings(columns: Sequence[str], looks: Sequence[Looks], *, named: bool) -> list[Finding]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 _AMBIGUOUS = 5.0
 # How far, as a ratio, the medians and the spreads of two holders may be from a conversion. Of
 # small factors less, as their neighbours are close.
-_MEDIAN, _MEDIAN_SMALL, _SPREAD = 1.3, 1.15, 1.7
+_MEDIAN, _MEDIAN_SMALL, _SPREAD = 1.3, 1.1, 1.7
 
 
 @dataclass(frozen=True)
@@ -175,18 +175,19 @@ def _off(
 ) -> float | None:
     """How far ``high`` is from ``low`` converted; ``None`` where it does not fit."""
     spread, other = low[2] - low[0], high[2] - high[0]
-    if spread <= 0 or other <= 0:
-        return None
-    wide = abs(math.log(other / spread / each.factor))
-    if wide > math.log(_SPREAD):
+    if spread <= 0 or other <= 0 or not _near(other / spread, each.factor, _SPREAD):
         return None
     if each.offset:
         # In units of the spread: zero means nothing here.
         away = abs(each.factor * low[1] + each.offset - high[1]) / other
-        moved = abs(high[1] - low[1]) / spread
-        return away if named and away < 1.0 and moved > 5.0 else None
-    size = max(each.factor, 1 / each.factor)
-    if low[1] * high[1] <= 0 or (size < _AMBIGUOUS and not named):
+        return away if named and away < 1.0 and abs(high[1] - low[1]) > 5.0 * spread else None
+    small = 1 / _AMBIGUOUS < each.factor < _AMBIGUOUS
+    if low[1] * high[1] <= 0 or (small and not named):
         return None
-    off = abs(math.log(high[1] / low[1] / each.factor))
-    return off if off <= math.log(_MEDIAN if size >= _AMBIGUOUS else _MEDIAN_SMALL) else None
+    ratio = high[1] / low[1]
+    fits = _near(ratio, each.factor, _MEDIAN_SMALL if small else _MEDIAN)
+    return abs(math.log(ratio / each.factor)) if fits else None
+
+
+def _near(ratio: float, factor: float, most: float) -> bool:
+    return 1 / most <= ratio / factor <= most

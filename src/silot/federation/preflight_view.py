@@ -20,10 +20,13 @@ def _said(preflight: Preflight) -> bool:
     return preflight.named or bool(preflight.flags)
 
 
-def _largest(preflight: Preflight) -> list[str]:
+def _largest(preflight: Preflight) -> str:
     """The columns with most of the variance."""
-    ranked = sorted(preflight.shares.items(), key=lambda item: -item[1])
-    return [name for name, share in ranked[:_SHARES] if share >= _LEAST]
+    ranked = sorted(preflight.shares.items(), key=lambda item: -item[1])[:_SHARES]
+    told = [
+        f"{printable(name, 32)} {percent_of(share)}" for name, share in ranked if share >= _LEAST
+    ]
+    return ", ".join(told or ["none"]) + ("" if preflight.flags else "; no column looks odd")
 
 
 def _unseen(preflight: Preflight) -> str:
@@ -35,21 +38,16 @@ def preflight_facts(preflight: Preflight) -> list[Block]:
     """The flags and the largest columns, for a terminal and a notebook."""
     if not _said(preflight):
         return []
-    flags = [printable(each.sentence, 400) for each in preflight.flags]
-    rows: list[tuple[str, Text]] = [
-        ("" if k else "look at", line) for k, line in enumerate(flags[:_FLAGS])
-    ]
-    if len(flags) > _FLAGS:
-        rows.append(("", f"and {len(flags) - _FLAGS} more: --json or --report shows them"))
-    largest = [
-        f"{printable(name, 32)} {percent_of(preflight.shares[name])}"
-        for name in _largest(preflight)
-    ]
-    if largest:
-        rows.append(("variance", ", ".join(largest) + ("" if flags else "; no column looks odd")))
+    lines = [printable(each.sentence, 400) for each in preflight.flags[:_FLAGS]]
+    more = len(preflight.flags) - len(lines)
+    if more:
+        lines.append(f"and {more} more: --json or --report shows them")
+    rows: list[tuple[str, Text]] = [("" if k else "look at", line) for k, line in enumerate(lines)]
     if preflight.unseen:
-        rows.append(("" if rows else "look at", _unseen(preflight)))
-    return [Facts(rows)] if rows else []
+        rows.append(("not seen", _unseen(preflight)))
+    if preflight.shares:
+        rows.append(("variance", _largest(preflight)))
+    return [Facts(rows)]
 
 
 def framed(blocks: Sequence[Block], preflight: Preflight | None) -> list[Block]:

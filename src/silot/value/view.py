@@ -57,6 +57,9 @@ _SHAPLEY = (
     "Shapley share: part of the sum of these."
 )
 _STATUSES = 8
+_PROOF = "The bounds prove that no other holder is closer."
+# Of data that nobody here looked at.
+_UNSEEN = "By the bounds no other holder is closer, in the numbers as the holders have them."
 
 
 def value_sections(result: Contributions) -> list[Block]:
@@ -187,13 +190,7 @@ def _proof(
     if leaders[0].ranks is None:
         reach = max(item.distance.upper for item in leaders)
         rivals = [item for item in rest if item.distance.lower <= reach]
-        # Of data that nobody here looked at it is said of what it is true.
-        unseen = seen is not None and seen.unseen
-        proof = (
-            "By the bounds no other holder is closer, in the numbers as the holders have them."
-            if unseen
-            else "The bounds prove that no other holder is closer."
-        )
+        proof = _PROOF if seen is None or not seen.unseen else _UNSEEN
         doubt = "The bounds leave open whether"
     else:
         rivals = [item for item in rest if item.ranks is not None and item.ranks[0] == 1]
