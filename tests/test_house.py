@@ -26,6 +26,7 @@ def test_raw_records_of_a_measure_are_reached_from_the_holder_only() -> None:
     # An owner's own tools, which it runs on its own machine.
     owners = {"audits/coordinator.py", "audits/strategies.py", "records/contents.py"}
     owners |= {"audits/attacks.py"}  # what travelled
+    owners |= {"data/preflight.py"}  # in the process of who owns the data, and never sent
     assert lines_with(r"\.points\b") <= {"data/measure.py"} | public | owners
     assert lines_with(r"\.arrays\(") == {"federation/party.py"}
 

@@ -85,7 +85,7 @@ class Preflight:
         if not named and len(columns) > _ARRAY_COLUMNS:
             return None
         looks = [
-            Looks.of(name, *each.arrays())
+            Looks.of(name, each.points, each.weights)
             for name, each in measures.items()
             if each.dimension == len(columns)
         ]
