@@ -143,8 +143,10 @@ def _numbers_by_name(column: str) -> bool:
 def identifiers(columns: Sequence[str], looks: Sequence[Looks]) -> list[Finding]:
     """Columns that number records: whole numbers, distinct, by name, by rows, or without gaps."""
     whole = np.all([np.all(each.ordered == np.rint(each.ordered), axis=0) for each in looks], 0)
+    numbering = np.array([_numbers_by_name(column) for column in columns])
+    distinct = np.any([_distinct(each) >= _DISTINCT for each in looks], axis=0)
     found: list[Finding] = []
-    for k in np.flatnonzero(whole).tolist():
+    for k in np.flatnonzero(whole & (numbering | distinct)).tolist():
         why = {each.name: _numbering(columns[k], each, k) for each in looks}
         holders = tuple(name for name, reason in why.items() if reason)
         reason = next((reason for reason in why.values() if reason), "")
@@ -159,6 +161,11 @@ def identifiers(columns: Sequence[str], looks: Sequence[Looks]) -> list[Finding]
             )
             found.append(Finding(columns[k], holders, "identifier", sentence, True))
     return found
+
+
+def _distinct(each: Looks) -> Array:
+    """Which part of each column differs from the row before it, in order."""
+    return (np.diff(each.ordered, axis=0) > 0).sum(axis=0) / max(len(each.ordered) - 1, 1)
 
 
 def _numbering(column: str, each: Looks, k: int) -> str:
