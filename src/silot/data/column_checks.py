@@ -7,21 +7,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
 from ..transport._check import Array
+from .findings import FEW, ROWS, Finding, Looks, holders_in_words
 from .units import Conversion, conversion_between
 
 Flags = npt.NDArray[np.bool_]
 
-# Rows of a holder that quantiles are taken of, evenly spaced.
-_ROWS = 4096
-# Fewer records have no quantiles to speak of.
-_FEW = 10
-_QUANTILES = (0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95)
 _QUARTILES = slice(2, 5)
 
 # Whole numbers of which so large a part are distinct may number records.
@@ -45,84 +40,6 @@ _SCALE, _SPREAD, _EVEN = 5.0, 10.0, 1.6
 _SHIFT_SAID, _SPREAD_SAID = 2.0, 2.0
 _ALIKE = 1e-3
 _PAIRED = 128
-
-
-@dataclass(frozen=True)
-class Finding:
-    """Something about a column of some holders.
-
-    Attributes
-    ----------
-    column
-        The column, or ``"labels"``.
-    holders
-        Who has it so; all of them where it is about the whole.
-    kind
-        What it is: ``identifier``, ``sentinel``, ``unit``, ``scale``, ``domination``, ``coding``,
-        ``shift``, ``constant``, ``duplicate``, ``classes``.
-    sentence
-        The same in words, with the column and the holders.
-    flag
-        Whether it puts what follows from the numbers in doubt; otherwise it is a fact.
-    numbers
-        The figures behind it.
-    """
-
-    column: str
-    holders: tuple[str, ...]
-    kind: str
-    sentence: str
-    flag: bool = False
-    numbers: Mapping[str, float] = field(default_factory=dict[str, float])
-
-    def to_dict(self) -> dict[str, object]:
-        """Fields by name, ready for JSON."""
-        return {
-            "column": self.column,
-            "holders": list(self.holders),
-            "kind": self.kind,
-            "sentence": self.sentence,
-            "numbers": dict(self.numbers),
-        }
-
-
-@dataclass(frozen=True, eq=False)
-class Looks:
-    """The columns of one holder: its records, and an ordered sample of each column."""
-
-    name: str
-    records: Array = field(repr=False)
-    ordered: Array = field(repr=False)
-    quantiles: Array = field(repr=False)
-
-    @classmethod
-    def of(cls, name: str, points: Array, weights: Array) -> Looks:
-        """Of the records (n, d) that count, some of them."""
-        rows = records = points if weights.all() else points[weights > 0]
-        if len(records) > _ROWS:
-            # With the ends of all: what is far outside may be in few rows.
-            some = np.linspace(0, len(records) - 1, _ROWS).astype(int)
-            rows = np.vstack([records[some], records.min(axis=0), records.max(axis=0)])
-        ordered = np.sort(rows, axis=0)
-        places = [round(q * (len(ordered) - 1)) for q in _QUANTILES]
-        return cls(name, records, ordered, ordered[places])
-
-    @property
-    def enough(self) -> bool:
-        """Whether there are records enough to compare."""
-        return len(self.ordered) >= _FEW
-
-    @property
-    def spread(self) -> Array:
-        """Interquartile ranges."""
-        return self.quantiles[4] - self.quantiles[2]
-
-
-def holders_in_words(names: Sequence[str]) -> str:
-    """Some holders in a sentence."""
-    quoted = [repr(name) for name in names[:3]]
-    rest = len(names) - len(quoted)
-    return ", ".join(quoted) + (f" and {rest} more" if rest else "")
 
 
 def _tokens(column: str) -> list[str]:
@@ -262,7 +179,7 @@ def _spread_above(ordered: Array, first: npt.NDArray[np.intp]) -> Array:
 def _unit_of(rest: Array, spread: float) -> tuple[float, bool]:
     """What gaps are measured by, and whether there are more values than codes of classes."""
     kinds = np.unique(rest)
-    many = len(kinds) > _FEW
+    many = len(kinds) > FEW
     return (spread if many else max(spread, float(np.ptp(kinds)))), many
 
 
@@ -380,10 +297,10 @@ def constants(columns: Sequence[str], looks: Sequence[Looks]) -> list[Finding]:
 def duplicates(columns: Sequence[str], looks: Sequence[Looks]) -> list[Finding]:
     """Columns that say what another one says: they count twice in every distance."""
     most = max(looks, key=lambda each: len(each.ordered))
-    if not 2 <= len(columns) <= _PAIRED or len(most.records) < 2 * _FEW:
+    if not 2 <= len(columns) <= _PAIRED or len(most.records) < 2 * FEW:
         return []
     rows = most.records[
-        np.linspace(0, len(most.records) - 1, min(_ROWS, len(most.records))).astype(int)
+        np.linspace(0, len(most.records) - 1, min(ROWS, len(most.records))).astype(int)
     ]
     with np.errstate(all="ignore"):
         centred = rows - rows.mean(axis=0)

@@ -9,15 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .class_checks import classes
-from .column_checks import (
-    Finding,
-    Looks,
-    constants,
-    duplicates,
-    identifiers,
-    scales,
-    sentinels,
-)
+from .column_checks import constants, duplicates, identifiers, scales, sentinels
+from .findings import Finding, Looks
 
 if TYPE_CHECKING:
     from .measure import Measure
