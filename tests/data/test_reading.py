@@ -158,7 +158,7 @@ def put(column: str, *values: str) -> list[tuple[str, ...]]:
         ("stage", ["IV", "iv"], "a category that the schema has not"),
         ("day", ["29.02.2024"], "are no days"),
         ("glucose", ["5.1"] * 4, "out of the range"),
-        ("age", ["-999"], "stand for missing values"),
+        ("age", ["-999"], "stands for a missing value"),
         ("w", ["-1"], "no weights"),
     ],
 )
