@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .api.sketch import sketches
     from .api.suspects import count_broken
     from .api.value import barycenter, value_holders
+    from .api.watch import watch
     from .audits.coordinator import audit_policy
     from .audits.policies import PolicyAudit
     from .audits.result import Audit
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from .learning import ModelSpec
     from .records.counts import BrokenCounts
     from .records.result import RecordScores
+    from .sketch.drift import Drift
     from .sketch.released import ReleaseFile
     from .sketch.result import Sketches
     from .teaching.costs import LinkCosts
@@ -66,6 +68,7 @@ __all__ = [
     "Distill",
     "Distillation",
     "Divergences",
+    "Drift",
     "Holder",
     "LabelSpace",
     "LinkCosts",
@@ -104,6 +107,7 @@ __all__ = [
     "transport",
     "value_holders",
     "value_records",
+    "watch",
 ]
 
 lazily(__name__)

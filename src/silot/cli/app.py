@@ -33,7 +33,7 @@ COMMANDS = {
     "audit": ("audit",),
     "ledger": ("ledger",),
     "policy": ("policy",),
-    "release": ("release", "combine", "keys"),
+    "release": ("release", "combine", "watch", "keys"),
     "exchange": ("ask", "answer"),
     "secure": ("secure", "secure-keys"),
     "links": ("links",),
