@@ -128,7 +128,7 @@ def _sentinel(column: str, value: float, at: Mapping[str, tuple[int, float]]) ->
     count, far = sum(count for count, _ in at.values()), min(far for _, far in at.values())
     numbers = {"count": float(count), "gap": far}
     told = "one value"
-    if _in_use(value) or value == 0:
+    if is_missing_code(value) or value == 0:
         # A code is nobody's measurement.
         told, numbers["value"] = f"the value {value:g}", value
     times = "once" if count == 1 else f"{count:,} times"
@@ -186,14 +186,14 @@ def _unit_of(rest: Array, spread: float) -> tuple[float, bool]:
 def _far_enough(value: float, *, repeated: bool, many: bool) -> float:
     """From how many spreads away a value is like a code for a missing one."""
     if not repeated:
-        return _FAR_VALUE if _in_use(value) else np.inf
-    if _in_use(value):
+        return _FAR_VALUE if is_missing_code(value) else np.inf
+    if is_missing_code(value):
         return _FAR_REPEATED if many and not 0 < value < 100 else _FAR_CLASSES
     return _FAR_REPEATED if value == 0 and many else _FAR_VALUE
 
 
-def _in_use(value: float) -> bool:
-    """Whether a number is one that people and programs write for a missing one."""
+def is_missing_code(value: float) -> bool:
+    """Whether a number is one that people and programs write for a missing one: -999, 9999, -1."""
     size = abs(value)
     if size in _CODES or value == -1.0 or size >= 1e29:
         return True

@@ -29,8 +29,8 @@ class Problem:
     column
         Its column, empty where it is about whole records.
     kind
-        ``"missing"``, ``"unread"``, ``"fraction"``, ``"unknown"``, ``"outside"``, ``"unit"``,
-        ``"extra"``, ``"repeated"`` or ``"filled"``.
+        ``"missing"``, ``"unread"``, ``"fraction"``, ``"unknown"``, ``"sentinel"``,
+        ``"outside"``, ``"unit"``, ``"extra"``, ``"repeated"`` or ``"filled"``.
     count
         How many fields or records.
     sentence
@@ -136,6 +136,13 @@ class Fit:
             words = f"records have no value: {instead}."
             say("filled", counts.missing, words, refused=False)
         if isinstance(part, Number | Date):
+            say(
+                "sentinel",
+                counts.coded,
+                "numbers are out of the range and of the kind that stands for a missing value "
+                "(all nines and the like): name them as sentinels in the schema or the site file, "
+                "or widen the range.",
+            )
             far = part.outside == "refuse" or counts.outside > _MOST_OUTSIDE * self.records
             cut = "are cut to it" if part.outside == "clip" else "count as missing"
             where = f"lie out of the range ({counts.below} below, {counts.above} above)"
