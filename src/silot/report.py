@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+from .data.preflight import Preflight
 from .federation.result import view_of
 from .render import Block
 
@@ -42,15 +43,24 @@ def page(result: Any, *beside: Any, **options: Any) -> list[Block]:
     InputError
         ``report-empty``: there is nothing to report.
     """
+    from .federation.preflight_view import framed
     from .records.page import value_page
     from .records.result import RecordScores
     from .value.result import Contributions
 
     if isinstance(result, Contributions):
-        return value_page(result, *beside, **options)
+        return framed(value_page(result, *beside, **options), result.preflight)
     if isinstance(result, RecordScores | Mapping | Sequence) or result is None:
-        return value_page(*beside, records=result, **options)
+        return framed(value_page(*beside, records=result, **options), _seen_of(result))
     return view_of(result, "page")(result, *beside, **options)
+
+
+def _seen_of(scores: Any) -> Preflight | None:
+    """What was seen of the tables of one or several holders whose records were scored."""
+    if isinstance(scores, Mapping):
+        scores = list(cast("Mapping[str, Any]", scores).values())
+    every = cast("Sequence[Any]", scores) if isinstance(scores, Sequence) else [scores]
+    return Preflight.together([getattr(each, "preflight", None) for each in every])
 
 
 def render(result: Any, *beside: Any, title: str = "", **options: Any) -> str:

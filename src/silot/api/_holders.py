@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from ..data.columns import matched
 from ..data.measure import Data, Measure
+from ..data.preflight import Preflight
 from ..distances.result import Distance
 from ..errors import InputError, MismatchError, SilotError
 from ..federation.local import LocalFederation
 from ..federation.party import Holder, Own
 from ..federation.policy import Policy
 from ..federation.protocol import COORDINATOR, Protocol
+from ..federation.result import Billed
 from ..federation.run import B, Federation, Progress, Runtime, run
 from ..privacy.ledger import Ledger
 from ..records.result import RecordScores
@@ -114,8 +117,22 @@ class Parties:
         """Run a protocol between them."""
         parties = self.measures if self.federation is None else self.federation
         if isinstance(parties, Mapping | Runtime):
-            return run(protocol, parties, progress=progress, tell=tell)
-        return parties.run(protocol, progress=progress)
+            found = run(protocol, parties, progress=progress, tell=tell)
+        else:
+            found = parties.run(protocol, progress=progress)
+        return with_preflight(found, self.preflight)
+
+    @cached_property
+    def preflight(self) -> Preflight | None:
+        """What the tables look like that the caller owns; no party is asked."""
+        own = {} if self.own is None else {COORDINATOR: self.own.measure}
+        unseen = () if self.measures else self.names
+        return Preflight.of({**self.measures, **own}, unseen)
+
+
+def with_preflight(result: B, seen: Preflight | None) -> B:
+    """A result with what was seen of the tables that it is of."""
+    return result.with_preflight(seen) if isinstance(result, Billed) else result
 
 
 def named_holders(holders: Mapping[str, Data] | Sequence[Data]) -> dict[str, Data]:

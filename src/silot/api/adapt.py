@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from ..data.measure import Data, Measure
+from ..data.preflight import Preflight
 from ..errors import InputError, MismatchError, SilotError
 from ..federation.local import LocalFederation, Progress
 from ..federation.party import Holder
@@ -15,7 +16,15 @@ from ..federation.run import Federation, Runtime
 from ..privacy.ledger import Ledger
 from ..teaching.adapt import Adapt
 from ..teaching.result import Adaptation
-from ._holders import Holders, Parties, checked_measures, measure_named, named_holders, unreserved
+from ._holders import (
+    Holders,
+    Parties,
+    checked_measures,
+    measure_named,
+    named_holders,
+    unreserved,
+    with_preflight,
+)
 
 
 def adapt(
@@ -114,7 +123,8 @@ def adapt(
         }
     )
     columns = next((measures[name].columns for name in named if measures[name].columns), None)
-    return replace(federation.run(protocol, progress=progress), columns=columns)
+    found = with_preflight(federation.run(protocol, progress=progress), Preflight.of(measures))
+    return replace(found, columns=columns)
 
 
 def _labelled_frames(devices: Mapping[str, Data], labels: str, unlabelled: str) -> dict[str, Data]:

@@ -17,6 +17,8 @@ from .cost_parts import Parts
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from ..data.preflight import Preflight
+
 
 @dataclass(frozen=True, kw_only=True)
 class Distance(Billed):
@@ -200,6 +202,11 @@ class DistanceMatrix(Shown):
         return max((pair.disclosure for pair in self.pairs.values()), key=order.index)
 
     @property
+    def preflight(self) -> Preflight | None:
+        """What was seen of the tables of all holders, which every pair carries."""
+        return next(iter(self.pairs.values())).preflight if self.pairs else None
+
+    @property
     def converged(self) -> bool:
         """Whether every pair converged."""
         return all(pair.converged for pair in self.pairs.values())
@@ -245,7 +252,9 @@ class DistanceMatrix(Shown):
             "bytes_received": bill.bytes_received,
             "seconds": bill.seconds,
             "disclosure": self.disclosure,
-            "pairs": [pair.to_dict() for pair in self.pairs.values()],
+            "preflight": None if self.preflight is None else self.preflight.to_dict(),
+            # Said once of all.
+            "pairs": [replace(pair, preflight=None).to_dict() for pair in self.pairs.values()],
         }
 
     def to_json(self) -> str:

@@ -7,6 +7,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -18,6 +19,7 @@ from ..errors import InputError
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from ..data.preflight import Preflight
     from ..render import Block
     from .transcript import Transcript
 
@@ -86,15 +88,32 @@ def view_of(result: object, what: str) -> Callable[..., list[Block]]:
         if name:
             # Slow to import, and results that nobody looks at do without.
             room = import_module(f".{module}", kind.__module__.rpartition(".")[0])
-            return getattr(room, f"{name}_{what}")
+            return partial(_shown, getattr(room, f"{name}_{what}"), what)
     raise InputError(
         f"a {type(result).__name__} cannot be shown. Give a result of a run.", code="report-kind"
     )
 
 
+def _shown(
+    show: Callable[..., list[Block]], what: str, result: object, *beside: Any, **options: Any
+) -> list[Block]:
+    """The blocks of a result's own view, with what was seen of its tables."""
+    from .preflight_view import framed, preflight_facts
+
+    blocks = show(result, *beside, **options)
+    seen: Preflight | None = getattr(result, "preflight", None)
+    if what == "page" or seen is None:
+        return framed(blocks, seen)
+    return [*blocks, *preflight_facts(seen)]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Billed(Shown, ABC):
-    """Base of results that one run made."""
+    """Base of results that one run made.
+
+    ``preflight`` is what was seen of the caller's own tables, where no schema says what their
+    columns are.
+    """
 
     rounds: int = 0
     bytes_sent: int = 0
@@ -103,6 +122,7 @@ class Billed(Shown, ABC):
     privacy_mu: float = 0.0
     disclosure: str = ""
     transcript: Transcript | None = field(default=None, repr=False, compare=False)
+    preflight: Preflight | None = field(default=None, repr=False, compare=False)
 
     @property
     def bill(self) -> Bill:
@@ -124,6 +144,17 @@ class Billed(Shown, ABC):
             transcript=run.transcript,
         )
 
+    def with_preflight(self, seen: Preflight | None) -> Self:
+        """Return the result with what was seen of the tables that it is of.
+
+        Where something there puts it in doubt its ``status`` says of what it is true.
+        """
+        changed: dict[str, Any] = {"preflight": seen}
+        if seen is not None and seen.flags:
+            where = f"of the numbers as they were given: look at {seen.where} (preflight)"
+            changed["status"] = "; ".join(filter(None, [getattr(self, "status", ""), where]))
+        return replace(self, **changed)
+
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
         """Fields by name, ready for JSON; no transcript."""
@@ -140,6 +171,7 @@ class Billed(Shown, ABC):
             "seconds": self.seconds,
             "privacy_mu": self.privacy_mu,
             "disclosure": self.disclosure,
+            "preflight": None if self.preflight is None else self.preflight.to_dict(),
         }
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from ..data.preflight import Preflight
 from ..distances.cost_parts import Parts
 from ..distances.result import Distance
 from ..distances.view import matrix_sections, parts_sections, why_sections
@@ -56,6 +57,9 @@ _SHAPLEY = (
     "Shapley share: part of the sum of these."
 )
 _STATUSES = 8
+_PROOF = "The bounds prove that no other holder is closer."
+# Of data that nobody here looked at.
+_UNSEEN = "By the bounds no other holder is closer, in the numbers as the holders have them."
 
 
 def value_sections(result: Contributions) -> list[Block]:
@@ -148,7 +152,9 @@ def closest(found: Contributions) -> list[str]:
     else:
         closest = f"Of {count(len(ranked), 'holder')}, {names} is closest to {target}"
     last = ranked[-1]
-    sentences = [f"{closest}, {at}.", _proof(leaders, ranked[len(leaders) :])]
+    if found.preflight is not None and found.preflight.flags:
+        closest = f"In the numbers as they were given, {closest[:1].lower()}{closest[1:]}"
+    sentences = [f"{closest}, {at}.", _proof(leaders, ranked[len(leaders) :], found.preflight)]
     if last.rank != ranked[0].rank:
         sentences.append(f"{printable(last.holder)} is farthest, at {number(last.distance.value)}.")
     chance = [item for item in ranked if item.distance.by_chance]
@@ -172,12 +178,19 @@ def _certified(distance: Distance) -> str:
     return f"{at} be at least {low}"
 
 
-def _proof(leaders: Sequence[Contribution], rest: Sequence[Contribution]) -> str:
+def _proof(
+    leaders: Sequence[Contribution], rest: Sequence[Contribution], seen: Preflight | None
+) -> str:
     """Whether another holder may be closer than those in front."""
+    if seen is not None and seen.flags:
+        return (
+            "The bounds hold for the numbers as they were given, and do not settle who is "
+            f"closest: look at {printable(seen.where, 200)} first."
+        )
     if leaders[0].ranks is None:
         reach = max(item.distance.upper for item in leaders)
         rivals = [item for item in rest if item.distance.lower <= reach]
-        proof = "The bounds prove that no other holder is closer."
+        proof = _PROOF if seen is None or not seen.unseen else _UNSEEN
         doubt = "The bounds leave open whether"
     else:
         rivals = [item for item in rest if item.ranks is not None and item.ranks[0] == 1]

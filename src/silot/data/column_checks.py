@@ -1,0 +1,395 @@
+"""What is odd about the columns of tables: record numbers, codes for missing values, other units.
+
+Every check looks at all holders at once, and tells what it sees as findings.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from ..transport._check import Array
+from .units import Conversion, conversion_between
+
+Flags = npt.NDArray[np.bool_]
+
+# Rows of a holder that quantiles are taken of, evenly spaced.
+_ROWS = 4096
+# Fewer records have no quantiles to speak of.
+_FEW = 10
+_QUANTILES = (0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95)
+_QUARTILES = slice(2, 5)
+
+# Whole numbers of which so large a part are distinct may number records.
+_DISTINCT = 0.95
+# Whole numbers of some hundred records that are all distinct and fill their range this densely.
+_DENSE, _DENSE_RECORDS = 0.8, 20
+_NUMBERING = {"id", "ids", "uid", "uuid", "guid", "pid", "mrn", "ssn", "identifier", "index", "idx"}
+_NUMBERING |= {"rowid", "rownum", "pseudonym"}
+_COUNTED = {"patient", "case", "record", "row", "encounter", "visit", "admission", "subject"}
+_COUNTED |= {"person", "customer", "client", "sample", "unnamed"}
+
+# A gap in spreads of the rest: of a code in use that is repeated, and of zero; of one that may be a
+# measurement or is among codes of classes; of others, and of a code that is there once.
+_FAR_REPEATED, _FAR_CLASSES, _FAR_VALUE = 1.0, 3.0, 10.0
+_CODES = {9.0, 2147483647.0, 2147483648.0, 32767.0, 32768.0, 65535.0, 4294967295.0}
+_CODE_VALUES = 3
+_MISSING_MOST = 0.5
+
+# Ratios of two holders that are said, and those that are flagged.
+_SCALE, _SPREAD, _EVEN = 5.0, 10.0, 1.6
+_SHIFT_SAID, _SPREAD_SAID = 2.0, 2.0
+_ALIKE = 1e-3
+_PAIRED = 128
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something about a column of some holders.
+
+    Attributes
+    ----------
+    column
+        The column, or ``"labels"``.
+    holders
+        Who has it so; all of them where it is about the whole.
+    kind
+        What it is: ``identifier``, ``sentinel``, ``unit``, ``scale``, ``domination``, ``coding``,
+        ``shift``, ``constant``, ``duplicate``, ``classes``.
+    sentence
+        The same in words, with the column and the holders.
+    flag
+        Whether it puts what follows from the numbers in doubt; otherwise it is a fact.
+    numbers
+        The figures behind it.
+    """
+
+    column: str
+    holders: tuple[str, ...]
+    kind: str
+    sentence: str
+    flag: bool = False
+    numbers: Mapping[str, float] = field(default_factory=dict[str, float])
+
+    def to_dict(self) -> dict[str, object]:
+        """Fields by name, ready for JSON."""
+        return {
+            "column": self.column,
+            "holders": list(self.holders),
+            "kind": self.kind,
+            "sentence": self.sentence,
+            "numbers": dict(self.numbers),
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Looks:
+    """The columns of one holder: its records, and an ordered sample of each column."""
+
+    name: str
+    records: Array = field(repr=False)
+    ordered: Array = field(repr=False)
+    quantiles: Array = field(repr=False)
+
+    @classmethod
+    def of(cls, name: str, points: Array, weights: Array) -> Looks:
+        """Of the records (n, d) that count, some of them."""
+        rows = records = points if weights.all() else points[weights > 0]
+        if len(records) > _ROWS:
+            # With the ends of all: what is far outside may be in few rows.
+            some = np.linspace(0, len(records) - 1, _ROWS).astype(int)
+            rows = np.vstack([records[some], records.min(axis=0), records.max(axis=0)])
+        ordered = np.sort(rows, axis=0)
+        places = [round(q * (len(ordered) - 1)) for q in _QUANTILES]
+        return cls(name, records, ordered, ordered[places])
+
+    @property
+    def enough(self) -> bool:
+        """Whether there are records enough to compare."""
+        return len(self.ordered) >= _FEW
+
+    @property
+    def spread(self) -> Array:
+        """Interquartile ranges."""
+        return self.quantiles[4] - self.quantiles[2]
+
+
+def holders_in_words(names: Sequence[str]) -> str:
+    """Some holders in a sentence."""
+    quoted = [repr(name) for name in names[:3]]
+    rest = len(names) - len(quoted)
+    return ", ".join(quoted) + (f" and {rest} more" if rest else "")
+
+
+def _tokens(column: str) -> list[str]:
+    split = re.sub(r"([a-z0-9])([A-Z])", r"\1 \2", column).lower()
+    return re.findall(r"[a-z]+", split)
+
+
+def _numbers_by_name(column: str) -> bool:
+    """Whether the name of a column says that it numbers something."""
+    tokens = _tokens(column)
+    counted = any(token in _COUNTED for token in tokens)
+    numbered = any(token in ("no", "nr", "num", "number", "key") for token in tokens)
+    return any(token in _NUMBERING for token in tokens) or (
+        counted and (numbered or len(tokens) == 1)
+    )
+
+
+def identifiers(columns: Sequence[str], looks: Sequence[Looks]) -> list[Finding]:
+    """Columns that number records: whole numbers, distinct, by name, by rows, or without gaps."""
+    whole = np.all([np.all(each.ordered == np.rint(each.ordered), axis=0) for each in looks], 0)
+    found: list[Finding] = []
+    for k in np.flatnonzero(whole).tolist():
+        why = {each.name: _numbering(columns[k], each, k) for each in looks}
+        holders = tuple(name for name, reason in why.items() if reason)
+        reason = next((reason for reason in why.values() if reason), "")
+        if not holders:
+            every = np.concatenate([each.ordered[:, k] for each in looks])
+            holders = tuple(why) if _dense(every) else ()
+            reason = "whole numbers without gaps, each of them once"
+        if holders:
+            sentence = (
+                f"{columns[k]!r} of {holders_in_words(holders)} looks like a record number "
+                f"({reason}). It is no measurement: leave the column out."
+            )
+            found.append(Finding(columns[k], holders, "identifier", sentence, True))
+    return found
+
+
+def _numbering(column: str, each: Looks, k: int) -> str:
+    """Why a column of whole numbers seems to number the records of a holder, if it does."""
+    ordered = each.ordered[:, k]
+    if not each.enough:
+        return ""
+    distinct = float((np.diff(ordered) > 0).mean())
+    if _numbers_by_name(column) and distinct >= 0.3:
+        return "by its name, and whole numbers"
+    if distinct < _DISTINCT:
+        return ""
+    steps = np.diff(each.records[:, k])
+    if np.all(steps >= 0) or np.all(steps <= 0):
+        return "whole numbers in the order of the rows"
+    return "whole numbers without gaps, each of them once" if _dense(ordered) else ""
+
+
+def _dense(values: Array) -> bool:
+    """Whether whole numbers are all distinct and nearly fill their range."""
+    distinct = np.unique(values)
+    wide = float(distinct[-1] - distinct[0]) + 1
+    return (
+        len(values) >= _DENSE_RECORDS
+        and len(distinct) >= _DISTINCT * len(values)
+        and len(distinct) >= _DENSE * wide
+    )
+
+
+def sentinels(columns: Sequence[str], looks: Sequence[Looks]) -> list[Finding]:
+    """Values that stand for a missing one: repeated or a code in use, and far from all others."""
+    grouped: dict[tuple[int, float], dict[str, tuple[int, float]]] = {}
+    for each in looks:
+        if each.enough:
+            for k, value, count, far in _far_values(each):
+                grouped.setdefault((k, value), {})[each.name] = count, far
+    return [_sentinel(columns[k], value, at) for (k, value), at in grouped.items()]
+
+
+def _sentinel(column: str, value: float, at: Mapping[str, tuple[int, float]]) -> Finding:
+    """A value that is far from all others, with its count and distance by holder."""
+    names = tuple(at)
+    count, far = sum(count for count, _ in at.values()), min(far for _, far in at.values())
+    numbers = {"count": float(count), "gap": far}
+    told = "one value"
+    if _in_use(value) or value == 0:
+        # A code is nobody's measurement.
+        told, numbers["value"] = f"the value {value:g}", value
+    times = "once" if count == 1 else f"{count:,} times"
+    sentence = (
+        f"{column!r} of {holders_in_words(names)} has {told} {times}, {far:.3g} spreads away from "
+        "all others: a code for missing values? Drop or fill those records."
+    )
+    return Finding(column, names, "sentinel", sentence, True, numbers)
+
+
+def _far_values(each: Looks) -> Iterable[tuple[int, float, int, float]]:
+    """Columns with a value at an end that is like a code, and its count and gap in spreads of the rest."""
+    for sign in (1.0, -1.0):
+        # Both ends alike: of the negated values the largest come first.
+        ordered = each.ordered if sign > 0 else -each.ordered[::-1]
+        rows = len(ordered)
+        gaps = np.diff(ordered[: max(int(_MISSING_MOST * rows), 1) + 1], axis=0)
+        if not len(gaps):
+            continue
+        place = np.argmax(gaps, axis=0)
+        gap = np.take_along_axis(gaps, place[None], axis=0)[0]
+        spread = _spread_above(ordered, place + 1)
+        for k in np.flatnonzero((gap > 0) & (gap >= _FAR_REPEATED * spread)).tolist():
+            outer, rest = ordered[: place[k] + 1, k], ordered[place[k] + 1 :, k]
+            values = np.unique(sign * outer)
+            if len(values) > _CODE_VALUES:
+                continue
+            unit, many = _unit_of(sign * rest, float(spread[k]))
+            far = float(gap[k]) / unit if unit > 0 else 0.0
+            for value in values.tolist():
+                # Of all rows: the ends of a sample may be in it twice.
+                count = int((each.records[:, k] == value).sum())
+                if far >= _far_enough(value, repeated=count > 1, many=many):
+                    yield k, value, count, far
+
+
+def _spread_above(ordered: Array, first: npt.NDArray[np.intp]) -> Array:
+    """Spread of each column from a row on: of heavy tails more than the quartiles tell."""
+    last = len(ordered) - 1
+
+    def at(q: float) -> Array:
+        rows = np.minimum(np.rint(first + q * (last - first)).astype(int), last)
+        return np.take_along_axis(ordered, rows[None], axis=0)[0]
+
+    return np.maximum(at(0.75) - at(0.25), (at(0.95) - at(0.05)) / 3)
+
+
+def _unit_of(rest: Array, spread: float) -> tuple[float, bool]:
+    """What gaps are measured by, and whether there are more values than codes of classes."""
+    kinds = np.unique(rest)
+    many = len(kinds) > _FEW
+    return (spread if many else max(spread, float(np.ptp(kinds)))), many
+
+
+def _far_enough(value: float, *, repeated: bool, many: bool) -> float:
+    """From how many spreads away a value is like a code for a missing one."""
+    if not repeated:
+        return _FAR_VALUE if _in_use(value) else np.inf
+    if _in_use(value):
+        return _FAR_REPEATED if many and not 0 < value < 100 else _FAR_CLASSES
+    return _FAR_REPEATED if value == 0 and many else _FAR_VALUE
+
+
+def _in_use(value: float) -> bool:
+    """Whether a number is one that people and programs write for a missing one."""
+    size = abs(value)
+    if size in _CODES or value == -1.0 or size >= 1e29:
+        return True
+    digits = f"{size:.6g}".replace(".", "")
+    return digits in {mark * n for mark in "987" for n in range(2 if mark == "9" else 3, 7)}
+
+
+def scales(columns: Sequence[str], looks: Sequence[Looks]) -> list[Finding]:
+    """Columns that are of another size at some holders, as in another unit; and where they lie."""
+    compared = [each for each in looks if each.enough]
+    if len(compared) < 2:
+        return []
+    stack = np.stack([each.quantiles for each in compared])
+    spreads = stack[:, 4] - stack[:, 2]
+    # The middle one of all: however many have another unit, ratios are those of two holders.
+    lead = np.argsort(stack[:, 3], axis=0, kind="stable")[(len(compared) - 1) // 2]
+    reference = np.take_along_axis(stack, lead[None, None], axis=0)[0]
+    width = reference[4] - reference[2]
+    with np.errstate(all="ignore"):
+        ratio = spreads / width
+        moved = np.abs(stack[:, 3] - reference[3]) / width
+    odd = (ratio >= _SPREAD_SAID) | (ratio <= 1 / _SPREAD_SAID) | (moved >= _SHIFT_SAID)
+    grouped: dict[tuple[int, int, str, Conversion | None], list[int]] = {}
+    for h, k in np.argwhere(odd & (width > 0) & (spreads > 0)).tolist():
+        if h != lead[k]:
+            kind, unit = _scaled(columns[k], stack[h, :, k], reference[:, k])
+            grouped.setdefault((k, int(lead[k]), kind, unit), []).append(h)
+    return [
+        _scale_finding(
+            columns[k], [compared[h].name for h in who], compared[to].name, kind, unit,
+            {
+                "median_ratio": _ratio(stack[who[0], 3, k], reference[3, k]),
+                "spread_ratio": float(ratio[who[0], k]),
+                "shift": float(moved[who[0], k]),
+            },
+        )
+        for (k, to, kind, unit), who in grouped.items()
+    ]  # fmt: skip
+
+
+def _ratio(a: float, b: float) -> float:
+    return float(a / b) if b else 0.0
+
+
+def _scaled(column: str, first: Array, second: Array) -> tuple[str, Conversion | None]:
+    """What kind of difference there is between the quantiles of two holders."""
+    unit = conversion_between(column, first[_QUARTILES].tolist(), second[_QUARTILES].tolist())
+    if unit is not None:
+        return "unit", unit
+    wide = float((first[4] - first[2]) / (second[4] - second[2]))
+    middle = slice(1, 6)
+    if np.all(first[middle] * second[middle] > 0):
+        ratios = np.abs(first[middle] / second[middle])
+        size = float(np.exp(np.log(ratios).mean()))
+        if max(size, 1 / size) >= _SCALE and ratios.max() <= _EVEN * ratios.min():
+            return "scale", None
+    return ("scale" if max(wide, 1 / wide) >= _SPREAD else "shift"), None
+
+
+def _scale_finding(
+    column: str,
+    names: Sequence[str],
+    reference: str,
+    kind: str,
+    unit: Conversion | None,
+    numbers: Mapping[str, float],
+) -> Finding:
+    of = f"{column!r} of {holders_in_words(names)}"
+    ratio, wide, shift = numbers["median_ratio"], numbers["spread_ratio"], numbers["shift"]
+    both = f"{of} has {ratio:.3g} times the median and {wide:.3g} times the spread of {reference!r}"
+    if unit is not None:
+        said = f"{both}, as between {unit.in_words}. Bring the column to one unit."
+        numbers = {**numbers, "factor": unit.factor}
+    elif kind == "scale":
+        # Of centred numbers medians have no ratio that means anything.
+        even = ratio > 0 and 1 / _EVEN <= ratio / wide <= _EVEN
+        what = both if even else f"{of} has {wide:.3g} times the spread of {reference!r}"
+        said = f"{what}: another unit, or another law. Look at the column."
+    else:
+        said = (
+            f"{of}: {wide:.3g} times the spread of {reference!r}, and a median that is {shift:.3g} "
+            "of its spreads away"
+        )
+    return Finding(column, tuple(names), kind, said, kind != "shift", numbers)
+
+
+def constants(columns: Sequence[str], looks: Sequence[Looks]) -> list[Finding]:
+    """Columns that say nothing at some holders."""
+    still = np.stack([each.ordered[0] == each.ordered[-1] for each in looks])
+    found: list[Finding] = []
+    for k in np.flatnonzero(still.any(axis=0)).tolist():
+        names = tuple(each.name for each, same in zip(looks, still[:, k], strict=True) if same)
+        if len(names) < len(looks) and not all(len(each.ordered) > 1 for each in looks):
+            continue
+        where = "everywhere" if len(names) == len(looks) else f"of {holders_in_words(names)}"
+        said = f"{columns[k]!r} {where} has one value only"
+        found.append(Finding(columns[k], names, "constant", said))
+    return found
+
+
+def duplicates(columns: Sequence[str], looks: Sequence[Looks]) -> list[Finding]:
+    """Columns that say what another one says: they count twice in every distance."""
+    most = max(looks, key=lambda each: len(each.ordered))
+    if not 2 <= len(columns) <= _PAIRED or len(most.records) < 2 * _FEW:
+        return []
+    rows = most.records[
+        np.linspace(0, len(most.records) - 1, min(_ROWS, len(most.records))).astype(int)
+    ]
+    with np.errstate(all="ignore"):
+        centred = rows - rows.mean(axis=0)
+        unit = centred / np.sqrt((centred**2).sum(axis=0))
+        likeness = np.abs(np.nan_to_num(unit.T @ unit))
+    names = (most.name,)
+    return [
+        Finding(
+            columns[j], names, "duplicate",
+            f"{columns[j]!r} of {most.name!r} says almost the same as {columns[i]!r}",
+            numbers={"correlation": float(likeness[i, j])},
+        )
+        for j in range(len(columns))
+        for i in [int(np.argmax(likeness[:j, j])) if j else 0]
+        if j and likeness[i, j] > 1 - _ALIKE
+    ]  # fmt: skip

@@ -1,0 +1,208 @@
+"""What tables look like that come without a schema, before anything is made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .class_checks import classes
+from .column_checks import (
+    Finding,
+    Looks,
+    constants,
+    duplicates,
+    identifiers,
+    scales,
+    sentinels,
+)
+
+if TYPE_CHECKING:
+    from .measure import Measure
+
+# One column with more of the variance than this is what distances are about.
+_DOMINATES = 0.9
+# Arrays of more columns than this are pictures or embeddings: their columns are no quantities.
+_ARRAY_COLUMNS = 64
+
+
+@dataclass(frozen=True)
+class Preflight:
+    """What was seen of the data that the caller owns, without a schema.
+
+    It is computed beside a run, where the data are: no party is asked for it or told of it. A
+    *flag* puts in doubt what follows from the numbers; a fact is only said. Records of weight
+    zero are left out, other weights make no difference here.
+
+    Attributes
+    ----------
+    shares
+        Part of the variance of all records together, by column. Squared distances are sums over
+        columns: this is what each column counts for in them.
+    findings
+        What was noticed, flags first.
+    holders
+        Whose data were looked at.
+    unseen
+        Holders of a federation with data of their own: nobody looked at these.
+    named
+        Whether columns have names of their own; others are called by their places.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from silot import Measure
+    >>> rng = np.random.default_rng(0)
+    >>> x, y = rng.normal(5.0, 1.0, (50, 1)), rng.normal(90.0, 18.0, (50, 1))
+    >>> wards = {name: Measure(z, columns=["glucose"]) for name, z in (("a", x), ("b", y))}
+    >>> found = Preflight.of(wards)
+    >>> found.flags[0].kind, found.flags[0].column, found.flags[0].holders
+    ('unit', 'glucose', ('b',))
+    """
+
+    shares: Mapping[str, float]
+    findings: tuple[Finding, ...]
+    holders: tuple[str, ...]
+    unseen: tuple[str, ...] = ()
+    named: bool = field(default=True, repr=False)
+
+    @classmethod
+    def of(cls, measures: Mapping[str, Measure], unseen: Sequence[str] = ()) -> Preflight | None:
+        """Look at measures that fit together, by the name of who has them.
+
+        Returns
+        -------
+        Preflight or None
+            ``None`` where a schema says what the columns are, and for arrays of many columns.
+        """
+        if any(getattr(each, "schema", None) is not None for each in measures.values()):
+            return None
+        if not measures:
+            return cls({}, (), (), tuple(unseen), False) if unseen else None
+        columns, named = _columns(measures)
+        if not named and len(columns) > _ARRAY_COLUMNS:
+            return None
+        looks = [
+            Looks.of(name, *each.arrays())
+            for name, each in measures.items()
+            if each.dimension == len(columns)
+        ]
+        shares = _shares(columns, looks)
+        found = [*_findings(columns, looks, named=named), *classes(measures)]
+        if named:
+            found += _domination(shares, {each.column for each in found if each.flag}, looks)
+        found.sort(key=lambda each: not each.flag)
+        seen = cls(shares, tuple(found), tuple(measures), tuple(unseen), named)
+        # Arrays are what their owner made of them: only what is odd is said of them.
+        return seen if named or seen.flags or unseen else None
+
+    @classmethod
+    def together(cls, every: Sequence[Preflight | None]) -> Preflight | None:
+        """What was seen of several runs, of which each looked at data of its own.
+
+        Shares are those of the first of them.
+        """
+        seen = [each for each in every if each is not None]
+        if len(seen) < 2:
+            return seen[0] if seen else None
+        return replace(
+            seen[0],
+            findings=tuple(
+                sorted(
+                    {f.sentence: f for each in seen for f in each.findings}.values(),
+                    key=lambda each: not each.flag,
+                )
+            ),
+            holders=tuple(dict.fromkeys(name for each in seen for name in each.holders)),
+            unseen=tuple(dict.fromkeys(name for each in seen for name in each.unseen)),
+        )
+
+    @property
+    def flags(self) -> tuple[Finding, ...]:
+        """What puts in doubt what follows from the numbers."""
+        return tuple(each for each in self.findings if each.flag)
+
+    @property
+    def facts(self) -> tuple[Finding, ...]:
+        """What was noticed beside."""
+        return tuple(each for each in self.findings if not each.flag)
+
+    @property
+    def where(self) -> str:
+        """Which columns to look at, in a few words; none without flags."""
+        columns = list(dict.fromkeys(each.column for each in self.flags))
+        told = ", ".join(repr(name) for name in columns[:3])
+        return told + (f" and {len(columns) - 3} more" if len(columns) > 3 else "")
+
+    def noticed(self, column: str) -> list[Finding]:
+        """What was noticed of a column."""
+        return [each for each in self.findings if each.column == column]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Fields by name, ready for JSON."""
+        return {
+            "shares": dict(self.shares),
+            "flags": [each.to_dict() for each in self.flags],
+            "facts": [each.to_dict() for each in self.facts],
+            "holders": list(self.holders),
+            "unseen": list(self.unseen),
+        }
+
+
+def _columns(measures: Mapping[str, Measure]) -> tuple[tuple[str, ...], bool]:
+    """Names of the columns, and whether they have some of their own."""
+    named = next((each.columns for each in measures.values() if each.columns), None)
+    width = max(each.dimension for each in measures.values())
+    return named or tuple(f"column {k}" for k in range(width)), named is not None
+
+
+def _findings(columns: Sequence[str], looks: Sequence[Looks], *, named: bool) -> list[Finding]:
+    """What was noticed of columns, one by one and between holders."""
+    numbering = identifiers(columns, looks)
+    if not named and len(columns) == 1:
+        # Places on a line: nothing else is there that they could number.
+        numbering = []
+    return [
+        *numbering,
+        *sentinels(columns, looks),
+        *scales(columns, looks),
+        *constants(columns, looks),
+        *duplicates(columns, looks),
+    ]
+
+
+def _shares(columns: Sequence[str], looks: Sequence[Looks]) -> dict[str, float]:
+    """Part of each column of the variance of all records together."""
+    # Of numbers near the largest there are the squares are too large to sum.
+    size = max(float(np.abs(each.ordered).max()) for each in looks) or 1.0
+    count = sum(len(each.records) for each in looks)
+    means = [each.records.mean(axis=0) / size for each in looks]
+    parts = [len(each.records) / count for each in looks]
+    centre = sum(part * mean for part, mean in zip(parts, means, strict=True))
+    total = np.zeros(len(columns))
+    for each, part, mean in zip(looks, parts, means, strict=True):
+        total += part * ((each.records / size).var(axis=0) + (mean - centre) ** 2)
+    share = total / total.sum() if total.sum() > 0 else total
+    return dict(zip(columns, share.tolist(), strict=True))
+
+
+def _domination(
+    shares: Mapping[str, float], explained: set[str], looks: Sequence[Looks]
+) -> list[Finding]:
+    """The column that distances are about, where there is one and nothing else explains it."""
+    column = max(shares, key=lambda name: shares[name])
+    if len(shares) < 2 or shares[column] <= _DOMINATES or column in explained:
+        return []
+    sentence = (
+        f"{column!r} has {percent_of(shares[column])} of the variance: distances are about this "
+        "column alone. Scale the columns, or give a schema."
+    )
+    names = tuple(each.name for each in looks)
+    return [Finding(column, names, "domination", sentence, True, {"share": shares[column]})]
+
+
+def percent_of(share: float) -> str:
+    """A share as a percentage; only all of it is 100 %."""
+    return f"{min(100 * share, 99.9):.1f} %" if share < 1 else "100 %"
