@@ -13,9 +13,11 @@ if TYPE_CHECKING:
     from . import transport
     from .api._methods import METHODS
     from .api.adapt import adapt
+    from .api.combine import combine
     from .api.distances import distance, distance_matrix, pooled_distance
     from .api.distill import Distill, distill
     from .api.records import value_records
+    from .api.release import release
     from .api.sketch import sketches
     from .api.suspects import count_broken
     from .api.value import barycenter, value_holders
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from .learning import ModelSpec
     from .records.counts import BrokenCounts
     from .records.result import RecordScores
+    from .sketch.released import ReleaseFile
     from .sketch.result import Sketches
     from .teaching.costs import LinkCosts
     from .teaching.divergence import Divergences
@@ -75,6 +78,7 @@ __all__ = [
     "Policy",
     "PolicyAudit",
     "RecordScores",
+    "ReleaseFile",
     "Schema",
     "SilotError",
     "Site",
@@ -85,6 +89,7 @@ __all__ = [
     "audit",
     "audit_policy",
     "barycenter",
+    "combine",
     "count_broken",
     "distance",
     "distance_matrix",
@@ -93,6 +98,7 @@ __all__ = [
     "links",
     "load_measure",
     "pooled_distance",
+    "release",
     "save_measure",
     "sketches",
     "transport",

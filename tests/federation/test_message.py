@@ -40,7 +40,7 @@ from silot.federation.question import decode_question, encode_question, question
 from silot.records.questions.scores import ScoreRecords, ScreenRecords
 from silot.records.questions.suspects import CountSuspects
 from silot.records.screen import Screen
-from silot.sketch.questions import CountRecords, SketchRecords, SketchTree
+from silot.sketch.questions import CountRecords, SketchPeriod, SketchRecords, SketchTree
 from silot.teaching.questions.divergences import (
     DomainErrors,
     DomainScores,
@@ -107,6 +107,7 @@ ALL: list[Question] = [
     CountSuspects.of(
         MODELS, "", feature_edges=np.arange(3.0), label_edges=np.zeros(0), privacy_mu=0.5
     ),
+    SketchPeriod(privacy_mu=0.5, centres=CLOUD, radius=1.0, radius2=2.0, period="2026-10"),
     SketchTree(privacy_mu=0.5, low=CLOUD[0], high=CLOUD[1], depth=3),
     Spread(),
     MeanFeatures(features=8, bandwidth=1.0, seed=0),

@@ -34,7 +34,7 @@ from silot.privacy import Ledger, mechanism
 from silot.records.counted import Bins
 from silot.records.questions.suspects import CountSuspects
 from silot.records.screen import Screen
-from silot.sketch.questions import CountRecords, SketchRecords, SketchTree
+from silot.sketch.questions import CountRecords, SketchPeriod, SketchRecords, SketchTree
 
 POLICY = Policy(level="sketch", privacy_epsilon=50.0)
 MU = 0.01
@@ -229,6 +229,7 @@ def questions(rng: np.random.Generator, pair: Drawn) -> Iterator[Release]:
     cells = {"centres": scale * rng.normal(size=(3, pair.dimension)), "radius": scale,
              "radius2": 2 * scale}  # fmt: skip
     yield SketchRecords(**common, **cells)
+    yield SketchPeriod(**common, **cells, period="2026-10")
     if pair.labelled:
         yield SketchRecords(**common, **cells, classes=encode_classes(list(pair.classes)))
     yield suspects_of(pair.dimension, (), **common)

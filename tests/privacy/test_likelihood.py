@@ -250,7 +250,7 @@ def test_labels_read_by_the_column_are_caught_in_replies(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("silot.data.tables.Table.values", typed_by_the_column)
-    monkeypatch.setattr("silot.data.measure._text_name", str)
+    monkeypatch.setattr("silot.data.label_names._text_name", str)
     found, claimed = audited(folder, True, 1.0, 100)
     assert not holds(found, claimed)
 

@@ -186,7 +186,13 @@ def checked_measures(
 
 
 def column_names(measures: Mapping[str, Measure]) -> tuple[str, ...] | None:
-    """Names of the features of measures that fit together, where any of them has names."""
+    """What features of measures that fit together are called, where any of them has names.
+
+    Of a schema the columns that they are coordinates of, some several times.
+    """
+    schema = next((each.schema for each in measures.values() if each.schema), None)
+    if schema is not None:
+        return schema.origins
     return next((each.columns for each in measures.values() if each.columns), None)
 
 

@@ -33,6 +33,8 @@ COMMANDS = {
     "audit": ("audit",),
     "ledger": ("ledger",),
     "policy": ("policy",),
+    "release": ("release", "combine", "keys"),
+    "exchange": ("ask", "answer"),
     "secure": ("secure", "secure-keys"),
     "links": ("links",),
     "adapt": ("adapt",),

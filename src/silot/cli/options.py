@@ -153,20 +153,18 @@ class Columns(Flags):
     def contract(self) -> Schema | None:
         """The schema that tables are read by."""
         if self.schema is None:
+            if self.site:
+                raise InputError("--site goes with --schema.", code="schema-options")
             return None
-        given_ = (self.label_column, self.weight_column, self.identifiers, self.columns)
-        if any(given_):
+        if any((self.label_column, self.weight_column, self.columns)):
             raise InputError(
-                "a schema names features, labels, weights and identifiers. Leave the column "
-                "options out.",
+                "a schema names features, labels and weights. Leave the column options out.",
                 code="schema-options",
             )
         return Schema.load(self.schema)
 
     def sites(self) -> dict[str, Site]:
         """How sites write their columns, by the name of the site; ``""`` for all others."""
-        if self.site and self.schema is None:
-            raise InputError("--site goes with --schema.", code="schema-options")
         parted = [text.rpartition("=") for text in self.site or ()]
         return {name: Site.load(path) for name, _, path in parted}
 
@@ -175,7 +173,8 @@ class Columns(Flags):
         if not _is_table(path):
             return load_measure(path, schema=schema)
         sites = self.sites()
-        site = sites.get(path.name.split(".")[0], sites.get(""))
+        # Public records are written as the schema says, unless somebody names them.
+        site = sites.get(path.name.split(".")[0], sites.get("") if whole else None)
         with progress_bar(f"reading {path.name}") as bar:
             task = bar.add_task("read", total=100)
             found = read_by_schema(

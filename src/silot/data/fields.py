@@ -134,6 +134,12 @@ def as_days(column: Fields, form: str, sentinels: Collection[str] = ()) -> Numbe
     return Numbers(np.where(np.isfinite(values), values, np.nan), unread)
 
 
+def hashes(column: Fields) -> Codes:
+    """A number for each field that is there; other fields share one but for one pair in 2^64."""
+    there = [value for value in _values(column) if value is not None and value != ""]
+    return np.fromiter(map(hash, there), np.int64, len(there))
+
+
 def _looked_up(column: Fields, place: Callable[[str], int]) -> Codes:
     read: dict[Any, int] = {}
 

@@ -130,7 +130,11 @@ class Fit:
                 "records have no value: let the schema have missing: indicator, or a public value.",
             )
         else:
-            say("filled", counts.missing, "records have no value.", refused=False)
+            instead = "a coordinate of its own says so"
+            if part.missing != "indicator":
+                instead = "the public value stands for it"
+            words = f"records have no value: {instead}."
+            say("filled", counts.missing, words, refused=False)
         if isinstance(part, Number | Date):
             far = part.outside == "refuse" or counts.outside > _MOST_OUTSIDE * self.records
             cut = "are cut to it" if part.outside == "clip" else "count as missing"

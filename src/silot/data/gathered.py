@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .coordinates import Misfits
-from .fields import Fields, as_names
+from .fields import Fields, hashes
 from .fit import Fit
 from .measure import Measure
 from .schema import Schema
@@ -38,9 +38,7 @@ class Gathered:
         self._samples.setdefault(name, _Sample()).add(numbers)
 
     def identify(self, name: str, column: Fields) -> None:
-        # Distinct texts of one run differ in their hashes, but for one in 2^64.
-        hashes = np.array([hash(text) for text in as_names(column, ("",))], dtype=np.int64)
-        self._identifiers.setdefault(name, []).append(hashes)
+        self._identifiers.setdefault(name, []).append(hashes(column))
 
     def fit(self, schema: Schema, extra: tuple[str, ...]) -> Fit:
         shared = {name: _repeated(np.concatenate(all_)) for name, all_ in self._identifiers.items()}

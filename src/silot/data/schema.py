@@ -142,6 +142,15 @@ class Schema(Part):
             name for column, each in self.used.items() for name in coordinate_names(column, each)
         )
 
+    @cached_property
+    def origins(self) -> tuple[str, ...]:
+        """The column that each coordinate is of."""
+        from .coordinates import coordinate_names
+
+        return tuple(
+            column for column, each in self.used.items() for _ in coordinate_names(column, each)
+        )
+
     @property
     def classes(self) -> tuple[str, ...] | None:
         """Public classes, where there are labels."""

@@ -110,13 +110,16 @@ class Parts:
         )
 
     def named(self, columns: Sequence[str] | None) -> Self:
-        """The same with features called by their names."""
+        """The same with features called by their names; those of one name count together."""
         if columns is None or len(columns) != len(self.columns):
             return self
         names = dict(zip(self.columns, columns, strict=True))
+        shares = dict.fromkeys(columns, 0.0)
+        for key, share in self.columns.items():
+            shares[names[key]] += share
         return replace(
             self,
-            columns={names[key]: share for key, share in self.columns.items()},
+            columns=shares,
             beyond=None if self.beyond is None else names[self.beyond],
         )
 

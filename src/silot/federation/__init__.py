@@ -7,13 +7,16 @@ from .._lazy import lazily
 if TYPE_CHECKING:
     from .answer import Answer, Failure
     from .disclosure import Disclosure
+    from .keys import Key, Keyring, PublicKey
     from .local import LocalFederation
     from .party import Holder, Own
     from .policy import Policy
     from .protocol import Protocol
     from .question import Question
+    from .recorded import Recorded, Records
     from .result import Bill, Billed, Run
     from .run import Progress
+    from .sealed import Sealed, read_sealed, write_sealed
     from .transcript import Entry, Transcript
 
 __all__ = [
@@ -24,14 +27,22 @@ __all__ = [
     "Entry",
     "Failure",
     "Holder",
+    "Key",
+    "Keyring",
     "LocalFederation",
     "Own",
     "Policy",
     "Progress",
     "Protocol",
+    "PublicKey",
     "Question",
+    "Recorded",
+    "Records",
     "Run",
+    "Sealed",
     "Transcript",
+    "read_sealed",
+    "write_sealed",
 ]
 
 lazily(__name__)

@@ -45,10 +45,15 @@ def pack(body: object) -> bytes:
     return _PACK(body, use_bin_type=True)
 
 
-def unpack(data: bytes) -> object:
-    """Read msgpack; anything malformed is a ``WireError``."""
+def unpack(data: bytes, *, flat: bool = False) -> object:
+    """Read msgpack; anything malformed is a ``WireError``.
+
+    With ``flat`` lists have no more entries than a message: a list that claims many is made before
+    they are read, within each other many times over.
+    """
+    limits = {"max_array_len": _LARGEST_COUNT, "max_map_len": _LARGEST_COUNT} if flat else {}
     try:
-        return _UNPACK(data, raw=False, strict_map_key=True)
+        return _UNPACK(data, raw=False, strict_map_key=True, **limits)
     except (ValueError, TypeError, RecursionError) as error:
         # msgpack's own exceptions are ValueErrors.
         raise WireError(
@@ -94,7 +99,7 @@ def decode(data: bytes, *, largest: int = LARGEST_MESSAGE) -> Message:
         raise WireError(
             f"a message of {len(data)} bytes exceeds the limit of {largest}.", code="wire-size"
         )
-    parts = _mapping(unpack(data), "message")
+    parts = _mapping(unpack(data, flat=True), "message")
     if parts.get("version") != VERSION:
         raise WireError(
             f"the message is of version {parts.get('version')!r}, this is version {VERSION}. "

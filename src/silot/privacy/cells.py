@@ -22,6 +22,8 @@ FEWEST_PUBLIC = 3 * FEWEST_CELLS
 _DRAWN = 1024
 # Rows of a block of squared distances: its 128 columns stay in the cache.
 _BLOCK = 1024
+# Bits of public numbers that holders are asked about.
+_BITS = 26
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,9 +98,11 @@ class Cells:
         count = min(whole(size, "size", "option-size"), len(points) // 3, len(distinct))
         centres, codes = grouped(near, count, seed)
         offsets = near - centres[codes]
-        radius = 1.2 * _reach(offsets, centres)
+        radius = _portable(1.2 * _reach(offsets, centres))
+        # Holders are asked about them, and other machines must ask the very same.
+        step = 2.0 ** (np.frexp(np.abs(near).max())[1] - _BITS)
         return cls(
-            centres=centres + middle,
+            centres=np.rint((centres + middle) / step) * step,
             radius=radius,
             radius2=2.0 * radius,
             weights=np.bincount(codes, minlength=count) / len(points),
@@ -140,6 +144,12 @@ class Cells:
     def dimension(self) -> int:
         """Number of features."""
         return int(self.centres.shape[1])
+
+
+def _portable(value: float) -> float:
+    """A number without its last bits: those of sums differ between machines."""
+    mantissa, exponent = np.frexp(value)
+    return float(np.ldexp(np.rint(mantissa * 2.0**_BITS), exponent - _BITS))
 
 
 def public_points(public: Public) -> Array:

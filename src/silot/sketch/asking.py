@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -29,7 +29,7 @@ from ..privacy.compare import Rate, rate_of
 from ..privacy.quadtree import DEEPEST, Tree, tree_cells
 from ..privacy.sketch import Array, Codes, Reading, decode
 from .derived import LEAST_NU, DecodedSketches, Page
-from .questions import FINEST, CountRecords, SketchRecords, SketchTree
+from .questions import FINEST, CountRecords, SketchPeriod, SketchRecords, SketchTree
 from .releasing import Releasing
 from .result import Sketches
 
@@ -59,6 +59,7 @@ class SketchPlan:
     options: Releasing
     seed: int
     embedding: Embedding
+    periods: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @property
     def asks_count(self) -> bool:
@@ -73,7 +74,8 @@ class SketchPlan:
         if least is not None:
             self._check_size(least, mu)
         geometry = self._tree(least or 0, mu) if self.box else self._cells(least or 0, mu)
-        answers = yield dict.fromkeys(self.holders, geometry.question)
+        asked = geometry.question
+        answers = yield {name: of_period(asked, self.periods.get(name)) for name in self.holders}
         pages: dict[str, Page] = {}
         for name in self.holders:
             vector = integers_of(answers, name, "sketch", geometry.width)
@@ -268,6 +270,21 @@ class _TreeSketch:
         """Read and decode an answer."""
         tree = Tree.of(vector, self.question.depth, mu, self.question.resolution)
         return Page(tree.decode(self.cells))
+
+
+def of_period(
+    question: SketchRecords | SketchTree, period: str | None
+) -> SketchRecords | SketchTree:
+    """The question of a period, where one is named."""
+    if period is None:
+        return question
+    if not isinstance(question, SketchRecords):
+        raise InputError(
+            "a period takes cells of public records, or a number of cells. Give cells=.",
+            code="option-period",
+        )
+    values = {item.name: getattr(question, item.name) for item in fields(question)}
+    return SketchPeriod(**values, period=period)
 
 
 def tails_of(sample: Array) -> str:

@@ -154,6 +154,29 @@ class SketchRecords(ByMass):
 
 
 @dataclass(frozen=True, kw_only=True)
+class SketchPeriod(SketchRecords):
+    """The same of a period, such as a month, which a public name tells from others.
+
+    A question that was answered once gets that answer for ever, also of newer data. With another
+    period it is another one, drawn anew and charged.
+    """
+
+    kind: ClassVar[str] = "sketch-period"
+
+    period: str
+
+    def _check(self) -> None:
+        super()._check()
+        if not is_period(self.period):
+            raise WireError("the period is no short text.", code="question-fields")
+
+
+def is_period(text: object) -> bool:
+    """Whether a text can name a period: printable, not empty, of 64 signs at most."""
+    return isinstance(text, str) and 0 < len(text.strip()) <= len(text) <= 64 and text.isprintable()
+
+
+@dataclass(frozen=True, kw_only=True)
 class SketchTree(ByMass):
     """How many records lie in each square of a quadtree over a public box, with noise.
 
@@ -192,4 +215,4 @@ class SketchTree(ByMass):
         return Answer({"sketch": noisy})
 
 
-register(CountRecords, SketchRecords, SketchTree)
+register(CountRecords, SketchRecords, SketchPeriod, SketchTree)

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from itertools import combinations
-from typing import Any, ClassVar, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar
 
 from ..data.measure import Measure
 from ..distances.result import Distance, DistanceMatrix
 from ..errors import InputError
 from ..federation.result import Billed
 from ..value.result import Barycenter, Contributions
+
+if TYPE_CHECKING:
+    from .released import ReleaseFile
 
 Target = Literal["validation", "barycenter"]
 B = TypeVar("B", bound=Billed)
@@ -74,6 +77,8 @@ class Sketches(Billed):
         The same as one number: releases add in its square.
     columns
         Names of the features, where who asked knows them.
+    releases
+        The files that the sketches came in, where they did.
     """
 
     view: ClassVar = "view:sketches"
@@ -91,6 +96,7 @@ class Sketches(Billed):
     seed: int
     book: SketchBook = field(repr=False)
     columns: tuple[str, ...] | None = field(default=None, repr=False)
+    releases: tuple[ReleaseFile, ...] = field(default=(), repr=False)
 
     def distance(self, a: str, b: str, *, why: bool = False) -> Distance:
         """Distance of two holders; ``"coordinator"`` names its own measure, if it has one.

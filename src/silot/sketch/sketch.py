@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import get_args
 
 from ..data.measure import Embedding
@@ -14,8 +14,9 @@ from ..errors import InputError
 from ..federation.disclosure import Disclosure
 from ..federation.protocol import COORDINATOR, Protocol, Steps
 from ..federation.question import Answerer
-from ..options import option, truth, word
+from ..options import anything, none_or, option, truth, word
 from .asking import SketchPlan, class_names, public_box, public_classes
+from .questions import is_period
 from .releasing import Releasing
 from .result import Sketches
 
@@ -75,6 +76,23 @@ class Sketching(Releasing, Joint[Sketches]):
         flag=False,
     )
 
+    period: str | Mapping[str, str] | None = option(
+        'Public name of the time that records are of, such as ``"2026-10"``; or one for each '
+        "holder. Without one, a holder that was asked before gives the answer of then.",
+        none_or(anything("a text, or texts by holder")),
+        default=None,
+        flag=False,
+    )
+
+    def fit(self) -> None:
+        super().fit()
+        named = [self.period] if isinstance(self.period, str) else (self.period or {}).values()
+        if not all(map(is_period, named)):
+            raise InputError(
+                "a period is no short text. Give a name such as '2026-10', of 64 signs at most.",
+                code="option-period",
+            )
+
     def among(self, holders: Sequence[str], own: Answerer | None = None) -> Protocol[Sketches]:
         mean, scale = self.public_mean, self.public_scale
         embedding = "diagonal" if self.labels and self.embedding == "none" else self.embedding
@@ -90,6 +108,7 @@ class Sketching(Releasing, Joint[Sketches]):
             options=self,
             seed=self.seed,
             embedding=embedding,
+            periods=self._periods(holders),
         )
         return Protocol(
             self.name,
@@ -104,6 +123,11 @@ class Sketching(Releasing, Joint[Sketches]):
             },
             expected_rounds=1 + plan.asks_count,
         )
+
+    def _periods(self, holders: Sequence[str]) -> Mapping[str, str]:
+        if self.period is None:
+            return {}
+        return dict.fromkeys(holders, self.period) if isinstance(self.period, str) else self.period
 
 
 sketches = Sketching.build

@@ -1,0 +1,220 @@
+"""What releases of several sites tell together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from ..data.columns import check_schemas, matched
+from ..data.measure import Data, Measure
+from ..errors import InputError, MismatchError
+from ..federation.keys import Key, Keyring
+from ..federation.party import Own
+from ..federation.recorded import Records, Unanswered, differing
+from ..federation.run import Progress, run
+from ..federation.sealed import read_sealed
+from ..sketch.released import ReleaseFile, check_alike, digest_of
+from ..sketch.result import Sketches
+from .release import PUBLIC, asking, read_data
+
+
+def combine(
+    paths: Sequence[str | Path | ReleaseFile],
+    public: Data | None = None,
+    validation: Data | None = None,
+    *,
+    keys: str | Path | Keyring | None = None,
+    key: str | Path | None = None,
+    progress: Callable[[Progress], None] | None = None,
+) -> Sketches:
+    """All that follows from releases of several sites: the run that would have made them.
+
+    Parameters
+    ----------
+    paths
+        Release files, or what ``read_releases`` made of them, one a site.
+    public
+        The public records that the sites released with.
+    validation
+        Data of one's own, to value the sites by; no noise is added to them.
+    keys
+        Folder with the public keys of the sites, ``NAME.pub``: each file must be signed by the key
+        of its name. Without, a signature shows that a file is as its signer wrote it, and not who
+        that was: compare fingerprints.
+    key
+        One's own ``.key``, for files that were locked for it.
+    progress
+        Called after every exchange.
+
+    Returns
+    -------
+    Sketches
+        As of ``silot.sketches`` between the holders themselves, with ``releases``.
+
+    Raises
+    ------
+    FileError
+        A file that is no release, or was changed since it was signed.
+    MismatchError
+        ``release-twice``, ``schema-mismatch``, ``public-mismatch``, ``release-mismatch``: files
+        that do not go together; ``key-mismatch``, ``key-unknown``.
+
+    Examples
+    --------
+    >>> import numpy as np, tempfile
+    >>> from silot import release
+    >>> rng = np.random.default_rng(0)
+    >>> public, folder = rng.normal(size=(400, 2)), tempfile.mkdtemp()
+    >>> for name in ("north", "south"):
+    ...     x = rng.normal(size=(3000, 2)) + (name == "south")
+    ...     _ = release(x, f"{folder}/{name}.release", name=name, ledger=f"{folder}/{name}.ledger",
+    ...                 public=public)
+    >>> found = combine([f"{folder}/north.release", f"{folder}/south.release"], public)
+    >>> 1.2 < found.distance("north", "south").value < 1.6
+    True
+    """
+    files = [path for path in paths if not isinstance(path, ReleaseFile)]
+    read = iter(read_releases(files, keys=keys, key=key))
+    releases = [path if isinstance(path, ReleaseFile) else next(read) for path in paths]
+    by_name = distinct(releases)
+    check_alike(by_name)
+    return run_releases(by_name, public, validation, progress=progress)
+
+
+def read_releases(
+    paths: Sequence[str | Path],
+    *,
+    keys: str | Path | Keyring | None = None,
+    key: str | Path | None = None,
+) -> list[ReleaseFile]:
+    """Releases of files, their signatures checked."""
+    ring = keys if isinstance(keys, Keyring) or keys is None else Keyring.load(keys)
+    own = None if key is None else Key.load(key)
+    found: list[ReleaseFile] = []
+    for path in paths:
+        sealed = read_sealed(path, ["release"], key=own, keys=ring)
+        trusted = "" if ring is None else ring.name_of(sealed.signer)
+        found.append(ReleaseFile.of(sealed, trusted, Path(path).stat().st_size))
+    return found
+
+
+def distinct(releases: Sequence[ReleaseFile]) -> dict[str, ReleaseFile]:
+    """Releases by the names of their sites, one each.
+
+    Raises
+    ------
+    MismatchError
+        ``release-twice``: two of one name, of one key, or with the same noisy numbers.
+    """
+    if not releases:
+        raise InputError("no release is given; one or more are needed.", code="holder-names")
+    seen: dict[tuple[str, object], ReleaseFile] = {}
+    for each in releases:
+        marks = (
+            ("name", each.name),
+            ("key", each.sealed.signer),
+            ("noise", each.numbers.tobytes()),
+        )
+        for mark in marks:
+            other = seen.setdefault(mark, each)
+            if other is not each:
+                what = {"name": f"are both of {each.name!r}", "key": "were signed by one key"}
+                raise MismatchError(
+                    f"{other.file} and {each.file} "
+                    f"{what.get(mark[0], 'hold the same noisy numbers: one is a copy')}. Give one "
+                    "release a site; `silot watch` compares several of one.",
+                    code="release-twice",
+                )
+    return {each.name: each for each in releases}
+
+
+def run_releases(
+    releases: Mapping[str, ReleaseFile],
+    public: Data | None,
+    validation: Data | None = None,
+    *,
+    progress: Callable[[Progress], None] | None = None,
+) -> Sketches:
+    """The run whose answers the releases are; they fit together."""
+    first = next(iter(releases.values()))
+    known = public_records(first, public)
+    own = None
+    if validation is not None:
+        mine = read_data(validation, first.schema, "validation", first.terms.classes is not None)
+        check_schemas({"the releases": first.schema, "validation": mine.schema})
+        if mine.columns is not None and first.terms.columns is not None:
+            mine = matched({PUBLIC: _head(first), "validation": mine}, ["validation"])["validation"]
+        own = Own(mine)
+    periods = {name: each.terms.period for name, each in releases.items()}
+    named = {name: period for name, period in periods.items() if period is not None}
+    protocol = asking(first.terms, known, named or None).among(list(releases), own)
+    records = Records([each.recorded(name) for name, each in releases.items()])
+    try:
+        found = run(protocol, records, progress=progress)
+    except Unanswered as unanswered:
+        raise _other(unanswered, releases) from None
+    columns = first.terms.columns
+    warnings = dict.fromkeys(text for each in releases.values() for text in each.warnings)
+    return replace(
+        found,
+        columns=None if columns is None else tuple(columns),
+        status="; ".join([found.status, *(text.rstrip(".") for text in warnings)]),
+        releases=tuple(releases.values()),
+    )
+
+
+def public_records(release: ReleaseFile, public: Data | None) -> Measure | None:
+    """The public records of a release, which must be those it was made with."""
+    terms = release.terms
+    if public is None and not terms.public:
+        return None
+    if public is None:
+        raise InputError(
+            f"{release.file} was made with {terms.public_records} public records. Give the same "
+            "file (--public).",
+            code="public-absent",
+        )
+    known = read_data(public, release.schema, PUBLIC, False)
+    if release.schema is not None:
+        check_schemas({release.file: release.schema, PUBLIC: known.schema})
+    if known.columns is not None and terms.columns is not None:
+        if sorted(known.columns) != sorted(terms.columns):
+            raise _other_public(release)
+        known = known.ordered(tuple(terms.columns))
+    if digest_of(known, terms.classes is not None) != terms.public:
+        raise _other_public(release)
+    return known
+
+
+def _other_public(release: ReleaseFile) -> MismatchError:
+    return MismatchError(
+        f"{release.file} was made with other public records than those given (digest "
+        f"{release.terms.public[:16] or 'none'}). Give the file that the sites had.",
+        code="public-mismatch",
+    )
+
+
+def _other(unanswered: Unanswered, releases: Mapping[str, ReleaseFile]) -> MismatchError:
+    """Which release answers another question, and what differs."""
+    for name, message in unanswered.messages.items():
+        each = releases[name]
+        if each.sealed.question != message:
+            names = ", ".join(differing(message, each.sealed.question))
+            return MismatchError(
+                f"{each.file} answers another question than the same public records and options "
+                f"make here; they differ in {names or 'their form'}. The site runs another version "
+                "of silot or of its libraries: make all releases with the same ones, or send the "
+                "sites one question (`silot ask`).",
+                code="release-question",
+            )
+    raise unanswered
+
+
+def _head(release: ReleaseFile) -> Measure:
+    """Names of the columns of a release, as of a measure."""
+    columns = release.terms.columns or []
+    return Measure([[0.0] * len(columns)], columns=columns, schema=release.schema)
+
+
+__all__ = ["combine", "read_releases"]

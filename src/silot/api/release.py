@@ -1,0 +1,284 @@
+"""Releases as files: one site writes one alone, and whoever has several combines them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from ..data.columns import check_schemas, matched
+from ..data.files import check_whole
+from ..data.measure import Data, Measure
+from ..data.schema import Schema
+from ..errors import InputError, MismatchError
+from ..federation.answer import Failure, decode_reply
+from ..federation.keys import Key, PublicKey
+from ..federation.party import Holder
+from ..federation.policy import Policy
+from ..federation.protocol import failure_error
+from ..federation.question import encode_question
+from ..federation.sealed import Sealed, is_name, write_sealed
+from ..options import Options, anything, check_known, number, option, truth
+from ..privacy.ledger import Ledger
+from ..sketch.asking import public_classes
+from ..sketch.released import ReleaseFile, Terms, cells_of, digest_of
+from ..sketch.sketch import Sketching
+from ._holders import measure_named
+from .sketch import budget_policy, check_masses
+
+ASKER = "release"
+"""Name under which a ledger keeps what a site released by itself."""
+
+PUBLIC = "public records"
+
+
+class Sending(Options):
+    """What a site says of a release beside its question."""
+
+    labels: bool = option("Release class by class.", truth(), default=False, flag=False)
+    period: str | None = option(
+        "Public name of the time that the records are of, such as 2026-10. A release of another "
+        "period is drawn anew, and charged.",
+        anything("text, or None", str),
+        default=None,
+    )
+    budget_epsilon: float = option(
+        "Epsilon of all releases in the ledger together, where no policy says it.",
+        number(above=0),
+        default=1.0,
+        code="option-budget",
+    )
+    policy: Policy | None = option(
+        "Rules of the holder, instead of a budget.", anything("Policy, or None"), default=None
+    )
+    to: PublicKey | None = option(
+        "Lock the file for the owner of this key.", anything("PublicKey, or None"), default=None
+    )
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What a site releases, before anything is charged.
+
+    Attributes
+    ----------
+    records
+        The site's records, their columns in the order that all sites have.
+    terms
+        What the release is made by.
+    protocol
+        The run of one party that asks for it.
+    """
+
+    records: Measure
+    terms: Terms
+    question: bytes
+    discloses: str
+
+
+def release(
+    data: Data,
+    path: str | Path,
+    *,
+    name: str,
+    ledger: str | Path,
+    schema: Schema | None = None,
+    public: Data | None = None,
+    key: str | Path | None = None,
+    **options: Any,
+) -> ReleaseFile:
+    r"""Write one differentially private sketch of a site's records to a file that may travel.
+
+    The question is made of public things alone: nothing in it, nor the size of the file, depends
+    on the records. It is answered by a ``Holder`` against the durable ledger, as in any other run,
+    so that the same question gets the same answer whoever asks: combined with those of other
+    sites it gives, number by number, what a run between them would have given.
+
+    Parameters
+    ----------
+    data
+        The records: a measure, an array, or with ``schema`` a data frame.
+    path
+        The file to write, by custom ``NAME.release``.
+    name
+        What the site is called.
+    ledger
+        The site's ledger, a file; made when absent.
+    schema
+        The public contract of the table, where ``data`` is no measure that was read by it.
+    public
+        Public records, the same file at all sites; without them the box of the schema stands for a
+        normal law (and distances have no interval), or ``public_mean`` and ``public_scale``.
+    key
+        ``NAME.key``; by default the one of that name beside the ledger, made when absent.
+    **options
+        ``labels``, ``period``, ``budget_epsilon`` (or a ``policy``), ``to`` (lock the file for a
+        ``PublicKey``), and options of ``silot.sketch.sketches``: ``privacy_epsilon``,
+        ``privacy_delta``, ``classes``, ``mass_limit``, ``seed``, ``cells``, and ``size``: the
+        public least number of records, by which the cells are chosen; default 2,000.
+
+    Returns
+    -------
+    ReleaseFile
+
+    Raises
+    ------
+    RefusedError
+        The policy or the ledger does not allow it; nothing is written.
+    InputError, MismatchError
+        Options out of range, or public records that do not fit.
+    FileError
+        A file cannot be written, or a key or a ledger cannot be read.
+
+    Examples
+    --------
+    >>> import numpy as np, tempfile
+    >>> rng = np.random.default_rng(0)
+    >>> public, x = rng.normal(size=(400, 2)), rng.normal(size=(3000, 2))
+    >>> folder = tempfile.mkdtemp()
+    >>> found = release(
+    ...     x, f"{folder}/n.release", name="north", ledger=f"{folder}/north.ledger", public=public
+    ... )
+    >>> found.name, found.width, found.fresh
+    ('north', 48, True)
+    """
+    check_known(Sketching, options, "release", own=Sending.options)
+    own = {key_: value for key_, value in options.items() if key_ in Sending.options}
+    sending = Sending(**own)
+    rest = {name_: value for name_, value in options.items() if name_ not in own}
+    if not is_name(name):
+        raise InputError(
+            "a site needs a name: a short printable text. Give name=.", code="holder-names"
+        )
+    file = Path(path)
+    check_whole(file)
+    prepared = prepare(name, read_data(data, schema, name, sending.labels), public, sending, **rest)
+    place = Path(ledger).with_name(f"{quote(name, safe='')}.key") if key is None else Path(key)
+    fresh = key is None and not place.exists()
+    signer = Key.new() if fresh else Key.load(place)
+    reply = _answered(name, prepared, sending, ledger)
+    if fresh:
+        # Where nothing was released, nothing was written.
+        signer.save(place)
+    sealed = Sealed(
+        kind="release",
+        author=name,
+        question=prepared.question,
+        reply=reply,
+        discloses=prepared.discloses,
+        schema=None if prepared.records.schema is None else prepared.records.schema.body(),
+        facts=prepared.terms.model_dump(),
+    )
+    write_sealed(file, sealed, signer, sending.to)
+    read = replace(sealed, signer=signer.public.signing, file=file.name)
+    return ReleaseFile.of(read, size=file.stat().st_size)
+
+
+def prepare(
+    name: str, records: Measure, public: Data | None, sending: Sending, **options: Any
+) -> Prepared:
+    """The question of a release, of public things alone."""
+    check_masses({name: records}, options.get("mass_limit"))
+    schema = records.schema
+    known = None if public is None else read_data(public, schema, PUBLIC, False)
+    if known is not None:
+        records, known = _matched(name, records, known)
+        options["public"] = known
+    elif schema is not None and options.get("public_mean") is None:
+        # Four standard deviations a range: most of a law lies within.
+        options["public_mean"] = (0.5 * (schema.low + schema.high)).tolist()
+        options["public_scale"] = (0.25 * (schema.high - schema.low)).tolist()
+    if sending.labels and options.get("classes") is None:
+        options["classes"] = _classes(schema, known)
+    asked = Sketching(labels=sending.labels, **options)
+    least = asked.size
+    cells = asked.cells or cells_of(len(asked.sample), least, asked.mu)
+    terms = Terms(
+        privacy_epsilon=float(asked.privacy_epsilon),
+        privacy_delta=float(asked.privacy_delta),
+        cells=cells,
+        seed=asked.seed,
+        mass_limit=None if asked.mass_limit is None else float(asked.mass_limit),
+        period=sending.period,
+        classes=list(public_classes(known, asked.classes)) if sending.labels else None,
+        columns=None if records.columns is None else list(records.columns),
+        schema_hash="" if schema is None else schema.hash,
+        public="" if known is None else digest_of(known, sending.labels),
+        public_records=0 if known is None else known.size,
+        public_mean=_numbers(asked.public_mean),
+        public_scale=_numbers(asked.public_scale),
+    )
+    protocol = asking(terms, known).among([name])
+    question = next(protocol.start())[name]
+    if question.centres.shape[1] != records.dimension:  # pyright: ignore[reportAttributeAccessIssue]
+        raise MismatchError(
+            f"{name!r} has {records.dimension} features and what is public of them another number. "
+            "Give public records of the same features.",
+            code="dimension-mismatch",
+        )
+    return Prepared(records, terms, encode_question(question), _disclosed(terms))
+
+
+def asking(
+    terms: Terms, public: Measure | None, periods: Mapping[str, str] | None = None
+) -> Sketching:
+    """What all releases of the same terms answer."""
+    options = terms.options
+    period = periods if periods is not None else terms.period
+    return Sketching(public=public, period=period, **options)
+
+
+def _answered(name: str, prepared: Prepared, sending: Sending, ledger: str | Path) -> bytes:
+    """The holder's answer, charged to its ledger."""
+    delta = prepared.terms.privacy_delta
+    policy = sending.policy or budget_policy(sending.budget_epsilon, delta)
+    with Ledger(ledger) as account:
+        reply = Holder(prepared.records, policy, account).reply(prepared.question, ASKER)
+    answer = decode_reply(reply)
+    if isinstance(answer, Failure):
+        raise failure_error(name, answer)
+    return reply
+
+
+def read_data(data: Data, schema: Schema | None, name: str, labels: bool) -> Measure:
+    """Data as a measure, by the schema where there is one and they are not read yet."""
+    if schema is not None and not isinstance(data, Measure):
+        return schema.measure(data)  # pyright: ignore[reportArgumentType]
+    measure = measure_named(name, data, None)
+    if schema is not None:
+        check_schemas({"schema": schema, name: measure.schema})
+    if labels and not measure.labelled:
+        raise InputError(f"{name!r} has no labels. Leave labels out.", code="labels-absent")
+    return measure
+
+
+def _matched(name: str, records: Measure, public: Measure) -> tuple[Measure, Measure]:
+    """Records with their columns in the order of the public ones, which all sites have."""
+    check_schemas({name: records.schema, PUBLIC: public.schema})
+    found = matched({PUBLIC: public, name: records}, [name])
+    return found[name], found[PUBLIC]
+
+
+def _classes(schema: Schema | None, public: Measure | None) -> list[str]:
+    if schema is not None and schema.classes:
+        return list(schema.classes)
+    return list(public_classes(public, None))
+
+
+def _numbers(values: Any) -> list[float] | None:
+    return None if values is None else [float(value) for value in values]
+
+
+def _disclosed(terms: Terms) -> str:
+    by = " and class" if terms.classes else ""
+    return (
+        f"Noisy counts of records in {terms.cells} public cells{by}, their noisy mean offset from "
+        "the cells and their noisy scatter: differentially private with epsilon "
+        f"{terms.privacy_epsilon:g} and delta {terms.privacy_delta:g} for each record. No record, "
+        "no exact count and no value of the data."
+    )
+
+
+__all__ = ["release"]

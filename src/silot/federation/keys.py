@@ -1,0 +1,299 @@
+"""Keys that sign files, and that files are locked to: one file to keep, one to give away."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+
+from cryptography.exceptions import InvalidSignature, InvalidTag
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+from ..data.files import write_whole
+from ..errors import FileError, MismatchError
+
+KEY, PUBLIC = ".key", ".pub"
+_WORD = "silot-key-1"
+_LOCK = b"silot-locked-1\n"
+# A file of keys is shorter.
+_LARGEST = 4096
+
+
+@dataclass(frozen=True)
+class PublicKey:
+    """What others need of a key: to check its signatures, and to lock files for its owner.
+
+    Attributes
+    ----------
+    signing
+        Ed25519 public key (32 bytes).
+    locking
+        X25519 public key (32 bytes).
+    """
+
+    signing: bytes
+    locking: bytes = field(repr=False)
+
+    @property
+    def fingerprint(self) -> str:
+        """The first 128 bits of the SHA-256 of the signing key, to compare by telephone."""
+        return fingerprint_of(self.signing)
+
+    @property
+    def text(self) -> str:
+        """One line, as it is in a ``.pub`` file."""
+        return f"{_WORD} {base64.b64encode(self.signing + self.locking).decode()}"
+
+    @classmethod
+    def load(cls, path: str | Path) -> PublicKey:
+        """Read a ``.pub`` file.
+
+        Raises
+        ------
+        FileError
+            It is missing (``file-missing``), or no public key (``key-format``).
+        """
+        words = _read(Path(path)).split()
+        try:
+            raw = base64.b64decode(words[1], validate=True) if words[0] == _WORD.encode() else b""
+        except (IndexError, ValueError):
+            raw = b""
+        if len(raw) != 64:
+            raise _no_key(path, "a public key of silot (one line, NAME.pub of `silot keys NAME`)")
+        return cls(raw[:32], raw[32:])
+
+    def lock(self, data: bytes) -> bytes:
+        r"""Data that the owner of the key alone can read.
+
+        A fresh X25519 key e is made, and with s the shared secret of e and the receiver's key R,
+
+        .. math:: k = \mathrm{HKDF}_{SHA256}(s;\ \mathrm{salt} = e_{pub} R,\
+                  \mathrm{info} = \mathrm{magic})
+
+        encrypts by ChaCha20-Poly1305, with a nonce of zeros (no key is used twice) and magic and
+        :math:`e_{pub}` authenticated. The file is magic, :math:`e_{pub}`, and that.
+        """
+        fresh = X25519PrivateKey.generate()
+        public = fresh.public_key().public_bytes_raw()
+        shared = fresh.exchange(X25519PublicKey.from_public_bytes(self.locking))
+        secret = _derived(shared, public + self.locking)
+        return _LOCK + public + secret.encrypt(bytes(12), data, _LOCK + public)
+
+
+class Key:
+    """A key of one's own, of 32 random bytes.
+
+    Its files are ``NAME.key`` (PKCS8 PEM, readable for its owner alone: who has it can sign in
+    this name and read what was locked for it) and ``NAME.pub``, to be given to others.
+
+    Examples
+    --------
+    >>> key = Key.new()
+    >>> key.public.lock(b"for one pair of eyes") != key.public.lock(b"for one pair of eyes")
+    True
+    >>> key.unlock(key.public.lock(b"for one pair of eyes"))
+    b'for one pair of eyes'
+    """
+
+    def __init__(self, signing: Ed25519PrivateKey) -> None:
+        self._signing = signing
+        seed = signing.private_bytes_raw()
+        locking = HKDF(hashes.SHA256(), 32, None, b"silot-key-1 x25519").derive(seed)
+        self._locking = X25519PrivateKey.from_private_bytes(locking)
+        self.public = PublicKey(
+            signing.public_key().public_bytes_raw(), self._locking.public_key().public_bytes_raw()
+        )
+
+    def __repr__(self) -> str:
+        return f"Key({self.public.fingerprint})"
+
+    @classmethod
+    def new(cls) -> Key:
+        """A key of fresh random bytes."""
+        return cls(Ed25519PrivateKey.generate())
+
+    @classmethod
+    def load(cls, path: str | Path) -> Key:
+        """Read a ``.key`` file.
+
+        Raises
+        ------
+        FileError
+            It is missing (``file-missing``), no key (``key-format``), or others may read it too
+            (``key-open``).
+        """
+        file = Path(path)
+        data = _read(file)
+        if os.name == "posix" and file.stat().st_mode & 0o077:
+            raise FileError(
+                f"others than its owner may read {file.name}: who reads it can sign in its name. "
+                f"Take their rights away (chmod 600), or make a new key.",
+                code="key-open",
+            )
+        try:
+            found = serialization.load_pem_private_key(data, password=None)
+        except Exception:  # noqa: BLE001 - whatever the library says of bytes from anywhere
+            found = None
+        if not isinstance(found, Ed25519PrivateKey):
+            raise _no_key(file, "an unencrypted Ed25519 key (NAME.key of `silot keys NAME`)")
+        return cls(found)
+
+    def save(self, path: str | Path) -> tuple[Path, Path]:
+        """Write ``NAME.key`` and ``NAME.pub`` beside it; neither may be there.
+
+        Raises
+        ------
+        FileError
+            One of them is there (``key-exists``), or cannot be written.
+        """
+        file = Path(path)
+        beside = file.with_suffix(PUBLIC)
+        for each in (file, beside):
+            if each.exists():
+                raise FileError(
+                    f"{each} is there. Keys are never written over: use it, or give another name.",
+                    code="key-exists",
+                )
+        pem = self._signing.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+        write_whole(file, pem, private=True)
+        write_whole(beside, f"{self.public.text} {file.stem}\n".encode())
+        return file, beside
+
+    def sign(self, data: bytes) -> bytes:
+        """Ed25519 signature (64 bytes)."""
+        return self._signing.sign(data)
+
+    def unlock(self, data: bytes) -> bytes:
+        """What was locked for this key.
+
+        Raises
+        ------
+        FileError
+            It was locked for another key, or was changed since (``sealed-locked``).
+        """
+        start = len(_LOCK) + 32
+        public = data[len(_LOCK) : start]
+        try:
+            shared = self._locking.exchange(X25519PublicKey.from_public_bytes(public))
+            secret = _derived(shared, public + self.public.locking)
+            return secret.decrypt(bytes(12), data[start:], data[:start])
+        except (InvalidTag, ValueError):
+            raise FileError(
+                "the file was locked for another key than this one, or was changed since. Ask its "
+                f"author to lock it for the key {self.public.fingerprint}.",
+                code="sealed-locked",
+            ) from None
+
+
+def is_locked(data: bytes) -> bool:
+    """Whether data were locked for somebody."""
+    return data.startswith(_LOCK)
+
+
+def verified(signing: bytes, signature: bytes, data: bytes) -> bool:
+    """Whether a signature is that of a key over data."""
+    try:
+        Ed25519PublicKey.from_public_bytes(signing).verify(signature, data)
+    except (InvalidSignature, ValueError):
+        return False
+    return True
+
+
+def fingerprint_of(signing: bytes) -> str:
+    """The first 128 bits of the SHA-256 of a signing key, in groups of four digits."""
+    digits = hashlib.sha256(signing).hexdigest()[:32]
+    return "-".join(digits[k : k + 4] for k in range(0, 32, 4))
+
+
+def own_key(path: str | Path) -> Key:
+    """The key of a ``.key`` file, which is made where it is absent."""
+    file = Path(path)
+    if file.exists():
+        return Key.load(file)
+    key = Key.new()
+    key.save(file)
+    return key
+
+
+@dataclass(frozen=True)
+class Keyring:
+    """Public keys by the names that one trusts them for."""
+
+    keys: Mapping[str, PublicKey] = field(default_factory=lambda: MappingProxyType({}))
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Keyring:
+        """All ``NAME.pub`` of a folder.
+
+        Raises
+        ------
+        FileError
+            The folder has none (``key-none``), or one that is no key (``key-format``).
+        """
+        place = Path(folder)
+        files = sorted(place.glob(f"*{PUBLIC}")) if place.is_dir() else []
+        if not files:
+            raise FileError(
+                f"{place} is no folder with public keys (NAME.pub). Put there the keys that you "
+                "were given by the sites.",
+                code="key-none",
+            )
+        return cls({file.stem: PublicKey.load(file) for file in files})
+
+    def name_of(self, signing: bytes) -> str:
+        """The name that one trusts a key for; empty where it is none of them."""
+        return next((name for name, key in self.keys.items() if key.signing == signing), "")
+
+    def check(self, name: str, signing: bytes, file: str) -> None:
+        """Raise where a file was not signed by the key that is trusted for its author.
+
+        Raises
+        ------
+        MismatchError
+            ``key-unknown``, ``key-mismatch``.
+        """
+        if name not in self.keys:
+            raise MismatchError(
+                f"{file} says it is of {name!r}, and there is no {name}.pub among the keys that "
+                "are trusted. Ask that site for its key.",
+                code="key-unknown",
+            )
+        if self.keys[name].signing != signing:
+            raise MismatchError(
+                f"{file} says it is of {name!r}, and was signed by another key "
+                f"({fingerprint_of(signing)}) than {name}.pub. Do not use it; ask that site.",
+                code="key-mismatch",
+            )
+
+
+def _derived(shared: bytes, salt: bytes) -> ChaCha20Poly1305:
+    return ChaCha20Poly1305(HKDF(hashes.SHA256(), 32, salt, _LOCK).derive(shared))
+
+
+def _read(file: Path) -> bytes:
+    try:
+        with file.open("rb") as handle:
+            return handle.read(_LARGEST)
+    except OSError as error:
+        raise FileError(
+            f"{file} cannot be read ({type(error).__name__}). Check the path.", code="file-missing"
+        ) from None
+
+
+def _no_key(path: str | Path, needed: str) -> FileError:
+    return FileError(f"{Path(path).name} is not {needed}.", code="key-format")
+
+
+__all__ = ["Key", "Keyring", "PublicKey", "fingerprint_of", "own_key"]

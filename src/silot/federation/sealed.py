@@ -1,0 +1,290 @@
+"""Files that travel in place of connections: one message each, signed over every byte.
+
+A file is the magic, the signer's public key (32 bytes), its signature (64 bytes) and a map in
+msgpack. The signature is over the magic, the key and the map: nothing in the file is outside it.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal, cast, get_args
+
+from ..data.files import write_whole
+from ..errors import FileError, WireError
+from .keys import Key, Keyring, PublicKey, fingerprint_of, is_locked, verified
+from .message import LARGEST_MESSAGE, pack, unpack
+from .recorded import digest_of
+
+Kind = Literal["question", "answer", "release"]
+
+MAGIC = b"silot-sealed-1\n"
+VERSION = 1
+LARGEST_RELEASE = 1 << 25
+"""Bytes of a release; messages of other kinds may hold all records."""
+
+_HEAD = len(MAGIC) + 32 + 64
+_LONGEST_NAME = 200
+_LONGEST_TEXT = 1 << 20
+_TEXTS = ("kind", "author", "written", "run", "discloses", "schema", "facts")
+_KINDS: dict[object, type] = {
+    **dict.fromkeys(_TEXTS, str), "version": int, "round": int, "question": bytes, "reply": bytes
+}  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sealed:
+    """What a file says.
+
+    Attributes
+    ----------
+    kind
+        ``"question"``, ``"answer"`` to one, or a ``"release"``: an answer to a public question that
+        nobody had to send.
+    author
+        Who wrote it, in its own words: the signature ties it to a key, not to a name.
+    question, reply
+        The message that was asked, and the one that was answered; empty in a question.
+    discloses
+        What is disclosed by it, in plain words.
+    schema
+        The body of the schema the records were read by, if there was one.
+    facts
+        What else is public about it, as JSON has it.
+    run, round
+        Run of a protocol that it belongs to, and which exchange; empty in a release.
+    written
+        When, UTC.
+    signer
+        The public key that signed it (32 bytes); empty before it is written.
+    file
+        Name of the file it was read from.
+    """
+
+    kind: Kind
+    author: str
+    question: bytes = field(repr=False)
+    reply: bytes = field(default=b"", repr=False)
+    discloses: str = ""
+    schema: Mapping[str, Any] | None = field(default=None, repr=False)
+    facts: Mapping[str, Any] = field(default_factory=dict[str, Any], repr=False)
+    run: str = ""
+    round: int = 0
+    written: str = field(
+        default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"), compare=False
+    )
+    signer: bytes = field(default=b"", repr=False)
+    file: str = field(default="", compare=False)
+
+    @property
+    def answers(self) -> str:
+        """SHA-256 of the question."""
+        return digest_of(self.question)
+
+    @property
+    def fingerprint(self) -> str:
+        """Of the key that signed it."""
+        return fingerprint_of(self.signer)
+
+    def to_bytes(self, key: Key) -> bytes:
+        """Sign with a key."""
+        body = pack({
+            "version": VERSION,
+            "kind": self.kind,
+            "author": self.author,
+            "written": self.written,
+            "run": self.run,
+            "round": self.round,
+            "discloses": self.discloses,
+            "schema": "" if self.schema is None else _json(self.schema),
+            "facts": _json(self.facts),
+            "question": self.question,
+            "reply": self.reply,
+        })  # fmt: skip
+        signing = key.public.signing
+        return MAGIC + signing + key.sign(MAGIC + signing + body) + body
+
+    @classmethod
+    def of_bytes(cls, data: bytes, file: str = "the file") -> Sealed:
+        """Read what was signed, trusting nothing.
+
+        Raises
+        ------
+        FileError
+            ``sealed-format``, ``sealed-version``, ``sealed-signature``.
+        """
+        if not data.startswith(MAGIC) or len(data) < _HEAD:
+            raise _malformed(file, "it does not begin as one")
+        signer, signature = data[len(MAGIC) : len(MAGIC) + 32], data[len(MAGIC) + 32 : _HEAD]
+        signed = b"".join((MAGIC, signer, memoryview(data)[_HEAD:]))
+        if not verified(signer, signature, signed):
+            raise FileError(
+                f"{file} is not as it was signed: it was cut off or changed on its way. Ask for "
+                "it again.",
+                code="sealed-signature",
+            )
+        del signed
+        try:
+            body = unpack(data[_HEAD:], flat=True)
+        except WireError:
+            raise _malformed(file, "its body cannot be read") from None
+        return cls(**_fields(body, file), signer=signer, file=file)
+
+
+def write_sealed(path: str | Path, sealed: Sealed, key: Key, to: PublicKey | None = None) -> None:
+    """Sign a message and write it to a file, whole or not at all; ``to`` locks it for a key.
+
+    An answer, which may hold records, only the user may read.
+    """
+    data = sealed.to_bytes(key)
+    data = data if to is None else to.lock(data)
+    write_whole(Path(path), data, private=sealed.kind == "answer")
+
+
+def read_sealed(
+    path: str | Path,
+    kinds: Collection[Kind],
+    *,
+    key: Key | None = None,
+    keys: Keyring | None = None,
+) -> Sealed:
+    """Read a file and check its signature.
+
+    Parameters
+    ----------
+    path
+        The file.
+    kinds
+        What it may be.
+    key
+        The reader's own key, for a file that was locked for it.
+    keys
+        Keys that are trusted: the author's must be among them.
+
+    Raises
+    ------
+    FileError
+        It is missing, too large (``sealed-size``), of another kind (``sealed-kind``), locked
+        (``sealed-locked``), changed (``sealed-signature``) or no such file (``sealed-format``).
+    MismatchError
+        Another key signed it (``key-mismatch``, ``key-unknown``).
+    """
+    file = Path(path)
+    most = LARGEST_RELEASE if set(kinds) == {"release"} else 2 * LARGEST_MESSAGE
+    data = _bytes_of(file, most)
+    if is_locked(data):
+        if key is None:
+            raise FileError(
+                f"{file.name} was locked for a reader's key. Give yours (--key NAME.key).",
+                code="sealed-locked",
+            )
+        data = key.unlock(data)
+    sealed = Sealed.of_bytes(data, file.name)
+    if sealed.kind not in kinds:
+        raise FileError(
+            f"{file.name} holds a {sealed.kind}; a file with {_or(kinds)} is needed.",
+            code="sealed-kind",
+        )
+    if keys is not None:
+        keys.check(sealed.author, sealed.signer, file.name)
+    return sealed
+
+
+def _bytes_of(file: Path, most: int) -> bytes:
+    try:
+        with file.open("rb") as handle:
+            size = handle.seek(0, 2)
+            handle.seek(0)
+            # What grows meanwhile is no file of silot.
+            data = b"" if size > most else handle.read(most + 1)
+    except OSError as error:
+        raise FileError(
+            f"{file} cannot be read ({type(error).__name__}). Check the path.", code="file-missing"
+        ) from None
+    if max(size, len(data)) > most:
+        raise FileError(
+            f"{file.name} has {size} bytes, and such a file has {most} at most.", code="sealed-size"
+        )
+    return data
+
+
+def _fields(body: object, file: str) -> dict[str, Any]:
+    """The fields of a body, checked."""
+    parts = cast("dict[object, object]", body) if isinstance(body, dict) else {}
+    version = parts.get("version")
+    if type(version) is int and version != VERSION:
+        raise FileError(
+            f"{file} is of version {version}, and this silot reads version {VERSION}. Install the "
+            "same silot on both sides.",
+            code="sealed-version",
+        )
+    texts = {name: parts.get(name) for name in _TEXTS}
+    kinds = {name: type(value) for name, value in parts.items()}
+    if kinds != _KINDS:
+        raise _malformed(file, "its fields are others")
+    if any(len(cast("str", text)) > _LONGEST_TEXT for text in texts.values()):
+        raise _malformed(file, "a text is too long")
+    found = cast("dict[str, Any]", dict(parts))
+    if found["kind"] not in get_args(Kind) or not is_name(found["author"]):
+        raise _malformed(file, "it has no kind and author")
+    if not 0 <= found["round"] < 1 << 31 or not _is_time(found["written"]):
+        raise _malformed(file, "its round or its time is none")
+    del found["version"]
+    found["schema"] = _mapping(found["schema"], file) if found["schema"] else None
+    found["facts"] = _mapping(found["facts"], file)
+    return found
+
+
+def is_name(text: str) -> bool:
+    """Whether a text can name an author: printable, not empty, not long."""
+    return text.isprintable() and len(text.strip()) > 0 and len(text) <= _LONGEST_NAME
+
+
+def _is_time(text: str) -> bool:
+    try:
+        return datetime.fromisoformat(text).tzinfo is not None
+    except ValueError:
+        return False
+
+
+def _mapping(text: str, file: str) -> dict[str, Any]:
+    try:
+        found = json.loads(text, parse_constant=_refuse, parse_float=_finite)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise _malformed(file, "what it says in JSON is none")
+    return cast("dict[str, Any]", found)
+
+
+def _refuse(_: str) -> float:
+    raise ValueError("not a number")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError("too large")
+    return value
+
+
+def _json(value: object) -> str:
+    # In the order it has: that of columns counts.
+    return json.dumps(value, separators=(",", ":"), allow_nan=False)
+
+
+def _malformed(file: str, why: str) -> FileError:
+    return FileError(
+        f"{file} is no file of silot that travels: {why}. Ask for it again.", code="sealed-format"
+    )
+
+
+def _or(kinds: Collection[Kind]) -> str:
+    return " or ".join(f"a{'n' * (kind == 'answer')} {kind}" for kind in sorted(kinds))
+
+
+__all__ = ["Sealed", "read_sealed", "write_sealed"]

@@ -1,0 +1,85 @@
+"""Commands that read raw tables by a schema: the example's five hospitals."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from examples import hospitals
+from silot.cli.app import app
+from silot.errors import SilotError
+
+SITES = [f"--site={name}={name}.site.yml" for name in hospitals.SITES]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("tables")
+    hospitals.main(made, most=250)
+    return made / "hospitals"
+
+
+@pytest.fixture(autouse=True)
+def _there(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+
+
+def invoke(*arguments: str) -> Result:
+    return CliRunner().invoke(app, [*arguments, "--schema", "ward.yml"])
+
+
+def told(*arguments: str) -> dict[str, Any]:
+    done = invoke(*arguments, "--json")
+    assert done.exit_code == 0, done.output
+    return json.loads(done.stdout)
+
+
+def refused(*arguments: str) -> str:
+    error = invoke(*arguments).exception
+    assert isinstance(error, SilotError)
+    return str(error)
+
+
+def test_hospitals_rank_as_they_were_drawn_whatever_they_write() -> None:
+    names = [f"{name}.csv" for name in hospitals.HOSPITALS]
+    body = told("value", *names, "--validation", "../coordinator/validation.csv", *SITES)
+    ranks = sorted(body["holders"], key=lambda item: item["distance"]["value"])
+    assert {item["holder"] for item in ranks[:2]} == {"north", "south"}
+    assert [item["holder"] for item in ranks[2:]] == ["east", "west", "coast"]
+
+
+def test_a_hospital_with_another_unit_is_refused_by_the_name_of_the_column() -> None:
+    text = refused("matrix", "north.csv", "east.csv")
+    assert "east.csv" in text
+    assert "'glucose': 250 of 250" in text
+    assert "'sex'" in text
+
+
+def test_what_distances_are_made_of_is_told_by_column() -> None:
+    body = told("distance", "north.csv", "south.csv", "--why")
+    names = "admitted age sex ward stage smoker glucose creatinine sbp"
+    assert list(body["parts"]["columns"]) == names.split()
+    assert sum(body["parts"]["columns"].values()) == pytest.approx(1.0)
+
+
+def test_sketches_read_public_records_by_the_schema() -> None:
+    body = told(
+        "distance", "north.csv", "south.csv", "--method", "sketch", "--public", "public.csv"
+    )
+    assert body["disclosure"] == "sketch"
+
+
+def test_what_is_cut_or_left_out_is_said_beside_the_result() -> None:
+    done = invoke("distance", "north.csv", "south.csv")
+    assert "north.csv: Column 'creatinine'" in done.stderr
+    assert "have no value: a coordinate of its own says so" in done.stderr
+
+
+def test_column_options_are_the_schemas() -> None:
+    assert "schema-options" in refused("distance", "north.csv", "south.csv", "--columns", "age")
+    done = CliRunner().invoke(
+        app, ["distance", "north.csv", "south.csv", "--site", "east.site.yml"]
+    )
+    assert "schema-options" in str(done.exception)
