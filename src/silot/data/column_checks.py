@@ -216,7 +216,7 @@ def _sentinel(column: str, value: float, at: Mapping[str, tuple[int, float]]) ->
 
 
 def _far_values(each: Looks) -> Iterable[tuple[int, float, int, float]]:
-    """Columns with a value at an end that is like a code, and its count and gap in spreads of the rest."""
+    """Columns with a value at an end that is like a code; its count, and gap in spreads."""
     for sign in (1.0, -1.0):
         # Both ends alike: of the negated values the largest come first.
         ordered = each.ordered if sign > 0 else -each.ordered[::-1]
