@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from .api.sketch import sketches
     from .api.suspects import count_broken
     from .api.value import barycenter, value_holders
+    from .api.watch import watch
     from .audits.coordinator import audit_policy
     from .audits.policies import PolicyAudit
     from .audits.result import Audit
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from .records.counts import BrokenCounts
     from .records.result import RecordScores
     from .schemas.result import Draft, SchemaCheck
+    from .sketch.drift import Drift
     from .sketch.released import ReleaseFile
     from .sketch.result import Sketches
     from .teaching.costs import LinkCosts
@@ -69,6 +71,7 @@ __all__ = [
     "Distillation",
     "Divergences",
     "Draft",
+    "Drift",
     "Holder",
     "LabelSpace",
     "LinkCosts",
@@ -110,6 +113,7 @@ __all__ = [
     "transport",
     "value_holders",
     "value_records",
+    "watch",
 ]
 
 lazily(__name__)

@@ -13,7 +13,8 @@ import pytest
 
 from silot import LocalFederation, Measure, Policy
 from silot.api._methods import METHODS
-from silot.api.exchange import Asked, answer, ask, read_question, refusal_in, resume
+from silot.api.answering import answer, read_question, refusal_in
+from silot.api.exchange import Asked, ask, resume
 from silot.cli.app import app
 from silot.errors import SilotError
 from silot.federation import Holder, Key

@@ -65,12 +65,13 @@ CALLS: dict[str, Callable[[Any], Any]] = {
 
 
 def plain(result: Any) -> Any:
-    """All of a result but its seconds."""
+    """All of a result but its seconds, and what is seen only of data the caller owns."""
     fields = result.to_dict()
+    left = ("seconds", "preflight")
 
     def without(value: Any) -> Any:
         if isinstance(value, dict):
-            return {k: without(v) for k, v in value.items() if k != "seconds"}
+            return {k: without(v) for k, v in value.items() if k not in left}
         return [without(item) for item in value] if isinstance(value, list) else value
 
     return without(fields)

@@ -158,6 +158,7 @@ def put(column: str, *values: str) -> list[tuple[str, ...]]:
         ("stage", ["IV", "iv"], "a category that the schema has not"),
         ("day", ["29.02.2024"], "are no days"),
         ("glucose", ["5.1"] * 4, "out of the range"),
+        ("age", ["-999"], "stands for a missing value"),
         ("w", ["-1"], "no weights"),
     ],
 )
@@ -173,7 +174,7 @@ def test_what_does_not_fit_is_refused_by_column_in_counts(
 
 
 def test_few_numbers_out_of_the_range_are_cut_to_it_and_counted(tmp_path: Path) -> None:
-    found = read_by_schema(table(tmp_path / "a.csv", put("age", "111", "-5")), SCHEMA)
+    found = read_by_schema(table(tmp_path / "a.csv", put("age", "111", "-5.0")), SCHEMA)
     assert found.measure.points[:3, 0].tolist() == [1.0, 0.0, 70 / 110]
     assert found.fit.misfits["age"].above == found.fit.misfits["age"].below == 1
     (problem,) = [each for each in found.fit.problems if each.kind == "outside"]

@@ -1,40 +1,31 @@
-"""Runs whose questions and answers are files: asked, answered and gone on with, on any channel."""
+"""Runs whose questions and answers are files: begun, and gone on with answer by answer."""
 
 from __future__ import annotations
 
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from ..data.columns import check_schemas
 from ..data.documents import complaint, read_fields
-from ..data.files import check_whole, write_whole
-from ..data.measure import Data, Embedding, Measure
+from ..data.files import write_whole
+from ..data.measure import Embedding
 from ..data.schema import Schema
 from ..distances.result import Distance
-from ..errors import FileError, InputError, MismatchError, SilotError
-from ..federation.answer import Answer, Failure, decode_reply
+from ..errors import FileError, InputError, MismatchError
 from ..federation.keys import Key, Keyring
-from ..federation.party import Holder
-from ..federation.policy import Policy
 from ..federation.protocol import Protocol
 from ..federation.question import Question, decode_question
 from ..federation.recorded import Recorded, Records, Unanswered, digest_of
 from ..federation.run import run
 from ..federation.sealed import Sealed, is_name, read_sealed, write_sealed
-from ..privacy.ledger import Ledger
 from ..render.words import level_in_words
-from ._holders import measure_named
 from ._methods import METHODS, method_named
-
-UNKNOWN = "unknown"
-"""Name under which ledgers keep who asked, where no trusted key tells: all such are one."""
 
 _RUN, _KEY = "run.json", "asker.key"
 
@@ -199,124 +190,6 @@ def resume(
     return _advance(made, place, list(kept.values()))
 
 
-def answer(
-    question: str | Path,
-    data: Data,
-    path: str | Path,
-    *,
-    policy: Policy | None = None,
-    ledger: str | Path | None = None,
-    schema: Schema | None = None,
-    keys: str | Path | None = None,
-    key: str | Path | None = None,
-) -> Sealed:
-    """Answer a question of a file, under the holder's own policy and ledger.
-
-    A refusal is an answer too: it says which rule forbids the question, and nothing else.
-
-    Parameters
-    ----------
-    question
-        File with a question.
-    data
-        The holder's records.
-    path
-        File to write.
-    policy, ledger
-        The holder's rules and its account, as of ``Holder``. By default no records are told.
-    schema
-        The public contract, where ``data`` is no measure that was read by it.
-    keys
-        Folder with public keys of askers: the ledger keeps who asked by the name of the key; all
-        others are ``"unknown"``.
-    key
-        The holder's ``NAME.key``; by default beside the ledger, or the answer, made when absent.
-
-    Raises
-    ------
-    MismatchError
-        ``schema-mismatch``: the question is about tables that were read in another way.
-    FileError
-        A file that is no question, or was changed; one that cannot be written.
-    """
-    asked = read_question(question, keys=keys, key=key)
-    name = str(asked.facts["holder"])
-    records = data if isinstance(data, Measure) or schema is None else schema.measure(data)  # pyright: ignore[reportArgumentType]
-    measure = measure_named(name, records, None)
-    contract = None if asked.schema is None else Schema.of(dict(asked.schema))
-    check_schemas({"the question": contract, name: measure.schema})
-    file = Path(path)
-    check_whole(file)
-    beside = Path(ledger) if ledger is not None else file
-    place = beside.with_name(f"{quote(name, safe='')}.key") if key is None else Path(key)
-    signer = Key.load(place) if place.exists() or key is not None else Key.new()
-    if not place.exists():
-        signer.save(place)
-    account = None if ledger is None else Ledger(ledger)
-    try:
-        holder = Holder(measure, policy, account)
-        reply = holder.reply(asked.question, asker_of(asked, keys))
-    finally:
-        if account is not None:
-            account.close()
-    sealed = Sealed(
-        kind="answer",
-        author=name,
-        question=b"",
-        reply=reply,
-        discloses=asked.discloses
-        if isinstance(decode_reply(reply), Answer)
-        else "Nothing: refused.",
-        schema=asked.schema,
-        facts={"answers": asked.answers},
-        run=asked.run,
-        round=asked.round,
-    )
-    write_sealed(file, sealed, signer)
-    return replace(sealed, signer=signer.public.signing, file=file.name)
-
-
-def read_question(
-    path: str | Path, *, keys: str | Path | None = None, key: str | Path | None = None
-) -> Sealed:
-    """A question of a file, its signature checked; ``keys`` must have its asker's where it is one.
-
-    Raises
-    ------
-    FileError
-        ``question-format``: it names no holder, or holds no question that silot knows.
-    """
-    own = Key.load(key) if key is not None and Path(key).exists() else None
-    sealed = read_sealed(path, ["question"], key=own)
-    if keys is not None and sealed.author in Keyring.load(keys).keys:
-        Keyring.load(keys).check(sealed.author, sealed.signer, sealed.file)
-    holder = sealed.facts.get("holder")
-    if not isinstance(holder, str) or not is_name(holder) or not sealed.run:
-        raise _odd(sealed.file, "it names no holder or no run")
-    try:
-        decode_question(sealed.question)
-        if sealed.schema is not None:
-            Schema.of(dict(sealed.schema))
-    except SilotError as error:
-        raise _odd(sealed.file, error.message) from None
-    return sealed
-
-
-def asker_of(asked: Sealed, keys: str | Path | None) -> str:
-    """Name by which a ledger keeps who asked."""
-    return (Keyring.load(keys).name_of(asked.signer) if keys is not None else "") or UNKNOWN
-
-
-def _answers(reply: bytes) -> bool:
-    return isinstance(decode_reply(reply), Answer)
-
-
-def refusal_in(sealed: Sealed) -> str:
-    """The code of why an answer is none; empty for one that is."""
-    reply = decode_reply(sealed.reply)
-    return reply.code if isinstance(reply, Failure) else ""
-
-
 def _advance(made: RunFile, place: Path, answers: Sequence[Sealed]) -> Asked:
     """Run it as far as answers go, and write the questions that it comes to."""
     records = [Recorded(each.author, str(each.facts["answers"]), each.reply) for each in answers]
@@ -408,12 +281,4 @@ def _disclosed(question: Question) -> str:
     return f"An answer to {question.kind!r}. {level_in_words(str(question.level))}"
 
 
-def _odd(file: str, why: str) -> FileError:
-    return FileError(
-        f"{file} is signed, and no question that can be answered: {why.rstrip('.')}. Ask for it "
-        "again, with the same silot.",
-        code="question-format",
-    )
-
-
-__all__ = ["Asked", "answer", "ask", "resume"]
+__all__ = ["Asked", "ask", "resume"]

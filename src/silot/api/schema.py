@@ -113,9 +113,8 @@ def check_schema(
     --------
     >>> import polars, silot
     >>> schema = silot.Schema.of({"columns": {"age": {"kind": "integer", "range": [0, 120]}}})
-    >>> print(check_schema(polars.DataFrame({"age": [70, -999]}), schema).problems[0].sentence)
-    Column 'age': 1 of 2 values lie out of the range (1 below, 0 above): is it in another unit, or \
-are there codes for missing values?
+    >>> print(check_schema(polars.DataFrame({"age": [70.5, 60.0]}), schema).problems[0].sentence)
+    Column 'age': 1 of 2 numbers are fractions, and it is to hold whole ones.
     """
     from ..schemas.check import check_file, check_frame
 

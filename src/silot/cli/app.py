@@ -34,7 +34,7 @@ COMMANDS = {
     "ledger": ("ledger",),
     "policy": ("policy",),
     "schema": ("schema",),
-    "release": ("release", "combine", "keys"),
+    "release": ("release", "combine", "watch", "keys"),
     "exchange": ("ask", "answer"),
     "secure": ("secure", "secure-keys"),
     "links": ("links",),

@@ -10,7 +10,8 @@ from typing import Annotated, Any
 import typer
 
 from ..api._methods import METHODS
-from ..api.exchange import Asked, answer, ask, asker_of, read_question, refusal_in, resume
+from ..api.answering import answer, asker_of, read_question, refusal_in
+from ..api.exchange import Asked, ask, resume
 from ..errors import InputError
 from ..federation.policy import Policy
 from .console import save_transcript, say_where, show, show_rows, tell, write_report

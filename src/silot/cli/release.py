@@ -1,4 +1,4 @@
-"""``silot release``, ``silot release show``, ``silot combine`` and ``silot keys``."""
+"""``silot release``, ``silot release show``, ``silot combine``, ``silot watch``, ``silot keys``."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typer.core import TyperGroup
 
 from ..api.combine import combine, read_releases
 from ..api.release import release
+from ..api.watch import watch
 from ..data.loading import load_measure
 from ..data.measure import Measure
 from ..data.schema import Schema
@@ -19,7 +20,7 @@ from ..errors import InputError
 from ..federation.keys import KEY, Key, PublicKey
 from ..federation.policy import Policy
 from ..sketch.combined import Combined
-from .console import say_where, show, show_rows, steps, tell, write_report
+from .console import progress_bar, say_where, show, show_rows, steps, tell, write_report
 from .generate import Flags, taking
 from .options import (
     Columns,
@@ -61,6 +62,7 @@ def register(app: typer.Typer) -> None:
     group.command("show")(show_command)
     app.add_typer(group, name="release")
     app.command("combine")(taking()(combine_command))
+    app.command("watch")(taking()(watch_command))
     app.command("keys")(keys_command)
 
 
@@ -239,6 +241,30 @@ def combine_command(
         found = combine(read, known, mine, progress=progress)
     many = 2 if groups is None and len(read) >= _FEWEST_GROUPED else groups
     result = Combined.of(found, many)
+    write_report(report, result)
+    if json:
+        typer.echo(result.to_json())
+        return
+    show(result)
+    say_where(report=report)
+
+
+def watch_command(
+    releases: Annotated[list[Path], typer.Argument(help="Releases of one site, the oldest first.")],
+    *,
+    columns: Columns,
+    public: PublicOption = None,
+    trust: Trust,
+    report: ReportOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Drift of one site: its last release against those before, and what chance would make."""
+    check_outputs(report, inputs=[*releases, public])
+    read = read_releases(releases, keys=trust.keys, key=trust.key)
+    known = records_of(columns, public, read[0].schema)
+    with progress_bar("watch") as bar:
+        task = bar.add_task("releases", total=len(read) - 1)
+        result = watch(read, known, progress=lambda done, _: bar.update(task, completed=done))
     write_report(report, result)
     if json:
         typer.echo(result.to_json())

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from .column_checks import Finding, holders_in_words
+from .findings import Finding, holders_in_words
 
 if TYPE_CHECKING:
     from .measure import Measure

@@ -7,21 +7,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
 from ..transport._check import Array
+from .findings import FEW, ROWS, Finding, Looks, holders_in_words
 from .units import Conversion, conversion_between
 
 Flags = npt.NDArray[np.bool_]
 
-# Rows of a holder that quantiles are taken of, evenly spaced.
-_ROWS = 4096
-# Fewer records have no quantiles to speak of.
-_FEW = 10
-_QUANTILES = (0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95)
 _QUARTILES = slice(2, 5)
 
 # Whole numbers of which so large a part are distinct may number records.
@@ -47,84 +42,6 @@ _ALIKE = 1e-3
 _PAIRED = 128
 
 
-@dataclass(frozen=True)
-class Finding:
-    """Something about a column of some holders.
-
-    Attributes
-    ----------
-    column
-        The column, or ``"labels"``.
-    holders
-        Who has it so; all of them where it is about the whole.
-    kind
-        What it is: ``identifier``, ``sentinel``, ``unit``, ``scale``, ``domination``, ``coding``,
-        ``shift``, ``constant``, ``duplicate``, ``classes``.
-    sentence
-        The same in words, with the column and the holders.
-    flag
-        Whether it puts what follows from the numbers in doubt; otherwise it is a fact.
-    numbers
-        The figures behind it.
-    """
-
-    column: str
-    holders: tuple[str, ...]
-    kind: str
-    sentence: str
-    flag: bool = False
-    numbers: Mapping[str, float] = field(default_factory=dict[str, float])
-
-    def to_dict(self) -> dict[str, object]:
-        """Fields by name, ready for JSON."""
-        return {
-            "column": self.column,
-            "holders": list(self.holders),
-            "kind": self.kind,
-            "sentence": self.sentence,
-            "numbers": dict(self.numbers),
-        }
-
-
-@dataclass(frozen=True, eq=False)
-class Looks:
-    """The columns of one holder: its records, and an ordered sample of each column."""
-
-    name: str
-    records: Array = field(repr=False)
-    ordered: Array = field(repr=False)
-    quantiles: Array = field(repr=False)
-
-    @classmethod
-    def of(cls, name: str, points: Array, weights: Array) -> Looks:
-        """Of the records (n, d) that count, some of them."""
-        rows = records = points if weights.all() else points[weights > 0]
-        if len(records) > _ROWS:
-            # With the ends of all: what is far outside may be in few rows.
-            some = np.linspace(0, len(records) - 1, _ROWS).astype(int)
-            rows = np.vstack([records[some], records.min(axis=0), records.max(axis=0)])
-        ordered = np.sort(rows, axis=0)
-        places = [round(q * (len(ordered) - 1)) for q in _QUANTILES]
-        return cls(name, records, ordered, ordered[places])
-
-    @property
-    def enough(self) -> bool:
-        """Whether there are records enough to compare."""
-        return len(self.ordered) >= _FEW
-
-    @property
-    def spread(self) -> Array:
-        """Interquartile ranges."""
-        return self.quantiles[4] - self.quantiles[2]
-
-
-def holders_in_words(names: Sequence[str]) -> str:
-    """Some holders in a sentence."""
-    quoted = [repr(name) for name in names[:3]]
-    rest = len(names) - len(quoted)
-    return ", ".join(quoted) + (f" and {rest} more" if rest else "")
-
-
 def _tokens(column: str) -> list[str]:
     split = re.sub(r"([a-z0-9])([A-Z])", r"\1 \2", column).lower()
     return re.findall(r"[a-z]+", split)
@@ -143,8 +60,10 @@ def _numbers_by_name(column: str) -> bool:
 def identifiers(columns: Sequence[str], looks: Sequence[Looks]) -> list[Finding]:
     """Columns that number records: whole numbers, distinct, by name, by rows, or without gaps."""
     whole = np.all([np.all(each.ordered == np.rint(each.ordered), axis=0) for each in looks], 0)
+    numbering = np.array([_numbers_by_name(column) for column in columns])
+    distinct = np.any([_distinct(each) >= _DISTINCT for each in looks], axis=0)
     found: list[Finding] = []
-    for k in np.flatnonzero(whole).tolist():
+    for k in np.flatnonzero(whole & (numbering | distinct)).tolist():
         why = {each.name: _numbering(columns[k], each, k) for each in looks}
         holders = tuple(name for name, reason in why.items() if reason)
         reason = next((reason for reason in why.values() if reason), "")
@@ -159,6 +78,11 @@ def identifiers(columns: Sequence[str], looks: Sequence[Looks]) -> list[Finding]
             )
             found.append(Finding(columns[k], holders, "identifier", sentence, True))
     return found
+
+
+def _distinct(each: Looks) -> Array:
+    """Which part of each column differs from the row before it, in order."""
+    return (np.diff(each.ordered, axis=0) > 0).sum(axis=0) / max(len(each.ordered) - 1, 1)
 
 
 def _numbering(column: str, each: Looks, k: int) -> str:
@@ -204,7 +128,7 @@ def _sentinel(column: str, value: float, at: Mapping[str, tuple[int, float]]) ->
     count, far = sum(count for count, _ in at.values()), min(far for _, far in at.values())
     numbers = {"count": float(count), "gap": far}
     told = "one value"
-    if _in_use(value) or value == 0:
+    if is_missing_code(value) or value == 0:
         # A code is nobody's measurement.
         told, numbers["value"] = f"the value {value:g}", value
     times = "once" if count == 1 else f"{count:,} times"
@@ -255,21 +179,21 @@ def _spread_above(ordered: Array, first: npt.NDArray[np.intp]) -> Array:
 def _unit_of(rest: Array, spread: float) -> tuple[float, bool]:
     """What gaps are measured by, and whether there are more values than codes of classes."""
     kinds = np.unique(rest)
-    many = len(kinds) > _FEW
+    many = len(kinds) > FEW
     return (spread if many else max(spread, float(np.ptp(kinds)))), many
 
 
 def _far_enough(value: float, *, repeated: bool, many: bool) -> float:
     """From how many spreads away a value is like a code for a missing one."""
     if not repeated:
-        return _FAR_VALUE if _in_use(value) else np.inf
-    if _in_use(value):
+        return _FAR_VALUE if is_missing_code(value) else np.inf
+    if is_missing_code(value):
         return _FAR_REPEATED if many and not 0 < value < 100 else _FAR_CLASSES
     return _FAR_REPEATED if value == 0 and many else _FAR_VALUE
 
 
-def _in_use(value: float) -> bool:
-    """Whether a number is one that people and programs write for a missing one."""
+def is_missing_code(value: float) -> bool:
+    """Whether a number is one that people and programs write for a missing one: -999, 9999, -1."""
     size = abs(value)
     if size in _CODES or value == -1.0 or size >= 1e29:
         return True
@@ -373,10 +297,10 @@ def constants(columns: Sequence[str], looks: Sequence[Looks]) -> list[Finding]:
 def duplicates(columns: Sequence[str], looks: Sequence[Looks]) -> list[Finding]:
     """Columns that say what another one says: they count twice in every distance."""
     most = max(looks, key=lambda each: len(each.ordered))
-    if not 2 <= len(columns) <= _PAIRED or len(most.records) < 2 * _FEW:
+    if not 2 <= len(columns) <= _PAIRED or len(most.records) < 2 * FEW:
         return []
     rows = most.records[
-        np.linspace(0, len(most.records) - 1, min(_ROWS, len(most.records))).astype(int)
+        np.linspace(0, len(most.records) - 1, min(ROWS, len(most.records))).astype(int)
     ]
     with np.errstate(all="ignore"):
         centred = rows - rows.mean(axis=0)

@@ -10,6 +10,7 @@ from datetime import date
 import numpy as np
 import numpy.typing as npt
 
+from .column_checks import is_missing_code
 from .column_kinds import Category, Date, Feature, Number, Ordered, Value, YesNo
 from .fields import ALIKE, EMPTY, UNREAD, Codes, Fields, Numbers, as_codes, as_days, as_numbers
 
@@ -67,6 +68,8 @@ class Misfits:
         Categories that the schema does not name, and takes as other.
     fraction
         Fractions among whole numbers.
+    coded
+        Out of the range, and numbers that stand for missing values elsewhere: -999 and the like.
     """
 
     missing: int = 0
@@ -77,6 +80,7 @@ class Misfits:
     alike: int = 0
     other: int = 0
     fraction: int = 0
+    coded: int = 0
 
     def __add__(self, other: Misfits) -> Misfits:
         """Of two blocks of records."""
@@ -166,7 +170,10 @@ def _number(column: Number, fields: Fields, writing: Writing) -> _Read:
     inside = _inside(Numbers(values, read.unread), *column.range, column.outside)
     fill = _fill(column, 0.5 * column.range[0] + 0.5 * column.range[1])
     found = _coordinates(column, np.where(np.isnan(inside.values), fill, inside.values))
-    misfits = inside.misfits + Misfits(fraction=fraction)
+    outside = (values < column.range[0]) | (values > column.range[1])
+    # As they are written, in whatever unit.
+    coded = sum(map(is_missing_code, read.values[outside].tolist()))
+    misfits = inside.misfits + Misfits(fraction=fraction, coded=coded)
     return _Read(Encoded(found, misfits, values), inside.missing)
 
 

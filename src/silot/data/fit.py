@@ -34,7 +34,8 @@ class Problem:
         Its column, empty where it is about whole records.
     kind
         ``"absent"``, ``"missing"``, ``"unread"``, ``"fraction"``, ``"unknown"``, ``"alike"``,
-        ``"other"``, ``"outside"``, ``"unit"``, ``"extra"``, ``"repeated"`` or ``"filled"``.
+        ``"other"``, ``"sentinel"``, ``"outside"``, ``"unit"``, ``"extra"``, ``"repeated"`` or
+        ``"filled"``.
     count
         How many fields or records.
     sentence
@@ -138,6 +139,12 @@ class Fit:
             self._of_missing(name, part, counts.missing),
         ]  # fmt: skip
         if isinstance(part, Number | Date):
+            words = (
+                "numbers are out of the range and of the kind that stands for a missing value "
+                "(all nines and the like): name them as sentinels in the schema or the site file, "
+                "or widen the range."
+            )
+            said.append(self._problem(name, "sentinel", counts.coded, words))
             said.append(self._of_unit(name, part) or self._of_range(name, part, counts))
         return [problem for problem in said if problem is not None]
 

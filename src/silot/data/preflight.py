@@ -9,15 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .class_checks import classes
-from .column_checks import (
-    Finding,
-    Looks,
-    constants,
-    duplicates,
-    identifiers,
-    scales,
-    sentinels,
-)
+from .column_checks import constants, duplicates, identifiers, scales, sentinels
+from .findings import Finding, Looks
 
 if TYPE_CHECKING:
     from .measure import Measure
@@ -85,7 +78,7 @@ class Preflight:
         if not named and len(columns) > _ARRAY_COLUMNS:
             return None
         looks = [
-            Looks.of(name, *each.arrays())
+            Looks.of(name, each.points, each.weights)
             for name, each in measures.items()
             if each.dimension == len(columns)
         ]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
-from ..federation.result import Bill, Billed, Shown, axes_of, finite, finite_rows
+from ..federation.result import Bill, Billed, Shown, axes_of, finite, finite_rows, in_doubt
 from .cost_parts import Parts
 
 if TYPE_CHECKING:
@@ -216,7 +216,7 @@ class DistanceMatrix(Shown):
         """How many pairs converged, and what the first other one says."""
         rest = [pair for pair in self.pairs.values() if not pair.converged]
         if not rest:
-            return f"converged: all {len(self.pairs)} pairs"
+            return in_doubt(f"converged: all {len(self.pairs)} pairs", self.preflight)
         return (
             f"{len(rest)} of {len(self.pairs)} pairs did not converge; "
             f"{' and '.join(rest[0].holders)}: {rest[0].status}"

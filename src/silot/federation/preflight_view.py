@@ -9,7 +9,7 @@ from ..render import Block, Cell, Column, Facts, Heading, Paragraph, Table, Text
 from ..render.words import listed, printable
 
 # Of a terminal; all are in the report and in JSON.
-_FLAGS, _SHARES = 4, 3
+_FLAGS, _SHARES = 4, 2
 _WARNINGS = 5
 _LEAST = 0.0005
 _ANCHOR = "preflight"

@@ -149,10 +149,7 @@ class Billed(Shown, ABC):
 
         Where something there puts it in doubt its ``status`` says of what it is true.
         """
-        changed: dict[str, Any] = {"preflight": seen}
-        if seen is not None and seen.flags:
-            where = f"of the numbers as they were given: look at {seen.where} (preflight)"
-            changed["status"] = "; ".join(filter(None, [getattr(self, "status", ""), where]))
+        changed = {"preflight": seen, "status": in_doubt(getattr(self, "status", ""), seen)}
         return replace(self, **changed)
 
     @abstractmethod
@@ -173,6 +170,14 @@ class Billed(Shown, ABC):
             "disclosure": self.disclosure,
             "preflight": None if self.preflight is None else self.preflight.to_dict(),
         }
+
+
+def in_doubt(status: str, seen: Preflight | None) -> str:
+    """A status, which where tables are odd says of what it is true."""
+    if seen is None or not seen.flags:
+        return status
+    where = f"of the numbers as they were given: look at {seen.where} (preflight)"
+    return f"{status}; {where}" if status else where
 
 
 def finite(value: float) -> float | None:

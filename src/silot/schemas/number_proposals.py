@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from datetime import date, timedelta
 
 import numpy as np
 import numpy.typing as npt
 
-from ..data.column_checks import identifiers, sentinels
-from .names import address, coded, dated, limits_of, numbered, unit_of
+from ..data.column_checks import identifiers, is_missing_code, sentinels
+from .names import Limits, address, coded, dated, limits_of, numbered, unit_of
 from .profile import ColumnProfile, Days, look
 from .proposals import (
     FEW,
@@ -27,6 +28,8 @@ Quartiles = tuple[float, float, float]
 # Records that quartiles are proposed of.
 _ENOUGH = 40
 _EPOCH = date(1970, 1, 1)
+# Part of the numbers beyond public limits up to which these are taken.
+_MOST_FAR = 0.01
 # Larger numbers have no exact text and no steps of one.
 _EXACT = 2.0**53
 
@@ -127,40 +130,69 @@ def _swapped(form: str, other: str) -> bool:
     return form != other and "".join(sorted(form)) == "".join(sorted(other))
 
 
+@dataclass(frozen=True, eq=False)
+class _Kept:
+    """The numbers of a column that are values: a sample, and the smallest and largest of all."""
+
+    sample: Array
+    ends: list[float]
+
+    @classmethod
+    def of(cls, profile: ColumnProfile, codes: list[float]) -> _Kept:
+        """Those that stand for no missing value."""
+        there = np.isfinite(profile.sample) & ~np.isin(profile.sample, codes)
+        ends = sorted(value for value in profile.numbers.ends if value not in codes)
+        return cls(profile.sample[there], ends)
+
+    @property
+    def quartiles(self) -> Quartiles:
+        """Of the sample."""
+        values = self.sample if len(self.sample) else np.array(self.ends[:1])
+        low, middle, high = np.quantile(values, (0.25, 0.5, 0.75)).tolist()
+        return (low, middle, high)
+
+
 def _number(name: str, profile: ColumnProfile, unit: str, words: list[str]) -> Proposal:
     proposal = Proposal(name)
     codes = _codes(name, profile)
-    kept = profile.sample[np.isfinite(profile.sample) & ~np.isin(profile.sample, codes)]
-    ends = sorted(value for value in profile.numbers.ends if value not in codes)
-    if not ends:
+    kept = _Kept.of(profile, codes)
+    if not kept.ends:
         proposal.note("empty", "no record has a value but codes for missing ones. It is left out.")
         return proposal.leave_out("text", "no record of the site of the draft has a value")
-    if why := _identifier(name, profile, kept, (ends[0], ends[-1])):
+    if why := _identifier(name, profile, kept):
         proposal.note("identifier", f"it looks like a record number ({why}). It is left out.")
         return proposal.leave_out("identifier", why)
-    whole = profile.numbers.whole and max(abs(ends[0]), abs(ends[-1])) < _EXACT
+    limits = _limits(proposal, unit, kept)
+    if limits is not None:
+        # What cannot be, and is written for missing values elsewhere.
+        codes += [
+            value
+            for value in kept.ends
+            if not limits.low <= value <= limits.high and is_missing_code(value)
+        ]
+        kept = _Kept.of(profile, codes)
+    whole = profile.numbers.whole and max(abs(kept.ends[0]), abs(kept.ends[-1])) < _EXACT
     proposal.enter("kind", "integer" if whole else "number", public=True)
-    quartiles = _quartiles(kept) if len(kept) else (ends[0], ends[0], ends[0])
-    span, public = _unit_and_range(proposal, unit, quartiles, (ends[0], ends[-1]), kept)
+    span, public = _range(proposal, limits, kept)
     if not (math.isfinite(span[1] - span[0]) and span[0] < span[1]):
         proposal.note("name", "its numbers are too large for a range. It is left out.")
         return proposal.leave_out("text", "numbers too large for a range")
-    low = _tail(proposal, kept, span[0])
+    low = _tail(proposal, kept.sample, span[0])
     proposal.enter("range", [low, span[1]], public=public and low == span[0])
-    _typical(proposal, quartiles, len(kept), whole=whole)
-    _looks(proposal, profile, ends, whole=whole)
+    _typical(proposal, kept)
+    _looks(proposal, profile, kept, whole=whole)
     unread = profile.numbers.unread - sum(profile.numbers.texts[text] for text in words)
     if unread:
         proposal.note(
             "unread", f"{unread:,} of {profile.rows:,} fields are no numbers: correct them, or "
             "name what stands for missing as sentinels.", refused=True,
         )  # fmt: skip
-    propose_missing(proposal, profile, [*words, *(int(c) if c.is_integer() else c for c in codes)])
+    propose_missing(proposal, profile, [*words, *map(_neat, sorted(codes))])
     return proposal
 
 
-def _looks(proposal: Proposal, profile: ColumnProfile, ends: list[float], *, whole: bool) -> None:
-    if ends[0] == ends[-1]:
+def _looks(proposal: Proposal, profile: ColumnProfile, kept: _Kept, *, whole: bool) -> None:
+    if kept.ends[0] == kept.ends[-1]:
         proposal.note("constant", "all records have one value.")
     elif whole and not profile.many and len(profile.names) <= FEW:
         proposal.note(
@@ -194,45 +226,48 @@ def _codes(name: str, profile: ColumnProfile) -> list[float]:
     return sorted(set(found))
 
 
-def _identifier(name: str, profile: ColumnProfile, kept: Array, ends: tuple[float, float]) -> str:
-    if not profile.numbers.whole or len(kept) < FEW:
+def _identifier(name: str, profile: ColumnProfile, kept: _Kept) -> str:
+    values, ends = kept.sample, kept.ends
+    if not profile.numbers.whole or len(values) < FEW:
         return ""
-    distinct = len(np.unique(kept)) / len(kept)
-    if distinct >= MOST and profile.many and ends[1] - ends[0] + 1 <= 1.25 * profile.numbers.read:
+    distinct = len(np.unique(values)) / len(values)
+    if distinct >= MOST and profile.many and ends[-1] - ends[0] < 1.25 * profile.numbers.read:
         return "whole numbers almost without gaps, each of them once"
-    for finding in identifiers([name], [look(kept[:, None])]):
+    for finding in identifiers([name], [look(values[:, None])]):
         return finding.sentence.partition("(")[2].partition(")")[0]
     return ""
 
 
-def _quartiles(values: Array) -> Quartiles:
-    low, middle, high = np.quantile(values, (0.25, 0.5, 0.75)).tolist()
-    return (low, middle, high)
+def _limits(proposal: Proposal, unit: str, kept: _Kept) -> Limits | None:
+    """Public limits by the unit that site, name or numbers tell; the unit is entered."""
+    named = unit or unit_of(proposal.name)
+    limits = limits_of(proposal.name, named, kept.quartiles)
+    if limits is None:
+        if named:
+            proposal.enter("unit", named, public=True)
+        return None
+    told = not named and bool(limits.substance)
+    proposal.enter("unit", limits.unit, public=not told)
+    if limits.substance:
+        proposal.enter("substance", limits.substance, public=True)
+    if told:
+        proposal.note("unit", f"its unit is told by its numbers ({limits.unit}): confirm it.")
+    return limits
 
 
-def _unit_and_range(
-    proposal: Proposal, unit: str, quartiles: Quartiles, ends: tuple[float, float], kept: Array
+def _range(
+    proposal: Proposal, limits: Limits | None, kept: _Kept
 ) -> tuple[tuple[float, float], bool]:
-    """Unit by the site or the name, and the range; whether that is of public limits."""
-    unit_named = unit or unit_of(proposal.name)
-    limits = limits_of(proposal.name, unit_named, quartiles)
-    if limits is not None:
-        proposal.enter("unit", limits.unit, public=bool(unit_named) or not limits.substance)
-        if limits.substance:
-            proposal.enter("substance", limits.substance, public=True)
-        if not unit_named and limits.substance:
-            proposal.note("unit", f"its unit is told by its numbers ({limits.unit}): confirm it.")
-        outside = float(np.mean((kept < limits.low) | (kept > limits.high))) if len(kept) else 0.0
-        if outside <= 0.01:
-            if ends[0] < limits.low or ends[1] > limits.high:
-                proposal.note(
-                    "tail", "some values are beyond what is taken for possible, and are cut to "
-                    "the range."
-                )  # fmt: skip
-            return (limits.low, limits.high), True
-    elif unit_named:
-        proposal.enter("unit", unit_named, public=True)
-    return rounded_outwards(*ends), False
+    """The range, and whether it is that of public limits; else it is rounded outwards."""
+    if limits is None:
+        return rounded_outwards(kept.ends[0], kept.ends[-1]), False
+    far = (kept.sample < limits.low) | (kept.sample > limits.high)
+    if len(far) and np.mean(far) > _MOST_FAR:
+        return rounded_outwards(kept.ends[0], kept.ends[-1]), False
+    if kept.ends[0] < limits.low or kept.ends[-1] > limits.high:
+        words = "some values are beyond what is taken for possible, and are cut to the range."
+        proposal.note("tail", words)
+    return (limits.low, limits.high), True
 
 
 def rounded_outwards(low: float, high: float) -> tuple[float, float]:
@@ -302,11 +337,10 @@ def _below(value: float) -> float:
     return _neat(next((k * power for k in (5, 2, 1) if k * power <= value), value))
 
 
-def _typical(proposal: Proposal, quartiles: Quartiles, count: int, *, whole: bool) -> None:
-    rounded = [float(f"{value:.2g}") for value in quartiles]
-    if count < _ENOUGH or not rounded[0] < rounded[1] < rounded[2]:
-        return
-    proposal.enter("typical", [_neat(value) for value in rounded])
+def _typical(proposal: Proposal, kept: _Kept) -> None:
+    rounded = [float(f"{value:.2g}") for value in kept.quartiles]
+    if len(kept.sample) >= _ENOUGH and rounded[0] < rounded[1] < rounded[2]:
+        proposal.enter("typical", [_neat(value) for value in rounded])
 
 
 def weight_limit(profile: ColumnProfile) -> float | None:

@@ -12,9 +12,9 @@ import narwhals as nw
 import numpy as np
 import numpy.typing as npt
 
-from ..data.column_checks import Looks
 from ..data.coordinates import Writing
 from ..data.fields import Fields, as_days, as_names, as_numbers
+from ..data.findings import Looks
 from ..data.tables import MISSING
 
 Array = npt.NDArray[np.float64]

@@ -192,7 +192,8 @@ def _categories(proposal: Proposal, names: Mapping[str, int]) -> bool:
         proposal.enter("other", True)
         proposal.note(
             "rare", f"of its {len(names):,} categories {len(names) - len(listed):,} are not "
-            f"listed (fewer than {FEW} records, or beyond the first {MOST_CATEGORIES}): they are other."
+            f"listed (of fewer than {FEW} records, or beyond the first {MOST_CATEGORIES}): they "
+            "are other."
         )  # fmt: skip
     note_alike(proposal, names, listed)
     if len(names) == 1:

@@ -32,6 +32,8 @@ from ..value.worth import Sampled, worth
 from .centre import SketchCentre, centre_of
 from .result import Target
 
+Interval = tuple[float, tuple[float, float] | None]
+
 LEAST_NU = 50.0
 """Records times what a sketch spends: below it noise outweighs what is to be told."""
 TARGET = "barycenter"
@@ -66,6 +68,9 @@ class DecodedSketches:
     tails: str = ""
     _drawn: dict[str, Drawn] = field(default_factory=dict[str, Drawn], repr=False)
     _sides: dict[str, Side] = field(default_factory=dict[str, Side], repr=False)
+    _told: dict[tuple[str, str], Interval] = field(
+        default_factory=dict["tuple[str, str]", "Interval"], repr=False
+    )
 
     @property
     def owned(self) -> bool:
@@ -108,13 +113,29 @@ class DecodedSketches:
         if why:
             parts = self._parts(a, self.pages[b].decoded, b)
             return replace(self.distance(a, b), parts=parts)
+        # Matrix, groups and worth ask for the same ones.
+        if (first, second) not in self._told:
+            self._told[first, second] = self._estimate(first, second)
+        return self._result((a, b), *self._told[first, second])
+
+    def _estimate(self, first: str, second: str) -> Interval:
+        """A distance, and its interval where there is one."""
         if self.calibration is None:
-            value = squared_distance(self._draw(first), self._draw(second), self.rate) ** 0.5
-            return self._result((a, b), value, None)
+            return squared_distance(self._draw(first), self._draw(second), self.rate) ** 0.5, None
         sources = (self._sources[first], self._sources[second])
         sides = (self._side(first, self.calibration), self._side(second, self.calibration))
         found = self.calibration.estimate(*sides, sources)
-        return self._result((a, b), found.value, (found.low, found.high))
+        return found.value, (found.low, found.high)
+
+    def between(self, x: Page, y: Page, like: tuple[str, str]) -> float:
+        """Estimated distance of two other pages, taken for those of two names."""
+        if self.calibration is None:
+            first, second = (self._sampler.draw(page.decoded) for page in (x, y))
+            return squared_distance(first, second, self.rate) ** 0.5
+        assert x.reading is not None and y.reading is not None
+        sides = [self.calibration.side(page.reading, page.decoded) for page in (x, y)]  # type: ignore[arg-type]
+        sources = (self._sources[like[0]], self._sources[like[1]])
+        return self.calibration.estimate(sides[0], sides[1], sources).value
 
     def _result(
         self, sides: tuple[str, str], value: float, interval: tuple[float, float] | None

@@ -1,0 +1,103 @@
+"""Drift of one site, by its releases."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from ..data.measure import Data
+from ..errors import InputError, MismatchError
+from ..federation.keys import Keyring
+from ..sketch.drift import Drift, drift_of
+from ..sketch.released import ReleaseFile, check_alike
+from .combine import public_records, read_releases, run_releases
+from .release import asking
+
+
+def watch(
+    paths: Sequence[str | Path | ReleaseFile],
+    public: Data | None = None,
+    *,
+    keys: str | Path | Keyring | None = None,
+    key: str | Path | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Drift:
+    """Compare the last release of a site with those before, against what chance would make.
+
+    Parameters
+    ----------
+    paths
+        Releases of one site, of different periods, the oldest first. They are made with
+        ``period=``: without, a ledger tells the first one for ever.
+    public
+        The public records that they were made with.
+    keys, key
+        As of ``combine``.
+    progress
+        Called with comparisons done and of all.
+
+    Returns
+    -------
+    Drift
+
+    Raises
+    ------
+    InputError
+        Fewer than two releases (``release-few``).
+    MismatchError
+        ``release-site``: of two sites, or signed by two keys; ``release-twice``: one release twice,
+        or two of one period; and as of ``combine``.
+
+    Examples
+    --------
+    >>> import numpy as np, tempfile
+    >>> from silot import release
+    >>> rng = np.random.default_rng(0)
+    >>> public, folder = rng.normal(size=(400, 2)), tempfile.mkdtemp()
+    >>> for k, month in enumerate(("2026-09", "2026-10", "2026-11")):
+    ...     x = rng.normal(size=(3000, 2)) + [0.3 * (k == 2), 0.0]
+    ...     _ = release(x, f"{folder}/{month}", name="north", ledger=f"{folder}/north.ledger",
+    ...                 public=public, period=month, budget_epsilon=3)
+    >>> found = watch([f"{folder}/2026-{k}" for k in ("09", "10", "11")], public)
+    >>> [each.drifted for each in found.since], found.since[0].columns[0].column
+    ([True, True], 'column 0')
+    """
+    files = [path for path in paths if not isinstance(path, ReleaseFile)]
+    read = iter(read_releases(files, keys=keys, key=key))
+    releases = [path if isinstance(path, ReleaseFile) else next(read) for path in paths]
+    if len(releases) < 2:
+        raise InputError(
+            f"{len(releases)} release(s) given; two or more of one site are needed.",
+            code="release-few",
+        )
+    by_period = _of_one_site(releases)
+    check_alike(by_period)
+    first = releases[0]
+    sketches = run_releases(by_period, public)
+    sample = asking(first.terms, public_records(first, public)).sample
+    return drift_of(first.name, sketches, sample, progress=progress)
+
+
+def _of_one_site(releases: Sequence[ReleaseFile]) -> dict[str, ReleaseFile]:
+    """Releases by their periods, or by their files where they name none."""
+    first, found = releases[0], dict[str, ReleaseFile]()
+    for each in releases:
+        if each.name != first.name or each.sealed.signer != first.sealed.signer:
+            raise MismatchError(
+                f"{first.file} and {each.file} are of two sites, or were signed by two keys. Drift "
+                "is of one site; `silot combine` compares several.",
+                code="release-site",
+            )
+        period = each.terms.period or each.file
+        copied = any((each.numbers == other.numbers).all() for other in found.values())
+        if period in found or copied:
+            raise MismatchError(
+                f"{each.file} is given twice, or tells again what another file told: a ledger "
+                "answers one question once. Release newer records with another --period.",
+                code="release-twice",
+            )
+        found[period] = each
+    return found
+
+
+__all__ = ["watch"]

@@ -1,0 +1,209 @@
+"""What is odd about a column is flagged, with its column and holder; honest columns are not."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from silot import Measure
+from silot.data.preflight import Preflight
+
+NAMES = ["age", "glucose", "creatinine", "sbp"]
+
+
+def ward(seed: int, size: int = 200) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    return np.column_stack(
+        [
+            rng.normal(64, 14, size).clip(18, 99).round(),
+            rng.lognormal(4.65, 0.3, size),
+            rng.lognormal(0, 0.35, size),
+            rng.normal(132, 18, size).round(),
+        ]
+    )
+
+
+def seen(tables: dict[str, np.ndarray], columns: list[str] | None = NAMES) -> Preflight | None:
+    return Preflight.of({name: Measure(x, columns=columns) for name, x in tables.items()})
+
+
+def flags(tables: dict[str, np.ndarray], columns: list[str] | None = NAMES) -> set[tuple]:
+    found = seen(tables, columns)
+    assert found is not None
+    return {(each.kind, each.column, each.holders) for each in found.flags}
+
+
+def wards(count: int = 3, seed: int = 0) -> dict[str, np.ndarray]:
+    return {f"w{k}": ward(seed * 10 + k) for k in range(count)}
+
+
+@settings(max_examples=50)
+@given(seed=st.integers(0, 10_000), count=st.integers(2, 6))
+def test_tables_of_one_law_have_no_flag(seed: int, count: int) -> None:
+    assert flags(wards(count, seed)) == set()
+
+
+@given(seed=st.integers(0, 10_000))
+def test_shares_are_those_of_the_variance_of_all_records(seed: int) -> None:
+    tables = wards(3, seed)
+    found = seen(tables)
+    assert found is not None
+    variance = np.vstack(list(tables.values())).var(axis=0)
+    assert np.allclose(list(found.shares.values()), variance / variance.sum(), rtol=1e-9)
+
+
+@pytest.mark.parametrize("factor", [1 / 18.016, 18.016, 10.0, 0.001])
+@pytest.mark.parametrize("count", [2, 3, 5])
+def test_another_unit_is_flagged_at_its_holder(factor: float, count: int) -> None:
+    tables = wards(count)
+    tables["w1"][:, 1] *= factor
+    found = seen(tables)
+    assert found is not None
+    (unit,) = [each for each in found.flags if each.kind == "unit"]
+    assert unit.column == "glucose"
+    assert np.isclose(unit.numbers["factor"], max(factor, 1 / factor))
+    # Of two holders nobody knows which one is right; both are named.
+    assert "'w1'" in unit.sentence if count == 2 else unit.holders == ("w1",)
+
+
+def test_another_unit_of_standardised_columns_is_another_spread() -> None:
+    tables = wards(3)
+    mean, std = tables["w0"].mean(axis=0), tables["w0"].std(axis=0)
+    tables["w1"][:, 1] /= 18.016
+    scaled = {name: (x - mean) / std for name, x in tables.items()}
+    assert flags(scaled) == {("scale", "glucose", ("w1",))}
+    assert flags(scaled, None) == {("scale", "column 1", ("w1",))}
+
+
+@pytest.mark.parametrize("shuffled", [False, True])
+@pytest.mark.parametrize("name", ["zz", "patient_id"])
+def test_record_numbers_are_flagged(name: str, *, shuffled: bool) -> None:
+    tables = {}
+    for k, (who, x) in enumerate(wards(2).items()):
+        numbers = np.arange(len(x)) + 100_000 * (k + 1)
+        if shuffled:
+            np.random.default_rng(k).shuffle(numbers)
+        tables[who] = np.column_stack([numbers, x])
+    assert ("identifier", name, ("w0", "w1")) in flags(tables, [name, *NAMES])
+
+
+def test_numbers_of_parts_of_one_table_are_flagged() -> None:
+    numbers = np.random.default_rng(0).permutation(400)
+    tables = {
+        who: np.column_stack([numbers[200 * k : 200 * (k + 1)], x])
+        for k, (who, x) in enumerate(wards(2).items())
+    }
+    assert ("identifier", "zz", ("w0", "w1")) in flags(tables, ["zz", *NAMES])
+
+
+@pytest.mark.parametrize(
+    ("code", "count"), [(-999, 5), (9999, 1), (-1, 7), (0, 7), (999, 2), (-999, 80)]
+)
+def test_codes_for_missing_values_are_flagged(code: float, count: int) -> None:
+    tables = wards(3)
+    tables["w2"][:count, 3] = code
+    found = seen(tables)
+    assert found is not None
+    (flag,) = [each for each in found.flags if each.kind == "sentinel"]
+    assert (flag.column, flag.holders) == ("sbp", ("w2",))
+    assert flag.numbers["value"] == code
+    assert flag.numbers["count"] == count
+
+
+def test_measurements_are_not_quoted() -> None:
+    tables = wards(2)
+    tables["w0"][:3, 1] = 54321.125
+    found = seen(tables)
+    assert found is not None
+    (flag,) = [each for each in found.flags if each.kind == "sentinel"]
+    assert "54321" not in str(found.to_dict())
+    assert flag.numbers["count"] == 3
+
+
+def test_a_few_codes_are_seen_among_many_rows() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(50_000, 2))
+    x[[5, 40_001], 1] = -999.0
+    found = flags({"a": x, "b": rng.normal(size=(300, 2))}, None)
+    assert found == {("sentinel", "column 1", ("a",))}
+    # The ends of the column, which are looked at beside a sample, are not taken twice.
+    x[[5, 40_001], 1] = 0.0
+    assert seen({"a": x, "b": x}, None) is None
+
+
+def test_one_column_that_is_all_of_the_variance_is_flagged_where_nothing_explains_it() -> None:
+    tables = {name: np.column_stack([x, 5e4 * x[:, 2]]) for name, x in wards(2).items()}
+    columns = [*NAMES, "platelets"]
+    assert flags(tables, columns) == {("domination", "platelets", ("w0", "w1"))}
+    # Arrays are what their owner made of them.
+    assert seen(tables, None) is None
+
+
+def test_other_codings_of_classes_are_flagged_and_other_numbers_are_not() -> None:
+    x, y = wards(2).values()
+
+    def of(first: list[str], second: list[str]) -> list[tuple[str, bool]]:
+        labelled = {
+            "a": Measure(x, labels=np.resize(first, 200), columns=NAMES),
+            "b": Measure(y, labels=np.resize(second, 200), columns=NAMES),
+        }
+        found = Preflight.of(labelled)
+        assert found is not None
+        return [(each.kind, each.flag) for each in found.noticed("labels")]
+
+    assert ("coding", True) in of(["I21.4", "N17"], ["I214", "N17"])
+    assert of(["1", "-1"], ["1", "-1"]) == []
+    assert of(["1", "2"], ["1", "-1"]) == [("classes", False), ("classes", False)]
+
+
+def test_facts_are_no_flags() -> None:
+    tables = {
+        name: np.column_stack([x, x[:, 3] * 2.0, 0 * x[:, 3]]) for name, x in wards(2).items()
+    }
+    tables["w1"][:, 0] += 60.0
+    found = seen(tables, [*NAMES, "sbp2", "zero"])
+    assert found is not None
+    kinds = {(each.kind, each.column) for each in found.facts}
+    assert kinds >= {("duplicate", "sbp2"), ("constant", "zero"), ("shift", "age")}
+    assert found.flags == ()
+
+
+def test_arrays_of_many_columns_and_measures_with_a_schema_are_not_looked_at() -> None:
+    rng = np.random.default_rng(0)
+    wide = rng.normal(size=(40, 65))
+    wide[:, 3] = np.arange(40)
+    assert seen({"a": wide, "b": wide}, None) is None
+    measure = Measure(wide[:, :4], columns=NAMES)
+    object.__setattr__(measure, "schema", object())
+    assert Preflight.of({"a": measure}) is None
+
+
+def test_weight_zero_is_no_record() -> None:
+    x = ward(0)
+    x[0, 1] = -999.0
+    weights = np.ones(200)
+    weights[0] = 0.0
+    found = Preflight.of({"a": Measure(x, weights, columns=NAMES)})
+    assert found is not None
+    assert found.flags == ()
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    seed=st.integers(0, 10_000),
+    sizes=st.lists(st.integers(1, 30), min_size=1, max_size=4),
+    scale=st.sampled_from([0.0, 1e-300, 1e-9, 1.0, 1e9, 1e140]),
+    whole=st.booleans(),
+)
+def test_any_numbers_can_be_looked_at(
+    seed: int, sizes: list[int], scale: float, *, whole: bool
+) -> None:
+    rng = np.random.default_rng(seed)
+    tables = {f"h{k}": rng.normal(size=(n, 3)) * scale for k, n in enumerate(sizes)}
+    if whole:
+        tables = {name: np.rint(x) for name, x in tables.items()}
+    found = seen(tables, ["a", "b", "c"])
+    assert found is not None
+    assert np.isfinite(list(found.shares.values())).all()
+    numbers = [value for each in found.findings for value in each.numbers.values()]
+    assert np.isfinite(numbers).all()
