@@ -13,7 +13,6 @@ from typer.core import TyperGroup
 from ..api.combine import combine, read_releases
 from ..api.release import release
 from ..api.watch import watch
-from ..data.loading import load_measure
 from ..data.measure import Measure
 from ..data.schema import Schema
 from ..errors import InputError
@@ -236,7 +235,8 @@ def combine_command(
     """Distances, worth and groups of sites, from their releases alone."""
     check_outputs(report, inputs=[*releases, public, validation])
     read = read_releases(releases, keys=trust.keys, key=trust.key)
-    known, mine = (records_of(columns, path, read[0].schema) for path in (public, validation))
+    known = records_of(columns, public, read[0].schema, whole=False)
+    mine = records_of(columns, validation, read[0].schema)
     with steps("combine") as progress:
         found = combine(read, known, mine, progress=progress)
     many = 2 if groups is None and len(read) >= _FEWEST_GROUPED else groups
@@ -261,7 +261,7 @@ def watch_command(
     """Drift of one site: its last release against those before, and what chance would make."""
     check_outputs(report, inputs=[*releases, public])
     read = read_releases(releases, keys=trust.keys, key=trust.key)
-    known = records_of(columns, public, read[0].schema)
+    known = records_of(columns, public, read[0].schema, whole=False)
     with progress_bar("watch") as bar:
         task = bar.add_task("releases", total=len(read) - 1)
         result = watch(read, known, progress=lambda done, _: bar.update(task, completed=done))
@@ -273,13 +273,15 @@ def watch_command(
     say_where(report=report)
 
 
-def records_of(columns: Columns, path: Path | None, schema: Schema | None) -> Measure | None:
+def records_of(
+    columns: Columns, path: Path | None, schema: Schema | None, *, whole: bool = True
+) -> Measure | None:
     """Records of one file; by the schema of the releases, where no other is given."""
     if path is None:
         return None
     if columns.schema is not None or schema is None:
-        return columns.measure(path, weights=False)
-    return load_measure(path, schema=schema)
+        return columns.measure(path, weights=whole)
+    return columns.by_schema(path, schema, whole=whole)
 
 
 def keys_command(

@@ -144,7 +144,9 @@ class Fit:
                 "(all nines and the like): name them as sentinels in the schema or the site file, "
                 "or widen the range."
             )
-            said.append(self._problem(name, "sentinel", counts.coded, words))
+            # Few numbers of another unit look like codes.
+            coded = counts.coded if 2 * counts.coded >= counts.outside else 0
+            said.append(self._problem(name, "sentinel", coded, words))
             said.append(self._of_unit(name, part) or self._of_range(name, part, counts))
         return [problem for problem in said if problem is not None]
 
