@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from .api.distill import Distill, distill
     from .api.records import value_records
     from .api.release import release
+    from .api.schema import check_schema, draft_schema
     from .api.sketch import sketches
     from .api.suspects import count_broken
     from .api.value import barycenter, value_holders
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from .learning import ModelSpec
     from .records.counts import BrokenCounts
     from .records.result import RecordScores
+    from .schemas.result import Draft, SchemaCheck
     from .sketch.drift import Drift
     from .sketch.released import ReleaseFile
     from .sketch.result import Sketches
@@ -68,6 +70,7 @@ __all__ = [
     "Distill",
     "Distillation",
     "Divergences",
+    "Draft",
     "Drift",
     "Holder",
     "LabelSpace",
@@ -83,6 +86,7 @@ __all__ = [
     "RecordScores",
     "ReleaseFile",
     "Schema",
+    "SchemaCheck",
     "SilotError",
     "Site",
     "Sketches",
@@ -92,11 +96,13 @@ __all__ = [
     "audit",
     "audit_policy",
     "barycenter",
+    "check_schema",
     "combine",
     "count_broken",
     "distance",
     "distance_matrix",
     "distill",
+    "draft_schema",
     "evaluate",
     "links",
     "load_measure",

@@ -33,6 +33,7 @@ COMMANDS = {
     "audit": ("audit",),
     "ledger": ("ledger",),
     "policy": ("policy",),
+    "schema": ("schema",),
     "release": ("release", "combine", "watch", "keys"),
     "exchange": ("ask", "answer"),
     "secure": ("secure", "secure-keys"),

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from .column_checks import is_missing_code
 from .column_kinds import Category, Date, Feature, Number, Ordered, Value, YesNo
-from .fields import EMPTY, UNREAD, Codes, Fields, Numbers, as_codes, as_days, as_numbers
+from .fields import ALIKE, EMPTY, UNREAD, Codes, Fields, Numbers, as_codes, as_days, as_numbers
 
 Array = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
@@ -62,6 +62,10 @@ class Misfits:
         Out of the range.
     unknown
         Categories that the schema has not.
+    alike
+        Categories that differ from one of the schema in how they are written alone.
+    other
+        Categories that the schema does not name, and takes as other.
     fraction
         Fractions among whole numbers.
     coded
@@ -73,6 +77,8 @@ class Misfits:
     below: int = 0
     above: int = 0
     unknown: int = 0
+    alike: int = 0
+    other: int = 0
     fraction: int = 0
     coded: int = 0
 
@@ -284,16 +290,14 @@ def _category(column: YesNo | Category | Ordered, fields: Fields, writing: Writi
         (*column.sentinels, *writing.sentinels),
     )
     missing, other = codes == EMPTY, codes == UNREAD
-    unread = 0
-    if isinstance(column, Category) and column.other:
+    alike, unknown = int((codes == ALIKE).sum()), int(other.sum())
+    misfits = Misfits(missing=int(missing.sum()), unknown=unknown, alike=alike)
+    if isinstance(column, YesNo):
+        misfits = Misfits(missing=misfits.missing, unread=unknown + alike)
+    elif isinstance(column, Category) and column.other:
+        misfits = Misfits(missing=misfits.missing, other=unknown, alike=alike)
         codes = np.where(other, count, codes)
         count += 1
-    else:
-        unread = int(other.sum())
-    words = isinstance(column, YesNo)
-    misfits = Misfits(
-        missing=int(missing.sum()), unread=unread * words, unknown=unread * (not words)
-    )
     if isinstance(column.missing, Value):
         value = column.missing.value
         codes = np.where(missing, int(value) if isinstance(value, bool) else places[value], codes)

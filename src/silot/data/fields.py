@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import InputError
+from .alike import Alike
 from .label_names import label_name
 from .tables import MISSING, number_of
 
@@ -22,8 +23,8 @@ Fields = Sequence[str] | nw.Series[Any]
 """A column of a csv, whose fields are texts, or of a type."""
 
 _SECONDS = 86_400.0
-# A number that stands for what cannot be read, among codes.
-UNREAD, EMPTY = -2, -1
+# Numbers that stand for what is none of the names, among codes: like one of them, another, missing.
+ALIKE, UNREAD, EMPTY = -3, -2, -1
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,9 +102,19 @@ def _finite(values: Array, unread: Bools) -> Numbers:
 
 
 def as_codes(column: Fields, places: dict[str, int], sentinels: Collection[str] = ()) -> Codes:
-    """Places (n,) of the names of fields, ``EMPTY`` for missing and ``UNREAD`` for other ones."""
-    missing = {*MISSING, *sentinels}
-    return _looked_up(column, lambda name: places.get(name, EMPTY if name in missing else UNREAD))
+    """Places (n,) of the names of fields.
+
+    ``EMPTY`` for missing ones, ``ALIKE`` for those that differ from a name in how they are written
+    alone, and ``UNREAD`` for others.
+    """
+    missing, alike = {*MISSING, *sentinels}, Alike(places)
+
+    def place(name: str) -> int:
+        if name in places:
+            return places[name]
+        return EMPTY if name in missing else ALIKE if alike(name) else UNREAD
+
+    return _looked_up(column, place)
 
 
 def as_names(column: Fields, missing: Collection[str] = MISSING) -> list[str | None]:

@@ -12,12 +12,16 @@ from ..errors import InputError
 from .column_kinds import Category, Date, Feature, Label, Number, Ordered, YesNo
 from .coordinates import Misfits
 from .schema import Schema
+from .unit_check import cure, suspected
 
 Array = npt.NDArray[np.float64]
 
 # Numbers out of the range that are cut to it without more: beyond, the column is another one.
 _MOST_OUTSIDE = 0.05
 _NAMED = 12
+# Records from where on something is said of all of them, and a part that is worth a word.
+_ENOUGH = 10
+_MOST_OTHER = 0.25
 
 
 @dataclass(frozen=True)
@@ -29,8 +33,9 @@ class Problem:
     column
         Its column, empty where it is about whole records.
     kind
-        ``"missing"``, ``"unread"``, ``"fraction"``, ``"unknown"``, ``"sentinel"``,
-        ``"outside"``, ``"unit"``, ``"extra"``, ``"repeated"`` or ``"filled"``.
+        ``"absent"``, ``"missing"``, ``"unread"``, ``"fraction"``, ``"unknown"``, ``"alike"``,
+        ``"other"``, ``"sentinel"``, ``"outside"``, ``"unit"``, ``"extra"``, ``"repeated"`` or
+        ``"filled"``.
     count
         How many fields or records.
     sentence
@@ -64,6 +69,8 @@ class Fit:
         Records that are equal to an earlier one in all coordinates.
     shared_identifiers
         By column of identifiers, records whose identifier an earlier one has.
+    stated
+        Columns whose unit the site file states.
     """
 
     schema: Schema = field(repr=False)
@@ -75,6 +82,7 @@ class Fit:
     )
     repeated: int = 0
     shared_identifiers: Mapping[str, int] = field(default_factory=dict[str, int])
+    stated: frozenset[str] = frozenset()
 
     @property
     def problems(self) -> list[Problem]:
@@ -96,60 +104,100 @@ class Fit:
         Raises
         ------
         InputError
-            ``schema-fit``, with what does not fit by column, in counts.
+            ``schema-fit``, with what does not fit by column, in counts; ``schema-unit`` where
+            that is another unit alone.
         """
-        refused = [problem.sentence for problem in self.problems if problem.refused]
+        refused = [problem for problem in self.problems if problem.refused]
         if refused:
             more = f" And {len(refused) - _NAMED} more." if len(refused) > _NAMED else ""
+            said = " ".join(problem.sentence for problem in refused[:_NAMED])
+            units = all(problem.kind == "unit" for problem in refused)
             raise InputError(
-                f"the table does not fit the schema. {' '.join(refused[:_NAMED])}{more}",
-                code="schema-fit",
+                f"the table does not fit the schema. {said}{more}",
+                code="schema-unit" if units else "schema-fit",
             )
 
     def _of_column(self, name: str, part: Feature | Label) -> list[Problem]:
         counts = self.misfits[name]
-        said: list[Problem] = []
-
-        def say(kind: str, count: int, sentence: str, *, refused: bool = True) -> None:
-            if count:
-                words = f"Column {name!r}: {count} of {self.records} {sentence}"
-                said.append(Problem(name, kind, count, words, refused))
-
-        say("unread", counts.unread, _unread(part))
-        say("fraction", counts.fraction, "numbers are fractions, and it is to hold whole ones.")
-        say(
-            "unknown",
-            counts.unknown,
-            "records have a category that the schema has not: name it in the codes of a site "
-            "file, or let the schema have other: true.",
-        )
-        if part.missing in ("refuse", None):
-            say(
-                "missing",
-                counts.missing,
-                "records have no value: let the schema have missing: indicator, or a public value.",
-            )
-        else:
-            instead = "a coordinate of its own says so"
-            if part.missing != "indicator":
-                instead = "the public value stands for it"
-            words = f"records have no value: {instead}."
-            say("filled", counts.missing, words, refused=False)
+        said = [
+            self._problem(name, "unread", counts.unread, _unread(part)),
+            self._problem(
+                name, "fraction", counts.fraction,
+                "numbers are fractions, and it is to hold whole ones.",
+            ),
+            self._problem(
+                name, "unknown", counts.unknown,
+                "records have a category that the schema has not: name it in the codes of a site "
+                "file, or let the schema have other: true.",
+            ),
+            self._problem(
+                name, "alike", counts.alike,
+                "records have a category that differs from one of the schema in case, blanks or "
+                "signs alone: write it alike, or name it in the codes of a site file.",
+            ),
+            self._of_others(name, counts),
+            self._of_missing(name, part, counts.missing),
+        ]  # fmt: skip
         if isinstance(part, Number | Date):
-            say(
-                "sentinel",
-                counts.coded,
+            words = (
                 "numbers are out of the range and of the kind that stands for a missing value "
                 "(all nines and the like): name them as sentinels in the schema or the site file, "
-                "or widen the range.",
+                "or widen the range."
             )
-            far = part.outside == "refuse" or counts.outside > _MOST_OUTSIDE * self.records
-            cut = "are cut to it" if part.outside == "clip" else "count as missing"
-            where = f"lie out of the range ({counts.below} below, {counts.above} above)"
-            cure = ": is it in another unit, or are there codes for missing values?" if far else ""
-            told = f"values {where}{cure if far else f' and {cut}'}"
-            say("outside", counts.outside, f"{told}{'' if far else '.'}", refused=far)
-        return said
+            said.append(self._problem(name, "sentinel", counts.coded, words))
+            said.append(self._of_unit(name, part) or self._of_range(name, part, counts))
+        return [problem for problem in said if problem is not None]
+
+    def _problem(
+        self, name: str, kind: str, count: int, sentence: str, *, refused: bool = True
+    ) -> Problem | None:
+        words = f"Column {name!r}: {count} of {self.records} {sentence}"
+        return Problem(name, kind, count, words, refused) if count else None
+
+    def _of_others(self, name: str, counts: Misfits) -> Problem | None:
+        there = self.records - counts.missing
+        if counts.other == there and there >= _ENOUGH:
+            words = (
+                "records are other: none has a category of the schema. If they are written in "
+                "other ways here, name them in the codes of a site file."
+            )
+            return self._problem(name, "other", counts.other, words)
+        words = "records are other: do they have categories that the schema should name?"
+        many = counts.other if counts.other > _MOST_OTHER * there else 0
+        return self._problem(name, "other", many, words, refused=False)
+
+    def _of_missing(self, name: str, part: Feature | Label, count: int) -> Problem | None:
+        if part.missing in ("refuse", None):
+            words = "let the schema have missing: indicator, or a public value."
+            if isinstance(part, Label):
+                words = "let the schema name a class for them, as missing: of its label."
+            return self._problem(name, "missing", count, f"records have no value: {words}")
+        instead = "a coordinate of its own says so"
+        if part.missing != "indicator":
+            instead = "the public value stands for it"
+        words = f"records have no value: {instead}."
+        return self._problem(name, "filled", count, words, refused=False)
+
+    def _of_range(self, name: str, part: Number | Date, counts: Misfits) -> Problem | None:
+        far = part.outside == "refuse" or counts.outside > _MOST_OUTSIDE * self.records
+        cut = "are cut to it" if part.outside == "clip" else "count as missing"
+        cure = ": is it in another unit, or are there codes for missing values?" if far else ""
+        where = f"lie out of the range ({counts.below} below, {counts.above} above)"
+        words = f"values {where}{cure if far else f' and {cut}.'}"
+        return self._problem(name, "outside", counts.outside, words, refused=far)
+
+    def _of_unit(self, name: str, part: Number | Date) -> Problem | None:
+        """Numbers that would fit in another unit."""
+        counts = self.misfits[name]
+        there = self.records - counts.missing - counts.unread
+        if not isinstance(part, Number) or name not in self.quartiles or not there:
+            return None
+        found = suspected(name, part, self.quartiles[name], counts.outside / there)
+        if found is None:
+            return None
+        strong = found.strong and there >= _ENOUGH and name not in self.stated
+        words = f"Column {name!r}: {found.sentence} {cure(name, part)}"
+        return Problem(name, "unit", there, words, strong)
 
     def _of_weights(self, name: str) -> list[Problem]:
         counts = self.misfits[name]

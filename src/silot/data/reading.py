@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -11,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import FileError, InputError
+from .alike import Alike
 from .column_kinds import Feature, Label, Number, Weight
 from .coordinates import Misfits, Writing, encode
 from .fields import Fields, as_names, as_numbers
@@ -37,8 +39,10 @@ class Reading:
     fit: Fit
 
 
-def read_frame(data: Any, schema: Schema, site: Site | None = None) -> Measure:
-    """A data frame as a measure in the coordinates of the schema."""
+def read_frame(
+    data: Any, schema: Schema, site: Site | None = None, *, check: bool = True
+) -> Reading:
+    """A data frame in the coordinates of the schema, and how well it fits."""
     table = frame_table(data)
     if table is None:
         raise InputError(
@@ -47,7 +51,7 @@ def read_frame(data: Any, schema: Schema, site: Site | None = None) -> Measure:
             code="schema-columns",
         )
     reader = _Reader(schema, site or Site(), table.names)
-    return reader.read([frame_block(table)]).measure
+    return reader.read([frame_block(table)], check=check)
 
 
 def read_by_schema(
@@ -169,7 +173,8 @@ class _Reader:
                 tell(min(block.share, 1.0))
         if gathered.rows.size == 0:
             raise InputError("the table has names of columns and no record.", code="measure-empty")
-        fit = gathered.fit(self._schema, self._extra)
+        stated = frozenset(name for name, each in self._site.columns.items() if each.unit)
+        fit = replace(gathered.fit(self._schema, self._extra), stated=stated)
         if check:
             fit.check()
         return Reading(gathered.measure(self._schema), fit)
@@ -215,14 +220,18 @@ def _labels(column: Fields, label: Label, site: SiteColumn | None) -> tuple[list
     absent = sum(name is None for name in names)
     fallback = label.missing or ""
     texts: list[str] = []
-    unknown = 0
+    alike, odd = Alike({*classes, *codes}), Counter[str]()
     for name in names:
         known = fallback if name is None else classes.get(codes.get(name, name))
         if known is None:
-            unknown += not label.other
+            odd[name or ""] += 1
             known = "other"
         texts.append(known)
-    return texts, Misfits(missing=absent, unknown=unknown)
+    like = sum(count for name, count in odd.items() if alike(name))
+    rest = odd.total() - like
+    if label.other:
+        return texts, Misfits(missing=absent, other=rest, alike=like)
+    return texts, Misfits(missing=absent, unknown=rest, alike=like)
 
 
 def _masses(column: Fields, weight: Weight, comma: bool) -> tuple[Array, Misfits]:

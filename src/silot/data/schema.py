@@ -115,18 +115,19 @@ class Schema(Part):
         shown = self.model_dump(mode="json", exclude_defaults=True)
         return {"silot": "schema", "version": VERSION, **shown}
 
-    def save(self, path: str | Path) -> None:
-        """Write the schema as YAML, or as JSON where the ending says so; whole or not at all."""
+    def text(self, path: str | Path = "") -> str:
+        """The schema as YAML, or as JSON where the ending of a path says so."""
         import yaml
 
-        file = Path(path)
-        if file.suffix.lower() == ".json":
-            text = json.dumps(self.body(), indent=2, ensure_ascii=False)
-        else:
-            text = yaml.safe_dump(
-                self.body(), sort_keys=False, allow_unicode=True, default_flow_style=None, width=100
-            )
-        write_whole(file, text.encode())
+        if Path(path).suffix.lower() == ".json":
+            return json.dumps(self.body(), indent=2, ensure_ascii=False) + "\n"
+        return yaml.safe_dump(
+            self.body(), sort_keys=False, allow_unicode=True, default_flow_style=None, width=100
+        )
+
+    def save(self, path: str | Path) -> None:
+        """Write the schema as YAML, or as JSON where the ending says so; whole or not at all."""
+        write_whole(Path(path), self.text(path).encode())
 
     @cached_property
     def used(self) -> Mapping[str, Feature]:
@@ -256,7 +257,7 @@ class Schema(Part):
         """
         from .reading import read_frame
 
-        return read_frame(data, self, site)
+        return read_frame(data, self, site).measure
 
 
 _FOR_PEOPLE = ("about", "typical", "substance")

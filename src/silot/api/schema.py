@@ -1,0 +1,123 @@
+"""Schemas of tables: drafted from the records of one site, and tried on those of another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ..data.schema import Schema
+    from ..data.site import Site
+    from ..schemas.result import Draft, SchemaCheck
+
+
+def draft_schema(
+    data: Any,
+    *,
+    label: str = "",
+    weight: str = "",
+    identifiers: Sequence[str] = (),
+    site: Site | None = None,
+    name: str = "",
+    tell: Callable[[float], None] | None = None,
+) -> Draft:
+    """Propose a schema from the records of one site, for a person to correct.
+
+    Parameters
+    ----------
+    data
+        A table: the path of a .csv, .csv.gz or .parquet, or a data frame.
+    label, weight
+        Columns with the labels and the weights of records.
+    identifiers
+        Columns with what the site calls its records: they are left out.
+    site
+        How this site writes its columns: names, codes, units, days.
+    name
+        What the schema is to be called.
+    tell
+        Called with the share of a file that has been read.
+
+    Returns
+    -------
+    Draft
+        ``schema``, whose ``read_off`` names every entry that depended on records, and ``notes``
+        on what to look at: record numbers, codes for missing values, heavy tails, columns that
+        say the same. Kinds depend on records too.
+
+    Raises
+    ------
+    InputError
+        ``schema-columns``: a column is named that is not there, or none can be a feature;
+        ``schema-label``: a label column without classes; ``weights-dtype``.
+    FileError
+        As ``load_measure``.
+
+    Notes
+    -----
+    Ranges are public limits where the name of the column tells what is measured, and otherwise
+    those of the records, rounded outwards. Categories of fewer than 10 records are not listed.
+    It stays at the site until somebody replaced what it read off.
+
+    Examples
+    --------
+    >>> import polars
+    >>> ages = [30 + k % 40 for k in range(100)]
+    >>> draft = draft_schema(polars.DataFrame({"age": ages, "sex": ["f", "m"] * 50}))
+    >>> draft.schema.columns["age"].range, draft.schema.columns["sex"].categories
+    ((0.0, 120.0), ('f', 'm'))
+    >>> draft.schema.read_off
+    ('age.typical', 'sex.categories')
+    """
+    from ..schemas.draft import Roles, draft_of_file, draft_of_frame
+
+    roles = Roles(label=label, weight=weight, identifiers=tuple(identifiers))
+    if isinstance(data, str | Path):
+        return draft_of_file(data, roles, site, title=name, tell=tell)
+    return draft_of_frame(data, roles, site, title=name)
+
+
+def check_schema(
+    data: Any,
+    schema: Schema,
+    *,
+    site: Site | None = None,
+    tell: Callable[[float], None] | None = None,
+) -> SchemaCheck:
+    """Say what of a table does not fit a schema: by column, in counts, without values.
+
+    Parameters
+    ----------
+    data
+        A table: the path of a .csv, .csv.gz or .parquet, or a data frame.
+    schema, site
+        The contract, and how this site writes its columns.
+    tell
+        Called with the share of a file that has been read.
+
+    Returns
+    -------
+    SchemaCheck
+        ``fits``, ``problems`` and ``counts``. Columns that look as if they were in another unit
+        are among the problems.
+
+    Raises
+    ------
+    InputError
+        ``site-invalid``: a site file that does not go with the schema.
+    FileError
+        As ``load_measure``.
+
+    Examples
+    --------
+    >>> import polars, silot
+    >>> schema = silot.Schema.of({"columns": {"age": {"kind": "integer", "range": [0, 120]}}})
+    >>> print(check_schema(polars.DataFrame({"age": [70.5, 60.0]}), schema).problems[0].sentence)
+    Column 'age': 1 of 2 numbers are fractions, and it is to hold whole ones.
+    """
+    from ..schemas.check import check_file, check_frame
+
+    if isinstance(data, str | Path):
+        return check_file(data, schema, site, tell=tell)
+    return check_frame(data, schema, site)

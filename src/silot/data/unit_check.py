@@ -1,0 +1,143 @@
+"""Numbers that look as if they were in another unit than the schema says."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ..errors import InputError
+from .column_kinds import Number
+from .conversion import conversion
+from .units import CONVERSIONS, Conversion
+
+Quartiles = tuple[float, float, float]
+
+# What two units of one quantity make of numbers, and two groups of people hardly ever.
+_LARGE = 5.0
+# How far, in its spreads, the middle may be from the typical quartiles, and how much wider or
+# narrower the numbers may be once they are converted.
+_FAR, _NEAR, _WIDE = 1.5, 0.5, 1.7
+# Part of the numbers out of the range from where on the range speaks where nothing is typical.
+_OUTSIDE = 0.5
+_ANY_NAME = {"mass", "length", "pressure", "temperature", "energy", "time"}
+_UCUM = {"mmHg": "mm[Hg]", "lb": "[lb_av]", "in": "[in_i]", "ft": "[ft_i]"}
+
+
+@dataclass(frozen=True)
+class Suspicion:
+    """A conversion that would bring the numbers of a column to where they are expected.
+
+    Attributes
+    ----------
+    sentence
+        What it is and what to do, without any value of the data.
+    strong
+        Whether another explanation is hard to think of.
+    """
+
+    sentence: str
+    strong: bool
+
+
+def suspected(name: str, column: Number, quartiles: Quartiles, outside: float) -> Suspicion | None:
+    """Whether the numbers of a column would fit in another unit, and do not as they are.
+
+    Parameters
+    ----------
+    name, column
+        What the schema says; its ``typical`` quartiles, or else its range, tell what is expected.
+    quartiles
+        Of the numbers, in the unit of the schema as the site has it.
+    outside
+        Part of the numbers that is out of the range.
+
+    Examples
+    --------
+    >>> column = Number(kind="number", unit="mmol/L", substance="glucose", range=(0.5, 60),
+    ...                 typical=(4.8, 5.6, 7.0))
+    >>> print(suspected("glucose", column, (86.0, 101.0, 126.0), 1.0).sentence)
+    divided by 18.02 they would fit: in mg/dL, where the schema has mmol/L?
+    >>> suspected("glucose", column, (4.6, 5.9, 8.0), 0.0) is None
+    True
+    """
+    if not all(map(math.isfinite, quartiles)) or not _odd(column, quartiles, outside):
+        return None
+    fits = [
+        (not each.words, off, each, turned)
+        for each in CONVERSIONS
+        for turned in (False, True)
+        if _applies(each, name, column, turned=turned)
+        and (off := _off(column, [_converted(each, q, turned) for q in quartiles])) is not None
+    ]
+    if not fits:
+        return None
+    _, _, each, turned = min(fits, key=lambda fit: fit[:2])
+    size = max(each.factor, 1 / each.factor)
+    clear = bool(each.words) and (size >= _LARGE or each.offset != 0)
+    return Suspicion(_sentence(each, column, turned=turned), clear or outside > _OUTSIDE)
+
+
+def _odd(column: Number, quartiles: Quartiles, outside: float) -> bool:
+    if column.typical is None:
+        return outside > _OUTSIDE
+    low, _, high = column.typical
+    far = _FAR * (high - low)
+    return outside > _OUTSIDE or not low - far <= quartiles[1] <= high + far
+
+
+def _applies(each: Conversion, name: str, column: Number, *, turned: bool) -> bool:
+    """Whether the conversion leads to the unit of the schema."""
+    if not each.words:
+        return True
+    named = each.concerns(name) or each.concerns(column.substance)
+    if not column.unit:
+        return named
+    return (named or each.quantity in _ANY_NAME) and _same(each.of if turned else each.to, column)
+
+
+def _same(unit: str, column: Number) -> bool:
+    try:
+        return conversion(_UCUM.get(unit, unit), column.unit) == (1.0, 0.0)
+    except InputError:
+        return False
+
+
+def _converted(each: Conversion, value: float, turned: bool) -> float:
+    if turned:
+        return (value - each.offset) / each.factor
+    return each.factor * value + each.offset
+
+
+def _off(column: Number, converted: Iterable[float]) -> float | None:
+    """How far converted quartiles are from what is expected; ``None`` where they do not fit."""
+    first, middle, last = converted
+    if column.typical is None:
+        low, high = column.range
+        centre = 0.5 * (low + high)
+        return abs(middle - centre) / (high - low) if low <= first and last <= high else None
+    low, centre, high = column.typical
+    spread = high - low
+    if not spread > 0 or not 1 / _WIDE <= (last - first) / spread <= _WIDE:
+        return None
+    off = abs(middle - centre) / spread
+    return off if low - _NEAR * spread <= middle <= high + _NEAR * spread else None
+
+
+def _sentence(each: Conversion, column: Number, *, turned: bool) -> str:
+    source = each.to if turned else each.of
+    source = _UCUM.get(source, source)
+    how = f"{'divided' if turned else 'multiplied'} by {each.factor:.4g}"
+    if each.offset:
+        how = f"as {source}"
+    if not each.words:
+        return f"{how} they would fit: in another unit, or without a decimal point?"
+    there = f"the schema has {column.unit}" if column.unit else "the schema names no unit"
+    return f"{how} they would fit: in {source}, where {there}?"
+
+
+def cure(name: str, column: Number) -> str:
+    """What to do about it."""
+    if column.unit:
+        return f"Write its unit (columns: {name}: unit: ...) in a site file."
+    return "Convert it, or give the schema its unit, and a site file the site's."

@@ -1,0 +1,149 @@
+"""What the name of a column tells: its unit, what is measured, and limits that are public."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+_UNITS = {
+    "years": "a", "yrs": "a", "yr": "a", "months": "mo", "weeks": "wk", "days": "d", "hours": "h",
+    "hrs": "h", "minutes": "min", "mins": "min", "seconds": "s", "sec": "s",
+    "kg": "kg", "lb": "[lb_av]", "lbs": "[lb_av]", "cm": "cm", "mm": "mm", "inches": "[in_i]",
+    "mmhg": "mm[Hg]", "kpa": "kPa", "celsius": "Cel", "degc": "Cel", "fahrenheit": "[degF]",
+    "degf": "[degF]", "percent": "%", "pct": "%", "bpm": "/min", "ml": "mL", "kcal": "kcal",
+    "mmol": "mmol/L", "umol": "umol/L", "mgdl": "mg/dL", "gdl": "g/dL",
+}  # fmt: skip
+"""Units (UCUM) by the last word of a name."""
+_RATIOS = (
+    "mg/dL", "g/dL", "g/L", "mg/L", "ug/L", "ng/mL", "pg/mL", "mmol/L", "umol/L", "nmol/L",
+    "pmol/L", "meq/L", "kg/m2", "mmol/mol",
+)  # fmt: skip
+"""Units that a name may write as two words."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What is measured, and in a unit the widest values that are taken for possible.
+
+    The numbers are public: wider than what laboratories and monitors report of living people.
+    """
+
+    words: tuple[frozenset[str], ...]
+    unit: str
+    low: float
+    high: float
+    substance: str = ""
+
+    def concerns(self, tokens: Iterable[str]) -> bool:
+        """Whether a name of these words says so."""
+        there = set(tokens)
+        return any(words <= there for words in self.words)
+
+
+def _of(*texts: str) -> tuple[frozenset[str], ...]:
+    return tuple(frozenset(text.split()) for text in texts)
+
+
+_GLUCOSE, _CREATININE = _of("glucose", "glu"), _of("creatinine", "crea", "creat", "scr")
+_CHOLESTEROL, _HAEMOGLOBIN = _of("cholesterol", "chol"), _of("haemoglobin", "hemoglobin", "hgb")
+
+LIMITS = (
+    Limits(_of("age"), "a", 0, 120),
+    Limits(_of("sbp", "systolic", "sysbp"), "mm[Hg]", 40, 320),
+    Limits(_of("dbp", "diastolic", "diabp"), "mm[Hg]", 10, 220),
+    Limits(_of("heart rate", "heartrate", "pulse"), "/min", 10, 320),
+    Limits(_of("respiratory rate", "resp rate"), "/min", 0, 100),
+    Limits(_of("body temperature", "temp", "temperature"), "Cel", 20, 46),
+    Limits(_of("spo2", "oxygen saturation"), "%", 0, 100),
+    Limits(_of("bmi", "body mass index"), "kg/m2", 5, 120),
+    Limits(_of("height"), "cm", 20, 280),
+    Limits(_of("weight"), "kg", 0.2, 700),
+    Limits(_GLUCOSE, "mmol/L", 0.5, 60, "glucose"),
+    Limits(_GLUCOSE, "mg/dL", 10, 1100, "glucose"),
+    Limits(_CREATININE, "umol/L", 5, 3500, "creatinine"),
+    Limits(_CREATININE, "mg/dL", 0.05, 40, "creatinine"),
+    Limits(_CHOLESTEROL, "mmol/L", 0.5, 40, "cholesterol"),
+    Limits(_CHOLESTEROL, "mg/dL", 20, 1600, "cholesterol"),
+    Limits(_HAEMOGLOBIN, "g/dL", 1, 28, "haemoglobin"),
+    Limits(_HAEMOGLOBIN, "g/L", 10, 280, "haemoglobin"),
+    Limits(_of("hba1c"), "%", 2, 25),
+    Limits(_of("sodium"), "mmol/L", 80, 220),
+    Limits(_of("potassium"), "mmol/L", 0.5, 15),
+    Limits(_of("lactate"), "mmol/L", 0, 50, "lactate"),
+    Limits(_of("urea"), "mmol/L", 0.1, 120, "urea"),
+)
+"""Limits by what is measured: what name and unit say goes together, or none."""
+# Of these a unit that no name says may be told by the numbers: all others have too few.
+_BY_NUMBERS = {"glucose", "creatinine", "cholesterol", "haemoglobin"}
+_ALWAYS = {"a", "mm[Hg]", "/min", "kg/m2"}
+
+_CODED = {
+    "sex", "gender", "race", "ethnicity", "ethnic", "marital", "marriage", "religion", "country",
+    "region", "state", "department", "ward", "site", "hospital", "clinic", "occupation", "type",
+    "category", "class", "code", "group", "kind", "unit", "icd", "diagnosis", "outcome", "target",
+}  # fmt: skip
+_ADDRESS = {"zip", "zipcode", "postcode", "postal", "plz"}
+_DATED = {"date", "day", "dob", "birthdate", "datum", "admission", "discharge", "time", "dat"}
+_NUMBERED = {
+    "id", "ids", "uid", "uuid", "guid", "pid", "mrn", "ssn", "identifier", "pseudonym", "email",
+    "phone", "fullname", "surname", "firstname", "lastname", "iban",
+}  # fmt: skip
+
+
+def tokens(name: str) -> list[str]:
+    """The words of a name, in lower case."""
+    split = re.sub(r"([a-z0-9])([A-Z])", r"\1 \2", name).lower()
+    return re.findall(r"[^\W_]+", split)
+
+
+def coded(name: str) -> bool:
+    """Whether whole numbers of that name are likely to be codes of categories."""
+    return bool(_CODED & set(tokens(name)))
+
+
+def address(name: str) -> bool:
+    """Whether digits of that name are codes of places."""
+    return bool(_ADDRESS & set(tokens(name)))
+
+
+def dated(name: str) -> bool:
+    """Whether whole numbers of that name may be days."""
+    return bool(_DATED & set(tokens(name)))
+
+
+def numbered(name: str) -> bool:
+    """Whether texts of that name are likely to say whose record it is."""
+    words = tokens(name)
+    return bool(_NUMBERED & set(words)) or words in (["name"], ["patient"], ["patient", "name"])
+
+
+def unit_of(name: str) -> str:
+    """The unit that a name says, or none.
+
+    Examples
+    --------
+    >>> [unit_of(name) for name in ("age_years", "Glucose (mg/dL)", "crp_mg_l", "hours-per-week")]
+    ['a', 'mg/dL', 'mg/L', '']
+    """
+    plain = {unit.lower(): unit for unit in (*_RATIOS, *_UNITS.values())}
+    inside = re.search(r"[(\[]\s*([^()]*?)\s*[)\]]\s*$", name)
+    if inside:
+        text = inside[1].lower()
+        return plain.get(text, _UNITS.get(text, ""))
+    words = tokens(name)
+    if len(words) < 2 or "per" in words:
+        return ""
+    return plain.get("/".join(words[-2:]), _UNITS.get(words[-1], ""))
+
+
+def limits_of(name: str, unit: str, quartiles: tuple[float, float, float]) -> Limits | None:
+    """Public limits of a column by its name and unit; where none is said, by its numbers."""
+    words = tokens(name)
+    fits = [each for each in LIMITS if each.concerns(words)]
+    if unit:
+        fits = [each for each in fits if each.unit == unit]
+    else:
+        fits = [each for each in fits if each.unit in _ALWAYS or each.substance in _BY_NUMBERS]
+    inside = [each for each in fits if each.low <= quartiles[0] and quartiles[2] <= each.high]
+    return inside[0] if len(inside) == 1 else None
