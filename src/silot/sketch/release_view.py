@@ -98,7 +98,7 @@ def combined_page(result: Combined) -> list[Block]:
         ),
         *(Paragraph(printable(text, 600), "alert") for text in _shared_warnings(result)),
         Heading("Releases", "releases", "Releases"),
-        _releases(sketches.releases),
+        _releases(sketches.releases, 39),
         facts({
             "guarantee": f"epsilon {sketches.privacy_epsilon:g}, delta "
             f"{sketches.privacy_delta:g} for each site's release",
@@ -112,7 +112,8 @@ def combined_page(result: Combined) -> list[Block]:
     return [*blocks, *bill_sections([("", sketches)])]
 
 
-def _releases(releases: Sequence[ReleaseFile]) -> Table:
+def _releases(releases: Sequence[ReleaseFile], shown: int = 19) -> Table:
+    """Who released what; fingerprints whole where there is room."""
     titles = ("site", "period", "written (UTC)", "key", "trusted as")
     trusted = any(each.trusted for each in releases)
     rows = [
@@ -120,7 +121,7 @@ def _releases(releases: Sequence[ReleaseFile]) -> Table:
             Cell(printable(each.name)),
             Cell(each.terms.period or ""),
             Cell(each.written[:16].replace("T", " ")),
-            Cell(each.fingerprint[:19] + "…", warn=not each.trusted),
+            Cell(each.fingerprint[:shown] + "…" * (shown < 39), warn=not each.trusted),
             Cell(each.trusted or "nobody", warn=not each.trusted),
         ][: 5 if trusted else 4]
         for each in releases
@@ -188,8 +189,8 @@ def _guarantee(result: ReleaseFile) -> dict[str, str]:
         "mechanism": f"{asked.mechanism}: noise on every number, drawn anew, without a seed",
         "epsilon": f"{result.epsilon:.4g} (mu {result.mu:.4g}; releases of a site add in squares)",
         "delta": f"{result.terms.privacy_delta:g}",
-        "sensitivity": f"{asked.sensitivity:.4g} grid units for one record, of noise "
-        f"{asked.sensitivity / result.mu:.4g}",
+        "sensitivity": f"{asked.sensitivity:.4g} units of the grid for one record; noise of "
+        f"{asked.sensitivity / result.mu:.4g} of them (one deviation)",
     }
 
 
@@ -267,6 +268,6 @@ def _meaning(result: ReleaseFile) -> str:
 def _verify(result: ReleaseFile) -> str:
     return (
         "To verify: read the fingerprint of the key to the site by telephone, or put its NAME.pub "
-        "into a folder and give that to `silot release show --keys FOLDER`."
+        "into a folder and give that to silot release show --keys FOLDER."
         + ("" if result.trusted else " Until then the name is only what the file says of itself.")
     )
