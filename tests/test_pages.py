@@ -27,6 +27,7 @@ from evidence.__main__ import figures
 from examples.hospital_data import write
 from silot import Measure
 from silot.cli.app import app
+from silot.data.schema import Schema
 from silot.federation import Policy
 
 ROOT = Path(__file__).parents[1]
@@ -109,6 +110,10 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(ROOT / "examples", folder / "examples")
     write(folder / "hospitals")
     (folder / "policy.yml").write_text(policies()[0].text)
+    (folder / "open.yml").write_text("level: record\n")
+    columns = {name: {"kind": "number", "range": [-10, 20]} for name in "abcd"}
+    label = {"column": "diagnosis", "classes": ["sick", "well"]}
+    Schema.of({"columns": columns, "label": label}).save(folder / "schema.yml")
     return folder
 
 

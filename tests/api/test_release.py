@@ -371,3 +371,58 @@ def test_all_results_are_shown(files: Path) -> None:
     assert one.fingerprint in text and "73 %" in text and "no schema" in text
     alone = Combined.of(combine([files / "a.release"], PUBLIC))
     assert alone.values.between is None and report.render(alone)
+
+
+MUTATIONS = """
+import random, resource, sys
+from pathlib import Path
+from silot.api.combine import read_releases
+from silot.errors import SilotError
+from silot.federation.keys import Key
+from silot.federation.sealed import MAGIC
+
+rng, key, whole = random.Random(17), Key.new(), Path(sys.argv[1]).read_bytes()
+head, body, out = len(MAGIC) + 96, whole[len(MAGIC) + 96 :], Path("mutated.release")
+read_releases([sys.argv[1]])
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+codes, read = set(), 0
+for k in range(int(sys.argv[2])):
+    changed = bytearray(whole if k % 4 == 0 else body)
+    for _ in range(rng.choice((1, 1, 1, 2, 5))):
+        # Most of the file are numbers, of which any is as good as another: aim at the rest too.
+        place = rng.randrange(len(changed) if rng.random() < 0.5 else min(900, len(changed)))
+        way = rng.randrange(4)
+        if way == 0:
+            del changed[place : place + rng.randint(1, 40)]
+        elif way == 1:
+            changed[place:place] = rng.randbytes(rng.randint(1, 40))
+        elif way == 2:
+            changed[place] = rng.choice((0, 1, 0x80, 0xC1, 0xDB, 0xDD, 0xDF, 0xFF))
+        else:
+            changed[place] ^= 1 << rng.randrange(8)
+    data = bytes(changed)
+    if k % 4:
+        # By somebody who signs well whatever there is.
+        public = MAGIC + key.public.signing
+        data = public + key.sign(public + data) + data
+    out.write_bytes(data)
+    try:
+        read_releases([out])[0].to_dict()
+        read += 1
+    except SilotError as error:
+        codes.add(error.code)
+after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+assert all(code.startswith(("sealed-", "release-", "file-")) for code in codes), codes
+print(len(codes), read, (after - before) // 1024, after // 1024)
+"""
+
+
+@pytest.mark.slow
+def test_mutated_files_have_codes_and_take_little_memory(files: Path, tmp_path: Path) -> None:
+    path = signed_anew(files / "a.release", tmp_path / "a.release")
+    words = [sys.executable, "-c", MUTATIONS, str(path), "2000"]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+    codes, read, more, _ = map(int, done.stdout.split())
+    # Noisy numbers may be any; and what was read was not all.
+    assert codes >= 3 and 0 < read < 1800 and more <= 50

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -12,8 +12,8 @@ import numpy as np
 from ..distances.result import Distance
 from ..errors import InputError
 from ..federation.result import Shown
-from ..privacy.cells import nearest
-from ..privacy.sketch import RESOLUTION, Array, Decoded, Reading, decode, parts, sensitivity
+from ..privacy.cells import Cells, nearest
+from ..privacy.sketch import RESOLUTION, Array, Reading, decode, parts, sensitivity
 from .derived import DecodedSketches, Page
 from .result import Sketches
 
@@ -172,7 +172,7 @@ def drift_of(
 
 @dataclass(frozen=True, eq=False)
 class Within:
-    """How records lie within cells: clipped offsets and their squares, of public records.
+    """How records lie within cells, of public records: how they vary around what a site tells.
 
     Attributes
     ----------
@@ -205,26 +205,60 @@ class Within:
         noise = reading.count_noise * parts(RESOLUTION)[0]
         return cls(
             (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T,
-            float(far.mean()),
+            max(float(far.mean()), 1e-300),
             float(far.std()),
             sensitivity(cells.dimension) / noise,
         )
 
-    def page(
-        self, law: Decoded, records: float, book: DecodedSketches, rng: np.random.Generator
-    ) -> Page:
-        """A release of so many records of a law."""
-        cells, n = book.cells, max(round(records), 1)
-        counts = rng.multinomial(n, law.weights.ravel() / law.weights.sum())
+
+@dataclass(frozen=True, eq=False)
+class Law:
+    """One law behind two releases, from which others like them are drawn.
+
+    Attributes
+    ----------
+    weights
+        Mass by class and cell (C, S).
+    shift, square
+        Mean of the clipped offsets (d,) and of their clipped squares, as both tell them.
+    within
+        How records vary around that.
+    """
+
+    weights: Array = field(repr=False)
+    shift: Array = field(repr=False)
+    square: float
+    within: Within
+
+    @classmethod
+    def of(cls, pages: Sequence[Page], within: Within, cells: Cells) -> Law:
+        """Of both together."""
+        readings = [page.reading for page in pages if page.reading is not None]
+        records = [page.decoded.records for page in pages]
+        total = sum(records)
+        weights = np.average([page.decoded.weights for page in pages], axis=0, weights=records)
+        square = sum(reading.scatter for reading in readings) / total
+        return cls(
+            weights / weights.sum(),
+            np.sum([reading.shift for reading in readings], axis=0) / total,
+            float(np.clip(square, 0.0, cells.radius2**2)),
+            within,
+        )
+
+    def page(self, records: float, book: DecodedSketches, rng: np.random.Generator) -> Page:
+        """A release of so many of its records."""
+        cells, within, n = book.cells, self.within, max(round(records), 1)
         a, b, q = parts(RESOLUTION)
-        noise = sensitivity(cells.dimension) / self.mu
+        noise = sensitivity(cells.dimension) / within.mu
         units = (noise / a, noise * cells.radius / b, noise * cells.radius2**2 / q)
-        moved = n**0.5 * (self.root @ rng.standard_normal(cells.dimension))
-        far = n * self.square + n**0.5 * self.spread * rng.standard_normal()
+        counts = rng.multinomial(n, self.weights.ravel()).reshape(self.weights.shape)
+        wide = self.square / within.square
+        moved = (n * wide) ** 0.5 * (within.root @ rng.standard_normal(cells.dimension))
+        far = n**0.5 * wide * within.spread * float(rng.standard_normal())
         reading = Reading(
-            counts.reshape(law.weights.shape) + units[0] * rng.standard_normal(law.weights.shape),
-            moved + units[1] * rng.standard_normal(cells.dimension),
-            float(far + units[2] * rng.standard_normal()),
+            counts + units[0] * rng.standard_normal(counts.shape),
+            n * self.shift + moved + units[1] * rng.standard_normal(cells.dimension),
+            n * self.square + far + units[2] * float(rng.standard_normal()),
             *units,
         )
         prior = None if book.calibration is None else book.calibration.prior
@@ -236,11 +270,10 @@ def _since(sketches: Sketches, before: str, last: str, within: Within, level: fl
     distance = sketches.distance(before, last)
     pages = (book.pages[before], book.pages[last])
     records = [page.decoded.records for page in pages]
-    both = np.average([page.decoded.weights for page in pages], axis=0, weights=records)
-    law = replace(pages[0].decoded, weights=both)
+    law = Law.of(pages, within, book.cells)
     rng = np.random.default_rng([sketches.seed, 41])
     told = np.stack([
-        _told(book, *(within.page(law, n, book, rng) for n in records), like=(before, last))
+        _told(book, *(law.page(n, book, rng) for n in records), like=(before, last))
         for _ in range(_PAIRS)
     ])  # fmt: skip
     seen = _told(book, *pages, like=(before, last), distance=distance.value)
