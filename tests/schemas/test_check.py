@@ -109,6 +109,15 @@ def test_another_unit_is_refused_unless_the_site_says_it() -> None:
     np.testing.assert_allclose(points, SCHEMA.measure(frame()).points[:, 0], rtol=1e-3)
 
 
+def test_a_unit_that_the_site_states_is_only_warned_of() -> None:
+    data = frame(glucose=(SUGAR * 18.0156).tolist())
+    wide = changed(glucose={**BODY["columns"]["glucose"], "range": [0.5, 600]})
+    site = Site.of({"columns": {"glucose": {"unit": "mmol/L"}}})
+    assert not problems(data, wide, site)["glucose", "unit"].refused
+    # The range still holds.
+    assert problems(data, SCHEMA, site)["glucose", "outside"].refused
+
+
 def test_a_temperature_in_fahrenheit_is_told_by_the_range_alone() -> None:
     data = frame(temp=(RNG.normal(37, 0.5, N) * 1.8 + 32).tolist())
     problem = problems(data)["temp", "unit"]

@@ -123,6 +123,7 @@ def test_codes_for_missing_values_are_sentinels() -> None:
     assert found.sentinels == ("-999",) and found.missing == "indicator"
     assert found.range[0] > 0
     assert column([*(40 + k % 9 for k in range(N - 1)), 999], "age").sentinels == ("999",)
+    assert column([*(5 + k % 80 for k in range(N - 1)), -1], "age").sentinels == ("-1",)
     assert column(spread("unknown", "yes", "no")).sentinels == ("unknown",)
     assert column(
         [*(str(40 + k % 90) for k in range(N - 20)), *["n.a."] * 20], "dose"

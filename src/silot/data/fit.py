@@ -145,7 +145,10 @@ class Fit:
                 "or widen the range."
             )
             said.append(self._problem(name, "sentinel", counts.coded, words))
-            said.append(self._of_unit(name, part) or self._of_range(name, part, counts))
+            unit = self._of_unit(name, part)
+            said.append(unit)
+            if unit is None or not unit.refused:
+                said.append(self._of_range(name, part, counts))
         return [problem for problem in said if problem is not None]
 
     def _problem(
