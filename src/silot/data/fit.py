@@ -147,7 +147,10 @@ class Fit:
             # Few numbers of another unit look like codes.
             coded = counts.coded if 2 * counts.coded >= counts.outside else 0
             said.append(self._problem(name, "sentinel", coded, words))
-            said.append(self._of_unit(name, part) or self._of_range(name, part, counts))
+            unit = self._of_unit(name, part)
+            said.append(unit)
+            if unit is None or not unit.refused:
+                said.append(self._of_range(name, part, counts))
         return [problem for problem in said if problem is not None]
 
     def _problem(

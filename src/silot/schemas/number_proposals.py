@@ -84,9 +84,9 @@ def _by_codes(name: str, profile: ColumnProfile) -> bool:
         return True
     if profile.numbers.unread or not profile.numbers.whole or len(kinds) > MOST_CATEGORIES:
         # What has zeros in front is no number.
-        return address(name) or profile.padded > 0.5 * profile.there
+        return address(name) or profile.padded > 0.1 * profile.there
     few = 1 < len(kinds) <= 2 and coded(name)
-    return few or coded(name) or address(name) or profile.padded > 0.5 * profile.there
+    return few or coded(name) or address(name) or profile.padded > 0.1 * profile.there
 
 
 def _form(name: str, profile: ColumnProfile) -> str | None:
@@ -187,7 +187,7 @@ def _number(name: str, profile: ColumnProfile, unit: str, words: list[str]) -> P
             "unread", f"{unread:,} of {profile.rows:,} fields are no numbers: correct them, or "
             "name what stands for missing as sentinels.", refused=True,
         )  # fmt: skip
-    propose_missing(proposal, profile, [*words, *map(_neat, sorted(codes))])
+    propose_missing(proposal, profile, [*words, *map(_written, sorted(codes))])
     return proposal
 
 
@@ -213,7 +213,7 @@ def _codes(name: str, profile: ColumnProfile) -> list[float]:
         values = np.concatenate([values, *repeated])
     for _ in range(3):
         kept = values[~np.isin(values, found)]
-        if not len(kept) or not np.isfinite(np.ptp(kept)):
+        if not len(kept) or not float(kept.max()) - float(kept.min()) < math.inf:
             break
         new = [
             finding.numbers["value"]
@@ -301,6 +301,11 @@ def rounded_outwards(low: float, high: float) -> tuple[float, float]:
 def _neat(value: float) -> float:
     """Whole numbers without a point."""
     return int(value) if value.is_integer() and abs(value) < _EXACT else value
+
+
+def _written(code: float) -> float | str:
+    """A number as an entry; one that is too large for an exact name, as text."""
+    return _neat(code) if abs(code) < _EXACT else repr(code)
 
 
 def _round_step(size: float) -> float:

@@ -37,7 +37,7 @@ FORMATS = (
 """How days may be written, the likelier first."""
 _DAY = re.compile(
     r"\d{1,4}[./-]\d{1,2}[./-]\d{1,4}([ T]\d{1,2}:\d\d(:\d\d(\.\d+)?)?)?(Z|[+-]\d\d:?\d\d)?"
-    r"|\d{1,2}[ -][A-Za-z]{3}[ -]\d{4}|[A-Za-z]{3} \d{1,2}, \d{4}"
+    r"|\d{8}|\d{1,2}[ -][A-Za-z]{3}[ -]\d{4}|[A-Za-z]{3} \d{1,2}, \d{4}"
 )
 _PADDED = re.compile(r"0\d+")
 
@@ -229,6 +229,13 @@ class ColumnProfile:
         self.many = len(self.names) > MOST_NAMES
 
     def _keep(self, column: Fields, rows: slice) -> None:
+        if self.typed == "other":
+            # Lists and the like have no names.
+            self.sample = np.concatenate(
+                [self.sample, np.full(len(range(len(column))[rows]), np.nan)]
+            )
+            self.codes = np.zeros(len(self.sample), dtype=np.int64)
+            return
         some: Any
         if isinstance(column, nw.Series):
             places = range(len(column))[rows]

@@ -1,0 +1,177 @@
+"""Checks: what does not fit is said by column, in counts, and other units are noticed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from silot import Schema, Site, check_schema, load_measure
+from silot.data.alike import Alike
+from silot.data.column_kinds import Number
+from silot.data.unit_check import suspected
+from silot.errors import InputError
+
+RNG = np.random.default_rng(0)
+N = 200
+SUGAR = RNG.normal(5.6, 0.8, N).round(2)
+BODY: dict[str, Any] = {
+    "columns": {
+        "glucose": {"kind": "number", "unit": "mmol/L", "substance": "glucose", "range": [0.5, 60],
+                    "typical": [5.0, 5.6, 6.2]},
+        "temp": {"kind": "number", "unit": "Cel", "range": [20, 46], "missing": "indicator"},
+        "sex": {"kind": "category", "categories": ["f", "m"], "other": True},
+        "stage": {"kind": "ordered", "categories": ["I", "II"], "missing": "indicator"},
+    },
+    "label": {"column": "ill", "classes": ["sick", "well"], "other": True},
+}  # fmt: skip
+SCHEMA = Schema.of(BODY)
+
+
+def frame(**columns: Any) -> pl.DataFrame:
+    good = {
+        "glucose": SUGAR.tolist(), "temp": RNG.normal(37, 0.5, N).tolist(), "sex": ["f", "m"] * 100,
+        "stage": ["I", "II"] * 100, "ill": ["sick", "well"] * 100,
+    }  # fmt: skip
+    return pl.DataFrame(good | columns, strict=False)
+
+
+def changed(**columns: Any) -> Schema:
+    return Schema.of({**BODY, "columns": {**BODY["columns"], **columns}})
+
+
+def problems(data: pl.DataFrame, schema: Schema = SCHEMA, site: Site | None = None) -> Any:
+    found = check_schema(data, schema, site=site)
+    return {(p.column, p.kind): p for p in found.problems}
+
+
+def test_a_table_that_fits() -> None:
+    found = check_schema(frame(), SCHEMA)
+    assert found.fits and not found.problems and found.records == N
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "kind", "count"),
+    [
+        ("glucose", [None, 99.0], "missing", 1),
+        ("glucose", ["hemolysed", "5"], "unread", 1),
+        ("glucose", [-999.0] * 2, "sentinel", 2),
+        ("sex", ["F", "M ", "F"], "alike", 3),
+        ("sex", ["1", "2"] * 100, "other", N),
+        ("stage", ["IV", "III"], "unknown", 2),
+        ("stage", ["ii"], "alike", 1),
+        ("ill", ["SICK"], "alike", 1),
+        ("ill", ["1", "0"] * 100, "other", N),
+        ("ill", [None], "missing", 1),
+    ],
+)
+def test_what_refuses_a_table(column: str, values: list[Any], kind: str, count: int) -> None:
+    rest = frame().get_column(column).to_list()[len(values) :]
+    some = [v if v is None else str(v) for v in [*values, *rest]]
+    data = frame(**{column: some})
+    problem = problems(data)[column, kind]
+    assert problem.refused and problem.count == count
+    assert not any(repr(v) in problem.sentence for v in values if v is not None)
+    with pytest.raises(InputError, match=repr(column)):
+        SCHEMA.measure(data)
+
+
+def test_columns_that_are_not_there_are_named_and_the_others_checked() -> None:
+    found = check_schema(frame(stage=["IV"] * N).drop("sex", "ill"), SCHEMA)
+    assert [(p.column, p.kind) for p in found.problems if p.refused] == [
+        ("sex", "absent"), ("ill", "absent"), ("stage", "unknown"),
+    ]  # fmt: skip
+    none = check_schema(pl.DataFrame({"q": [1.0]}), SCHEMA)
+    assert not none.fits and none.records == 0
+
+
+def test_many_others_are_a_warning() -> None:
+    problem = problems(frame(sex=["f", "x"] * 100))["sex", "other"]
+    assert not problem.refused and problem.count == 100
+
+
+# Units.
+
+
+def test_another_unit_is_refused_unless_the_site_says_it() -> None:
+    data = frame(glucose=(SUGAR * 18.0156).tolist())
+    problem = problems(data)["glucose", "unit"]
+    assert problem.refused and "mg/dL" in problem.sentence and "18.02" in problem.sentence
+    with pytest.raises(InputError) as caught:
+        SCHEMA.measure(data)
+    assert caught.value.code == "schema-unit"
+    site = Site.of({"columns": {"glucose": {"unit": "mg/dL"}}})
+    assert ("glucose", "unit") not in problems(data, site=site)
+    points = SCHEMA.measure(data, site=site).points[:, 0]
+    np.testing.assert_allclose(points, SCHEMA.measure(frame()).points[:, 0], rtol=1e-3)
+
+
+def test_a_unit_that_the_site_states_is_only_warned_of() -> None:
+    data = frame(glucose=(SUGAR * 18.0156).tolist())
+    wide = changed(glucose={**BODY["columns"]["glucose"], "range": [0.5, 600]})
+    site = Site.of({"columns": {"glucose": {"unit": "mmol/L"}}})
+    assert not problems(data, wide, site)["glucose", "unit"].refused
+    # The range still holds.
+    assert problems(data, SCHEMA, site)["glucose", "outside"].refused
+
+
+def test_a_temperature_in_fahrenheit_is_told_by_the_range_alone() -> None:
+    data = frame(temp=(RNG.normal(37, 0.5, N) * 1.8 + 32).tolist())
+    problem = problems(data)["temp", "unit"]
+    assert problem.refused and "[degF]" in problem.sentence
+
+
+def test_the_same_unit_in_another_place_is_no_suspicion() -> None:
+    for factor, shift in ((1.0, 3.0), (1.5, 0.0), (0.7, 0.0), (1.0, 8.0)):
+        data = frame(glucose=(SUGAR * factor + shift).tolist())
+        assert ("glucose", "unit") not in problems(data)
+
+
+@pytest.mark.parametrize(
+    ("name", "column", "quartiles", "strong"),
+    [
+        # Children weigh half as much, which pounds would too.
+        ("weight", {"unit": "kg", "range": [0, 400], "typical": [60, 72, 85]},
+         (132, 159, 187), False),
+        ("crea", {"unit": "umol/L", "substance": "creatinine", "range": [5, 3000],
+                  "typical": [60, 75, 92]}, (0.68, 0.85, 1.04), True),
+        ("dose", {"range": [0, 10], "typical": [1, 2, 3]}, (1000, 2000, 3000), False),
+        ("x", {"unit": "mm[Hg]", "range": [0, 300], "typical": [110, 120, 135]},
+         (14.6, 16.0, 18.0), True),
+    ],
+)  # fmt: skip
+def test_only_what_hardly_has_another_reason_is_strong(
+    name: str, column: dict[str, Any], quartiles: tuple[float, float, float], strong: bool
+) -> None:
+    found = suspected(name, Number.model_validate({"kind": "number", **column}), quartiles, 0.0)
+    assert found is not None and found.strong is strong
+
+
+def test_years_are_no_months_where_people_are_young() -> None:
+    age = Number(kind="number", unit="a", range=(0, 120), typical=(40, 60, 75))
+    assert suspected("age", age, (3.0, 5.0, 6.0), 0.0) is None
+    found = suspected("age", age, (480.0, 720.0, 900.0), 1.0)
+    assert found is not None and "in mo" in found.sentence
+
+
+def test_few_records_are_not_refused_for_a_unit() -> None:
+    few = [18.0156 * value for value in (4.8, 5.0, 5.3, 5.6, 5.9, 6.2, 6.4)]
+    data = frame()[:7].with_columns(glucose=pl.Series(few))
+    narrow = changed(glucose={**BODY["columns"]["glucose"], "range": [0.5, 600]})
+    assert not problems(data, narrow)["glucose", "unit"].refused
+
+
+def test_a_file_that_is_in_another_unit_is_refused_by_a_run(tmp_path: Path) -> None:
+    frame(glucose=(SUGAR * 18.0156).tolist()).write_csv(tmp_path / "south.csv")
+    with pytest.raises(InputError, match=r"south\.csv.*'glucose'") as caught:
+        load_measure(tmp_path / "south.csv", schema=SCHEMA)
+    assert caught.value.code == "schema-unit"
+
+
+def test_names_that_are_alike() -> None:
+    alike = Alike(["<=50K", "type 2", "-1", "1.5"])
+    assert all(map(alike, ["<=50k", "Type-2", "TYPE 2", "-1.0", "1.50"]))
+    assert not any(map(alike, [">50K", "type 3", "1", "type 2", "", "-"]))
