@@ -16,6 +16,7 @@ from rich.console import Console
 from sklearn.datasets import load_digits
 from typer.testing import CliRunner
 
+import silot
 from silot.cli import console
 from silot.cli.app import app
 from silot.federation import Transcript
@@ -65,6 +66,10 @@ CASES: list[Any] = [
         True, id="adapt",
     ),
     pytest.param(("distill", "distill.yml"), True, id="distill", marks=torch),
+    pytest.param(
+        ("combine", "oct.release", "other.release", "--public", "p.npz"), False, id="combine"
+    ),
+    pytest.param(("watch", "oct.release", "nov.release", "--public", "p.npz"), False, id="watch"),
 ]  # fmt: skip
 
 
@@ -95,9 +100,21 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "epochs": 2,
     }
     (place / "distill.yml").write_text(yaml.safe_dump(body))
+    releases(place, rng)
     invoke(place, "distance", "north.npz", "south.npz", "--method", "fedwad", "--rounds", "2",
            "--transcript", "run.silot")  # fmt: skip
     return place
+
+
+def releases(place: Path, rng: np.random.Generator) -> None:
+    """Two months of one site, and one of another."""
+    public = rng.normal(size=(300, 2))
+    np.savez(place / "p.npz", X=public)
+    for file, name in (("oct", "one"), ("nov", "one"), ("other", "two")):
+        silot.release(
+            rng.normal(size=(900, 2)), place / f"{file}.release", name=name, public=public,
+            ledger=place / f"{name}.ledger", budget_epsilon=3.0, period=file,
+        )  # fmt: skip
 
 
 def invoke(folder: Path, *arguments: str) -> str:
@@ -149,8 +166,9 @@ def test_every_command_with_a_report_is_among_the_cases() -> None:
         for name, command in commands.items()
         if any("--report" in option.opts for option in command.params)
     }
-    # Parties of a secure distance are processes: tests/secure/test_parties.py.
-    assert reporting - {"secure"} == {case.values[0][0] for case in CASES}
+    # Parties of a secure distance are processes (tests/secure/test_parties.py), and a run by
+    # files has a report at its end (tests/api/test_exchange.py).
+    assert reporting - {"secure", "ask"} == {case.values[0][0] for case in CASES}
 
 
 def disclosed(folder: Path, *options: str) -> str:

@@ -65,7 +65,7 @@ def printed(result: Any) -> str:
 def test_no_kind_of_result_is_forgotten() -> None:
     named = [getattr(silot, name) for name in silot.__all__]
     kinds = [each for each in named if inspect.isclass(each) and issubclass(each, Shown)]
-    assert len(kinds) == 13
+    assert len(kinds) == 17
     for kind in [*kinds, Predictions]:
         module, _, name = kind.view.partition(":")
         room = import_module(f".{module}", kind.__module__.rpartition(".")[0])

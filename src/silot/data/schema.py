@@ -225,7 +225,8 @@ class Schema(Part):
         many = len(self.read_off)
         some = ", ".join(self.read_off[:4]) + (f" and {many - 4} more" if many > 4 else "")
         return (
-            f"{many} entr{'y' if many == 1 else 'ies'} of the schema were read off a site's "
+            f"{many} {'entry of the schema was' if many == 1 else 'entries of the schema were'} "
+            "read off a site's "
             f"private data ({some}) and nobody has confirmed them as public: they may tell about "
             "its records. Replace them by public knowledge and put a name in confirmed_by."
         )
