@@ -53,7 +53,7 @@ def test_hospitals_rank_as_they_were_drawn_whatever_they_write() -> None:
 def test_a_hospital_with_another_unit_is_refused_by_the_name_of_the_column() -> None:
     text = refused("matrix", "north.csv", "east.csv")
     assert "east.csv" in text
-    assert "'glucose': 250 of 250" in text
+    assert "'glucose': multiplied by 18.02 they would fit" in text
     assert "'sex'" in text
 
 

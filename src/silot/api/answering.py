@@ -132,10 +132,6 @@ def asker_of(asked: Sealed, keys: str | Path | None) -> str:
     return (Keyring.load(keys).name_of(asked.signer) if keys is not None else "") or UNKNOWN
 
 
-def _answers(reply: bytes) -> bool:
-    return isinstance(decode_reply(reply), Answer)
-
-
 def refusal_in(sealed: Sealed) -> str:
     """The code of why an answer is none; empty for one that is."""
     reply = decode_reply(sealed.reply)

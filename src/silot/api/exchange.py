@@ -204,7 +204,7 @@ def _advance(made: RunFile, place: Path, answers: Sequence[Sealed]) -> Asked:
                 files[name] = _written(made, place, name, message, unanswered.round)
         return Asked(None, files, unanswered.round + 1)
     schema = made.schema_read
-    return Asked(result.named(None if schema is None else schema.features))
+    return Asked(result.named(None if schema is None else schema.origins))
 
 
 def _written(made: RunFile, place: Path, name: str, message: bytes, round_: int) -> Path:
