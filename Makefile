@@ -8,10 +8,14 @@ PIP := $(BIN)/python -m pip --quiet --quiet --disable-pip-version-check
 
 # The engine of secure distances pins an older numpy: it has an environment of its own, and part
 # of the other tests runs there too.
-.PHONY: demo test secure bench reproduce clean lint types contracts unit
+.PHONY: demo demo-sites test sites sites-nightly sites-secure secure bench reproduce clean lint types contracts unit
 
 demo: $(VENV)/.installed
 	$(BIN)/silot demo
+
+# Three sites, a server and an asker on this machine, with real certificates.
+demo-sites: $(VENV)/.sites
+	$(BIN)/python -m examples.sites
 
 test: lint types contracts unit secure
 
@@ -29,8 +33,19 @@ contracts: $(VENV)/.dev
 unit: $(VENV)/.dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist loadfile
 
+# Real processes behind NVFlare; nightly, a kill at every message.
+sites: $(VENV)/.dev
+	$(BIN)/python -m pytest -m real tests/sites
+
+sites-nightly: $(VENV)/.dev
+	$(BIN)/python -m pytest -m nightly tests/sites
+
 secure: $(SECURE)/.installed
 	$(SECURE)/bin/python -m pytest tests/secure tests/transport tests/test_conformance.py
+
+# Two real sites behind NVFlare that compute with one another.
+sites-secure: $(SECURE)/.installed
+	$(SECURE)/bin/python -m pytest -m real tests/secure
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m evidence speed
@@ -45,11 +60,15 @@ $(VENV)/bin/python:
 $(SECURE)/.installed: pyproject.toml constraints-secure.txt
 	$(PYTHON) -m venv $(SECURE)
 	$(SECURE)/bin/python -m pip --quiet --quiet --disable-pip-version-check install \
-		--constraint constraints-secure.txt --editable '.[parquet,privacy,secure]' hypothesis pytest
+		--constraint constraints-secure.txt --editable '.[nvflare,parquet,privacy,secure]' hypothesis pytest
 	touch $@
 
 $(VENV)/.installed: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(PIP) install --constraint constraints.txt --editable .
+	touch $@
+
+$(VENV)/.sites: pyproject.toml constraints.txt $(VENV)/.installed
+	$(PIP) install --constraint constraints.txt --editable '.[nvflare,privacy]'
 	touch $@
 
 $(VENV)/.dev: pyproject.toml constraints.txt requirements-dev.txt $(VENV)/.installed
@@ -57,4 +76,4 @@ $(VENV)/.dev: pyproject.toml constraints.txt requirements-dev.txt $(VENV)/.insta
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(SECURE) silot-demo .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(SECURE) silot-demo silot-sites .pytest_cache .ruff_cache .hypothesis

@@ -29,6 +29,7 @@ from silot import Measure
 from silot.cli.app import app
 from silot.data.schema import Schema
 from silot.federation import Policy
+from silot.federation.addresses import Addresses
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -86,6 +87,9 @@ SESSIONS = [
 ]
 # Lines in a row of what `silot demo` prints.
 DEMO = [fence for fence in FENCES if fence.kind == "text demo"]
+
+# With whom a site, or an asker, computes.
+LINKS = [fence for fence in FENCES if fence.kind == "yaml" and "listen:" in fence.text]
 
 
 def drawn(rng: np.random.Generator, n: int, shift: float = 0.0) -> Measure:
@@ -174,9 +178,17 @@ def test_alike_tells_other_words_other_numbers_and_other_counts_apart() -> None:
 def test_the_pages_have_what_is_looked_for() -> None:
     assert len(CODE) >= 10 and len(LISTS) >= 18 and len(SESSIONS) >= 9 and len(policies()) == 1
     # Every other block is a tree of the house, the demo's output or a policy.
-    seen = {*CODE, *SESSIONS, *DEMO, *(listed for listed, _ in LISTS)}
+    seen = {*CODE, *SESSIONS, *DEMO, *LINKS, *(listed for listed, _ in LISTS)}
     others = [fence for fence in FENCES if fence not in seen]
-    assert {fence.page for fence in others} <= {"architecture.md", "privacy.md", "tutorial.md"}
+    # Commands over sites have tests of their own, on sites in this process and on real ones.
+    elsewhere = {"architecture.md", "privacy.md", "tutorial.md", "sites.md", "deploy.md"}
+    assert {fence.page for fence in others} <= elsewhere
+
+
+@pytest.mark.parametrize("fence", LINKS, ids=str)
+def test_addresses_of_the_pages_are_some(fence: Fence) -> None:
+    body = yaml.safe_load(fence.text)
+    assert Addresses(**body) if "listen" in body else Policy(**body).secure
 
 
 def test_a_stranger_reads_the_readme_to_its_end() -> None:

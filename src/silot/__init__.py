@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from .api._methods import METHODS
     from .api.adapt import adapt
     from .api.combine import combine
+    from .api.connect import connect, resume
     from .api.distances import distance, distance_matrix, pooled_distance
     from .api.distill import Distill, distill
     from .api.records import value_records
@@ -98,6 +99,7 @@ __all__ = [
     "barycenter",
     "check_schema",
     "combine",
+    "connect",
     "count_broken",
     "distance",
     "distance_matrix",
@@ -108,6 +110,7 @@ __all__ = [
     "load_measure",
     "pooled_distance",
     "release",
+    "resume",
     "save_measure",
     "sketches",
     "transport",

@@ -8,6 +8,7 @@
     ├── FileError          exit 4   a file that is missing, unreadable or of an unknown kind
     ├── HolderError        exit 6   a holder failed, timed out or answered nonsense
     │   ├── RefusedError   exit 7   a holder's policy refused the question
+    │   ├── WaitingError   exit 12  a person at a holder has not decided yet
     │   └── UnfitError     exit 5   a holder's data do not fit: a MismatchError as well
     ├── SolverError        exit 8   a solver could not certify its result
     ├── ExtraError         exit 9   an optional dependency is not installed
@@ -20,7 +21,7 @@ column numbers only.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 
 class SilotError(Exception):
@@ -35,6 +36,10 @@ class SilotError(Exception):
     """
 
     exit_status: ClassVar[int] = 1
+    run: Any = None
+    """Bill and transcript of the run it ended: what was disclosed and charged by then.
+
+    Its ``disclosure`` is empty where nothing was."""
 
     def __init__(self, message: str, *, code: str) -> None:
         super().__init__(message)
@@ -74,12 +79,20 @@ class HolderError(SilotError):
     """A holder failed, timed out, or answered something that is not an answer."""
 
     exit_status = 6
+    holder: str = ""
+    """Its name, where it was one alone."""
 
 
 class RefusedError(HolderError):
     """A holder's policy refused the question."""
 
     exit_status = 7
+
+
+class WaitingError(HolderError):
+    """A person at a holder has not decided on the question yet; asked again, it may be answered."""
+
+    exit_status = 12
 
 
 class UnfitError(HolderError, MismatchError):

@@ -5,6 +5,10 @@ import pytest
 
 import silot
 from silot import Measure
+from silot.distances import direct
+from silot.errors import RefusedError
+from silot.federation import LocalFederation, Policy
+from silot.privacy import Ledger
 
 
 @pytest.mark.parametrize(
@@ -36,3 +40,19 @@ def test_classes_of_records_without_mass_are_not_counted() -> None:
     second = Measure(x, [1, 1, 1, 0, 0, 0], labels=["a", "a", "a", "b", "b", "b"])
     status = silot.distance(first, second, labels=True).status
     assert "only 'x' has the class b" in status
+
+
+def test_a_matrix_that_ends_at_one_pair_says_what_the_pairs_before_it_told() -> None:
+    rng = np.random.default_rng(0)
+    shut = silot.Holder(rng.normal(size=(30, 2)), Policy(level="scalar"), Ledger())
+    holders = {"a": rng.normal(size=(30, 2)), "b": rng.normal(size=(30, 2)), "c": shut, "c2": shut}
+    federation = LocalFederation(holders)
+    with pytest.raises(RefusedError) as caught:
+        silot.distance_matrix(federation)
+    pair = silot.distance(holders["a"], holders["b"])
+    run = caught.value.run
+    assert run.rounds > pair.rounds and run.bytes_received > pair.bytes_received
+    assert run.disclosure == "record"
+    with pytest.raises(RefusedError) as caught:
+        federation.run(direct("c", "c2"))
+    assert caught.value.run.disclosure == ""

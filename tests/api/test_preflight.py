@@ -1,6 +1,10 @@
 """Every result of tables says what was seen of them, and nothing of it travels."""
 
+import dataclasses
+import importlib
+import pkgutil
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,8 +15,12 @@ import silot
 from silot import report
 from silot.api import _holders
 from silot.data.preflight import Preflight
+from silot.distances import direct
 from silot.federation import LocalFederation
+from silot.federation.result import Shown
+from silot.federation.run import run
 from silot.render import terminal
+from silot.sketch.combined import Combined
 
 from ..data.test_preflight import NAMES, ward
 
@@ -32,6 +40,7 @@ def frames(*, mixed: bool) -> Frames:
     }
 
 
+PUBLIC = pl.DataFrame(ward(7, 1500), schema=NAMES)
 VALIDATION = pl.DataFrame(ward(9, 90), schema=NAMES).with_columns(ill=pl.lit("true"))
 
 
@@ -50,7 +59,119 @@ CALLS: dict[str, Callable[[Frames], Any]] = {
         each["west"].drop("ill"), VALIDATION.drop("ill"), name="west"
     ),
     "adaptation": lambda each: silot.adapt(each, labels="ill", model="logistic"),
+    "sketches": lambda each: sketched(each),
+    "distance of sketches": lambda each: sketched(each).distance("north", "west"),
+    "matrix of sketches": lambda each: sketched(each).matrix(),
+    "barycenter of sketches": lambda each: sketched(each).barycenter(support=4, rounds=2),
+    "worth by sketches": lambda each: sketched(each).values(map=True),
+    "counts": lambda each: counted(each),
+    "screened": lambda each: counted(each).screen(each["west"].drop("ill"), name="west"),
 }
+
+
+def sketched(each: Frames) -> Any:
+    return silot.sketches(without(each), public=PUBLIC, privacy_epsilon=6.0)
+
+
+def counted(each: Frames) -> Any:
+    return silot.count_broken(without(each), public=PUBLIC, privacy_epsilon=4.0)
+
+
+# Results that say nothing of columns, and why.
+SILENT = {
+    "Draft": "it is of columns: what is odd about them is all it says",
+    "SchemaCheck": "it is of columns read by a schema",
+    "LinkPlan": "it is solved from costs; `Adaptation` has the run that measured them",
+    "ReleaseFile": "a site's file, which others read: what its columns look like is not released",
+    "Drift": "it is of one site's releases, and its `sketches` say that nobody looked",
+    "Audit": "it is of a transcript: what messages give away, whatever the numbers mean",
+    "PolicyAudit": "the same of a policy",
+    "Predictions": "what teachers answered, which `Distillation` is made of",
+}
+COMPUTED = {
+    "Distance", "DistanceMatrix", "Contributions", "Barycenter", "RecordScores", "Adaptation",
+    "Sketches", "BrokenCounts", "Distillation", "Combined", "Divergences",
+}  # fmt: skip
+
+
+def test_no_kind_of_result_lacks_it_without_a_reason() -> None:
+    kinds: set[type] = set()
+    for module in pkgutil.walk_packages(silot.__path__, "silot."):
+        if module.name.rpartition(".")[2] in (
+            "result",
+            "counts",
+            "divergence",
+            "plan",
+            "combined",
+            "drift",
+            "released",
+            "policies",
+        ):
+            importlib.import_module(module.name)  # fmt: skip
+
+    def below(kind: type) -> None:
+        for each in kind.__subclasses__():
+            kinds.add(each)
+            below(each)
+
+    below(Shown)
+    names = {each.__name__ for each in kinds if each.__module__.startswith("silot.")} - {"Billed"}
+    assert names == COMPUTED | set(SILENT)
+    for each in kinds:
+        if each.__name__ in COMPUTED:
+            fields = {item.name for item in dataclasses.fields(each)}
+            assert "preflight" in fields or isinstance(vars(each).get("preflight"), property)
+
+
+def test_every_run_says_whom_nobody_looked_at_unless_somebody_does() -> None:
+    result = run(direct("north", "west"), {"north": [[0.0]], "west": [[1.0]]})
+    assert result.preflight == Preflight.of({}, ("north", "west"))
+    assert "Nobody looked at the columns of north and west" in report.render(result).replace(
+        "<bdi>", ""
+    ).replace("</bdi>", "")
+
+
+def test_a_distilled_model_says_what_its_vectors_look_like() -> None:
+    torch = pytest.importorskip("torch")
+    torch.manual_seed(0)
+    x = ward(1, 90)
+    x[:4, 3] = -999.0
+    space = silot.LabelSpace([0.0, 1.0], names=["low", "high"])
+    result = silot.distill(
+        torch.nn.Linear(4, 2),
+        {"north": lambda inputs: np.eye(2)[(inputs[:, 1] > 105).astype(int)]},
+        x, labels=space, epochs=1,
+    )  # fmt: skip
+    assert [each.column for each in result.preflight.flags] == ["column 3"]
+    assert result.preflight.unseen == ("north",)
+    assert "look at 'column 3'" in result.status
+    assert result.status.count("preflight") == 1
+    page = report.render(result)
+    assert "The data as they were given" in page
+    assert "Nobody looked" in page
+
+
+def test_combined_releases_say_that_nobody_looked_at_the_sites(tmp_path: Path) -> None:
+    each = frames(mixed=True)
+    files = [
+        silot.release(
+            silot.Measure(each[name].drop("ill")), tmp_path / f"{name}.release", name=name,
+            ledger=tmp_path / f"{name}.ledger", public=silot.Measure(PUBLIC),
+        )
+        for name in each
+    ]  # fmt: skip
+    paths = [tmp_path / file.file for file in files]
+    result = silot.combine(paths, silot.Measure(PUBLIC), silot.Measure(VALIDATION.drop("ill")))
+    assert result.preflight is not None
+    assert result.preflight.unseen == tuple(each)
+    assert result.values().preflight == result.preflight
+    assert "Nobody looked" in report.render(Combined.of(result))
+
+
+def test_looking_again_says_it_once() -> None:
+    result = CALLS["distance"](frames(mixed=True))
+    assert result.with_preflight(result.preflight).status == result.status
+    assert "preflight" not in result.with_preflight(None).status
 
 
 @pytest.mark.parametrize("name", CALLS)
@@ -58,8 +179,8 @@ def test_every_result_and_page_says_what_is_odd_and_of_whom(
     name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     result = CALLS[name](frames(mixed=True))
-    (flag,) = result.preflight.flags
-    assert flag.column == "glucose"
+    flag = result.preflight.flags[0]
+    assert {each.column for each in result.preflight.flags} == {"glucose"}
     # The two sides of a distance are called x and y.
     assert ("'y'" if name == "distance" else "'west'") in flag.sentence
     assert result.to_dict()["preflight"]["flags"][0]["sentence"] == flag.sentence

@@ -215,7 +215,7 @@ def test_version_is_printed() -> None:
 def test_an_interruption_is_a_sentence_and_a_status(tmp_path: Path, wait: float) -> None:
     rng = np.random.default_rng(0)
     for name in ("a", "b"):
-        np.savez(tmp_path / f"{name}.npz", X=rng.normal(size=(7000, 30)))
+        np.savez(tmp_path / f"{name}.npz", X=rng.normal(size=(12000, 30)))
     with subprocess.Popen(
         [sys.executable, "-c", _MAIN, "distance", "a.npz", "b.npz"],
         cwd=tmp_path,

@@ -97,7 +97,11 @@ def here(*arguments: object) -> dict[str, Any]:
 
 
 def without_time(told: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in told.items() if name not in ("seconds", "resumed")}
+    return {
+        name: value
+        for name, value in told.items()
+        if name not in ("seconds", "resumed", "preflight")
+    }
 
 
 def test_one_model_learns_from_many_and_everything_asked_for_is_written(folder: Path) -> None:

@@ -54,6 +54,13 @@ def test_every_level_says_what_it_gives(tmp_path: Path, rules: str, words: str) 
     assert done.returncode == 0 and words in " ".join(done.stdout.split())
 
 
+def test_who_is_computed_with_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "policy.yml"
+    path.write_text("secure: {listen: '0.0.0.0:9410', peers: {south: 'south.example:9410'}}")
+    text = " ".join(silot("policy", "explain", path).stdout.split())
+    assert "with south (south.example:9410) and nobody else, and listens at 0.0.0.0:9410" in text
+
+
 def test_json_has_the_rules_and_what_the_data_allow(tmp_path: Path, data: Path) -> None:
     path = tmp_path / "policy.json"
     path.write_text('{"numbers": 1}')
@@ -68,6 +75,9 @@ def test_json_has_the_rules_and_what_the_data_allow(tmp_path: Path, data: Path) 
         ("minimum_support: 3", "policy-field"),
         ("numbers: -1", "policy-field"),
         ("questions: [steal]", "policy-field"),
+        ("secure: {listen: 'n:1'}", "policy-field"),
+        ("secure: {listen: nowhere, peers: {s: 's:2'}}", "policy-field"),
+        ("secure: {listen: 'n:1', peers: {s: 's:0'}}", "policy-field"),
         ("- level", "file-unreadable"),
     ],
 )

@@ -1,6 +1,7 @@
 """Sketches on the command line: values, ledgers and budgets, as real processes."""
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -113,6 +114,8 @@ def test_records_that_are_too_few_are_told_and_the_error_says_it_is_charged(
                  data / "public.npz", "--ledgers", tmp_path / "ledgers")  # fmt: skip
     assert done.returncode == 3
     assert "[sketch-small]" in done.stderr and "was released, and is charged" in done.stderr
+    told = r"By then holders had answered with \d+ B, up to level sketch, and charged mu"
+    assert re.search(told, done.stderr)
     with Ledger(tmp_path / "ledgers" / "few.ledger") as ledger:
         assert 0 < ledger.spent < 0.04
 

@@ -83,3 +83,45 @@ def test_column_options_are_the_schemas() -> None:
         app, ["distance", "north.csv", "south.csv", "--site", "east.site.yml"]
     )
     assert "schema-options" in str(done.exception)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("distance", "north.csv", "south.csv", "--report"),
+        ("matrix", "north.csv", "south.csv", "--report"),
+        ("pooled", "north.csv", "--buyer", "south.csv", "--report"),
+        ("value", "north.csv", "south.csv", "--report"),
+        ("barycenter", "north.csv", "south.csv", "--report"),
+        ("records", "north.csv", "--validation", "south.csv", "--report"),
+        ("release", "north.csv", "--ledger", "n.ledger", "--out"),
+    ],
+    ids=lambda command: command[0],
+)
+def test_nothing_is_written_over_the_schema(command: tuple[str, ...]) -> None:
+    before = Path("ward.yml").read_bytes()
+    assert "file-twice" in refused(*command, "ward.yml")
+    assert Path("ward.yml").read_bytes() == before
+
+
+def test_a_release_is_not_written_over_the_key_that_signs_it() -> None:
+    assert "file-twice" in refused(
+        "release", "north.csv", "--ledger", "n.ledger", "-o", "north.key"
+    )
+
+
+def test_nothing_is_written_over_what_a_file_names(tmp_path: Path) -> None:
+    """Files that are not on the command line: data of a distillation, evaluation records."""
+    (tmp_path / "d.yml").write_text(
+        "labels: {one_hot: true, names: ['0', '1']}\nglobal: {model: vectors, train: g.npz}\n"
+        "teachers: {a: a.npz, b: {parameters: b.npz}}\ntransfer: t.npz\n"
+    )
+    for name in ("d.yml", "g.npz", "a.npz", "b.npz", "t.npz"):
+        command = ["distill", str(tmp_path / "d.yml"), "--report", str(tmp_path / name)]
+        assert "file-twice" in str(CliRunner().invoke(app, command).exception), name
+    for name in ("a.npz", "b.npz", "a.test.npz"):
+        (tmp_path / name).write_bytes(b"")
+    files = [str(tmp_path / name) for name in ("a.npz", "b.npz")]
+    command = ["adapt", *files, "--report", str(tmp_path / "a.test.npz")]
+    assert "file-twice" in str(CliRunner().invoke(app, command).exception)
+    assert not (tmp_path / "a.test.npz").read_bytes()

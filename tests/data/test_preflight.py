@@ -207,3 +207,60 @@ def test_any_numbers_can_be_looked_at(
     assert np.isfinite(list(found.shares.values())).all()
     numbers = [value for each in found.findings for value in each.numbers.values()]
     assert np.isfinite(numbers).all()
+
+
+@settings(max_examples=60)
+@given(seed=st.integers(0, 10_000), size=st.integers(12, 80), count=st.integers(2, 6))
+def test_heavy_tails_of_one_law_are_no_other_unit(seed: int, size: int, count: int) -> None:
+    rng = np.random.default_rng(seed)
+    tables = {f"w{k}": rng.lognormal(0.0, 2.5, (size, 3)) for k in range(count)}
+    assert not flags(tables, ["a", "b", "c"]) & {
+        (kind, column, (name,)) for kind in ("unit", "scale") for column in "abc" for name in tables
+    }
+
+
+@pytest.mark.parametrize("size", [10, 30, 500])
+def test_another_unit_is_no_chance_at_small_holders_either(size: int) -> None:
+    tables = {f"w{k}": ward(k, size) for k in range(3)}
+    tables["w1"][:, 1] /= 18.016
+    assert ("unit", "glucose", ("w1",)) in flags(tables)
+
+
+def test_a_factor_near_a_conversion_is_no_unit_where_quantiles_differ_by_many() -> None:
+    rng = np.random.default_rng(0)
+    tables = {
+        "a": 0.3 + rng.exponential(1.0, (400, 1)),
+        "b": rng.normal(8.0, 5.0, (400, 1)).clip(0.5),
+    }
+    assert not [each for each in flags(tables, ["z"]) if each[0] == "unit"]
+
+
+def test_records_that_are_there_twice_are_no_codes() -> None:
+    def sentinels_of(tables: dict[str, np.ndarray]) -> set[tuple]:
+        return {each for each in flags(tables) if each[0] == "sentinel"}
+
+    tables = wards(2)
+    tables["w0"][:3] = [64.0, 1000.125, 1.1, 130.0]
+    assert sentinels_of(tables) == set()
+    # A value that is written for several records is.
+    tables["w0"][:3, 0] = [50.0, 60.0, 70.0]
+    assert sentinels_of(tables) == {("sentinel", "glucose", ("w0",))}
+
+
+def test_codes_below_zero_are_seen_near_small_measurements_too() -> None:
+    tables = wards(3)
+    tables["w0"][:3, 0] = -1.0
+    assert ("sentinel", "age", ("w0",)) in flags(tables)
+    # Where others are below zero it is a number like them.
+    rng = np.random.default_rng(0)
+    change = rng.normal(0, 2, (200, 1)).round()
+    assert flags({"a": change, "b": change + 0.0}, ["change"]) == set()
+
+
+def test_records_that_are_there_before_are_flagged_where_others_have_none() -> None:
+    tables = wards(3)
+    tables["w1"] = np.vstack([tables["w1"], tables["w1"][:40]])
+    assert flags(tables) == {("repeated", "records", ("w1",))}
+    # Where few values are possible, records repeat everywhere.
+    rng = np.random.default_rng(0)
+    assert flags({name: rng.integers(0, 4, (300, 3)) for name in "abc"}, ["x", "y", "z"]) == set()

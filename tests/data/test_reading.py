@@ -1,11 +1,14 @@
 """Tables read by a schema: record by record, from any file, or refused by column."""
 
+import datetime as dt
 import gzip
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import polars as pl
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -14,7 +17,7 @@ from hypothesis import strategies as st
 import silot
 from silot import Measure, Schema, Site, load_measure, save_measure
 from silot.data import gathered, table_files
-from silot.data.reading import read_by_schema
+from silot.data.reading import read_by_schema, read_frame
 from silot.errors import FileError, InputError, MismatchError
 
 SCHEMA = Schema.of(
@@ -117,6 +120,40 @@ def test_files_and_frames_of_the_same_fields_give_the_same_coordinates(
         assert again.fit.misfits == loaded.fit.misfits
 
 
+ANYTHING = st.sampled_from(
+    [None, True, False, 0, 1, 2, 1.0, 0.5, -0.0, -999, 2**53 + 1, 10**30, 1e300, "1", "1.0", " 2 ",
+     "f", "II", "yes", "", "NA", "1_0", "2024-02-29", dt.date(2024, 2, 29), Decimal(1),
+     Decimal("1.10"), dt.datetime(2024, 2, 29, 12), np.float32(0.1), np.int8(2), b"1", (1,)]
+)  # fmt: skip
+MIXED = st.tuples(*(ANYTHING for _ in HEADER[:-2]), st.just("a"), st.just(1.0))
+
+
+def mixed(rows: list[tuple[Any, ...]]) -> pd.DataFrame:
+    """Fields as they are: no type of a column is made of them."""
+    columns = zip(HEADER, zip(*rows, strict=True), strict=True)
+    return pd.DataFrame({name: pd.Series(list(each), dtype=object) for name, each in columns})
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(MIXED, min_size=1, max_size=5))
+def test_fields_of_mixed_types_are_read_each_as_if_alone(rows: list[tuple[Any, ...]]) -> None:
+    alone = [read_frame(mixed([row]), SCHEMA, check=False) for row in rows]
+    expected = [record for each in alone for record in arrays(each.measure)]
+    frame = mixed(rows)
+    assert arrays(read_frame(frame, SCHEMA, check=False).measure) == expected
+    # Pandas calls a column of texts alone a column of texts, and of nothing alone of nothing.
+    inferred = frame.infer_objects()
+    pieces = [read_frame(inferred.iloc[[k]], SCHEMA, check=False) for k in range(len(rows))]
+    read = arrays(read_frame(inferred, SCHEMA, check=False).measure)
+    assert read == [record for each in pieces for record in arrays(each.measure)]
+
+
+def test_categories_of_pandas_are_read_as_what_they_are() -> None:
+    rows = [(k, 90.5, 3, "f", "I", k > 50, "2024-02-29", "a", 1.5) for k in (30, 70)]
+    frame = mixed(rows)
+    assert arrays(SCHEMA.measure(frame.astype("category"))) == arrays(SCHEMA.measure(frame))
+
+
 def test_typed_columns_are_read_as_their_texts_are(tmp_path: Path) -> None:
     rows = [("70", "90.5", "3.0", "f", "I", "1", "2024-02-29", "a", "1.5")] * 2
     path = table(tmp_path / "a.csv", rows)
@@ -179,6 +216,18 @@ def test_few_numbers_out_of_the_range_are_cut_to_it_and_counted(tmp_path: Path) 
     assert found.fit.misfits["age"].above == found.fit.misfits["age"].below == 1
     (problem,) = [each for each in found.fit.problems if each.kind == "outside"]
     assert not problem.refused
+
+
+@pytest.mark.parametrize("day", ["1900-01-01", "9999-12-31", "1970-01-01 00:00"])
+def test_days_that_stand_for_none_are_refused_however_few(tmp_path: Path, day: str) -> None:
+    row = ("70", "90.5", "3.0", "f", "I", "1", "2024-02-29", "a", "1.5")
+    rows = [row] * 400 + [(*row[:6], day, *row[7:])] * 2
+    with pytest.raises(InputError, match="'day': 2 of 402 days are out of the range") as raised:
+        load_measure(table(tmp_path / "a.csv", rows), schema=SCHEMA)
+    assert day[:10] not in str(raised.value).replace("1900-01-01 and the like", "")
+    # Another day out of the range is cut to it.
+    rows[-2:] = [(*row[:6], "2019-05-05", *row[7:])] * 2
+    assert load_measure(table(tmp_path / "b.csv", rows), schema=SCHEMA).size == 402
 
 
 def test_repeated_records_and_identifiers_are_counted(tmp_path: Path) -> None:

@@ -40,6 +40,8 @@ from silot.federation.question import decode_question, encode_question, question
 from silot.records.questions.scores import ScoreRecords, ScreenRecords
 from silot.records.questions.suspects import CountSuspects
 from silot.records.screen import Screen
+from silot.secure.options import SecureOptions
+from silot.secure.questions import SecureDistance
 from silot.sketch.questions import CountRecords, SketchPeriod, SketchRecords, SketchTree
 from silot.teaching.questions.divergences import (
     DomainErrors,
@@ -87,6 +89,7 @@ MODELS, _ = Screen.fit(
 )
 ALL: list[Question] = [
     Describe(),
+    SecureDistance.of(SecureOptions(), {"a": "north", "b": "south", "third": "uni"}, "1"),
     Records(embedding="full"),
     Moments(),
     DistanceTo(**WITH_REFERENCE, p=1),

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,7 @@ import pytest
 from silot.errors import FileError, InputError
 from silot.privacy.ledger import Ledger
 from silot.secure import Peers, make_keys
+from silot.secure.options import Role
 from silot.secure.tunnel import Tunnel
 from silot.transport import exact_plan
 
@@ -197,10 +199,10 @@ def test_a_holder_whose_policy_refuses_ends_all_and_says_why_to_its_owner_alone(
         assert "policy" not in ended[role][2]
 
 
-def tunnel(folder: Path, role: str, keys: str = "keys") -> Tunnel:
+def tunnel(folder: Path, role: Role, keys: str = "keys") -> Tunnel:
     peers = Peers.load(folder / "keys/peers.yml")
     mine = Peers.load(folder / keys / "peers.yml")
-    return Tunnel(role, peers.addresses(2), mine.files(role))  # type: ignore[arg-type]
+    return Tunnel(role, replace(peers.links(role, 2), files=mine.files(role)))
 
 
 def serve(tunnels: list[Tunnel], until: Callable[[], bool], seconds: float = 3.0) -> bool:

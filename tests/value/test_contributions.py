@@ -464,7 +464,7 @@ def test_a_map_by_secure_distances_asks_for_every_pair_and_the_target(
         asked_for.append((a, b, embedding))
         pair = {**parties, **own}
         found = silot.distance(pair[a], pair[b], labels=embedding != "none")
-        bill = Run(found.rounds, 1, 1, 0.0, "scalar", found.transcript, 0.0)  # type: ignore[arg-type]
+        bill = Run(found.rounds, 1, 1, 0.0, "scalar", found.transcript, None, 0.0)  # type: ignore[arg-type]
         return replace(found, method="secure", holders=(a, b)), bill
 
     # The engine is heavy and not everywhere; what it is asked is the same.
@@ -497,6 +497,11 @@ def test_a_map_whose_runs_fail_is_left_out_and_nothing_else_is_lost() -> None:
     found = silot.value_holders(holders, public[:50], map="sketch", map_options={"public": public})
     assert found.between is None and len(found.holders) == 3
     assert "; no map of holders: " in found.status and "(sketch-small)" in found.status
+    # Their counts were told and charged before there was no map.
+    plain = silot.value_holders(holders, public[:50])
+    assert plain.privacy_mu == 0 and 0 < found.privacy_mu < 0.1
+    assert (plain.disclosure, found.disclosure) == ("scalar", "sketch")
+    assert found.rounds > plain.rounds and found.bytes_received > plain.bytes_received
 
 
 # Policies and disclosure.

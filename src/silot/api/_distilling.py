@@ -10,6 +10,8 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
+from ..data.measure import Measure
+from ..data.preflight import Preflight
 from ..distillation import LabelSpace
 from ..distillation._coding import LabelCodes, ambiguous
 from ..distillation.checkpoint import fingerprint, folder, load, save
@@ -162,6 +164,22 @@ def _codes(name: str, labels: npt.ArrayLike | LabelCodes, space: LabelSpace) -> 
         return space.codes(known)
     except MismatchError as error:
         raise MismatchError(f"test set {name!r}: {error.message}", code="test-labels") from None
+
+
+def looked_at(
+    inputs: Inputs,
+    tests: Mapping[str, tuple[Inputs, LabelCodes]],
+    teachers: Sequence[str],
+    columns: Sequence[str] | None = None,
+) -> Preflight | None:
+    """What was seen of the vectors that the caller has; texts have no columns to look at."""
+    every = {
+        "transfer set": inputs,
+        **{f"test set {name}": each for name, (each, _) in tests.items()},
+    }
+    vectors = {name: Measure(x, columns=columns, copy=False) for name, x in every.items()
+               if isinstance(x, np.ndarray)}  # fmt: skip
+    return Preflight.of(vectors, teachers) if vectors else None
 
 
 def asked(

@@ -24,6 +24,8 @@ from ..privacy.ledger import Ledger
 from ..records.result import RecordScores
 from ..value.target import LabelMetric
 
+PUBLIC = "public records"
+
 # Classes that are named one by one.
 _NAMED = 5
 
@@ -48,6 +50,8 @@ class Parties:
         The coordinator's own data.
     federation
         Where holders are asked: what was given, or holders of the measures behind ledgers.
+    public
+        Public records that theirs are compared with: looked at beside their data.
     """
 
     names: tuple[str, ...]
@@ -55,6 +59,7 @@ class Parties:
     labels: bool | str = False
     own: Own | None = None
     federation: Federation | Runtime | None = None
+    public: Measure | None = None
 
     @classmethod
     def of(
@@ -108,6 +113,11 @@ class Parties:
         }
         return replace(self, federation=LocalFederation(parties))
 
+    def beside(self, options: Mapping[str, Any]) -> Parties:
+        """The same, with the public records among the options of a release, if there are any."""
+        public = options.get("public")
+        return replace(self, public=public) if isinstance(public, Measure) else self
+
     def run(
         self,
         protocol: Protocol[B],
@@ -126,8 +136,9 @@ class Parties:
     def preflight(self) -> Preflight | None:
         """What the tables look like that the caller owns; no party is asked."""
         own = {} if self.own is None else {COORDINATOR: self.own.measure}
+        public = {} if self.public is None else {PUBLIC: self.public}
         unseen = () if self.measures else self.names
-        return Preflight.of({**self.measures, **own}, unseen)
+        return Preflight.of({**self.measures, **own, **public}, unseen)
 
 
 def with_preflight(result: B, seen: Preflight | None) -> B:

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from ..errors import InputError, SilotError
 from ..federation.disclosure import Disclosure
 from ..federation.party import Own
+from ..federation.result import Bill, Run
 from ..federation.run import Progress
 from ..secure._engine import absent
 from ..value.result import Contributions
@@ -80,19 +81,25 @@ class HolderMap:
         try:
             between = self._comparison(parties, seed=found.seed).matrix(steps)
         except SilotError as error:
-            return without_map(found, f"{error.message.rstrip('.')} ({error.code})")
-        levels = [Disclosure[level.upper()] for level in (found.disclosure, between.disclosure)]
-        bill = between.bill
-        return replace(
-            found,
-            between=between,
-            rounds=found.rounds + bill.rounds,
-            bytes_sent=found.bytes_sent + bill.bytes_sent,
-            bytes_received=found.bytes_received + bill.bytes_received,
-            seconds=found.seconds + bill.seconds,
-            privacy_mu=found.privacy_mu + bill.privacy_mu,
-            disclosure=str(max(levels)),
-        )
+            without = without_map(found, f"{error.message.rstrip('.')} ({error.code})")
+            # What it told and charged before it failed is told and charged.
+            run: Run | None = error.run
+            return without if run is None else _with_bill(without, run, run.disclosure)
+        return _with_bill(replace(found, between=between), between.bill, between.disclosure)
 
     def _comparison(self, parties: Parties, **options: Any) -> Comparison:
         return Comparison.of(str(self.method), parties, options={**options, **self.options})
+
+
+def _with_bill(found: Contributions, more: Run | Bill, told: str) -> Contributions:
+    """The same result with the bill of another run added."""
+    levels = [Disclosure[level.upper()] for level in (found.disclosure, told) if level]
+    return replace(
+        found,
+        rounds=found.rounds + more.rounds,
+        bytes_sent=found.bytes_sent + more.bytes_sent,
+        bytes_received=found.bytes_received + more.bytes_received,
+        seconds=found.seconds + more.seconds,
+        privacy_mu=found.privacy_mu + more.privacy_mu,
+        disclosure=str(max(levels)),
+    )

@@ -10,8 +10,9 @@ from typing import Any
 from ..data.measure import Covariance
 from ..distances.pairwise import check_asked
 from ..distances.result import Distance, DistanceMatrix
-from ..errors import InputError
+from ..errors import InputError, SilotError
 from ..federation.protocol import COORDINATOR, Protocol
+from ..federation.result import with_earlier
 from ..federation.run import B, Progress
 from ..secure.forecast import Forecast
 from ..secure.method import Secure
@@ -72,6 +73,7 @@ class Comparison:
         if issubclass(kind, Private):
             spending, given = Spending.parted(given)
             given = of_release(parties, given, spending)
+            parties = parties.beside(given)
         embedding = covariance if parties.labels else "none"
         return cls(kind(**given, embedding=embedding), parties, spending)
 
@@ -105,7 +107,11 @@ class Comparison:
         couples = list(combinations(names, 2))
         pairs: dict[tuple[str, str], Distance] = {}
         for a, b in couples:
-            pairs[(a, b)] = self.between(a, b)
+            try:
+                pairs[(a, b)] = self.between(a, b)
+            except SilotError as error:
+                error.run = with_earlier(error.run, list(pairs.values()))
+                raise
             if progress is not None:
                 progress(len(pairs), len(couples))
         name, p = self.method.name, next(iter(pairs.values())).p

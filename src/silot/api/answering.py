@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from urllib.parse import quote
 
 from ..data.columns import check_schemas
 from ..data.files import check_whole
@@ -15,9 +14,10 @@ from ..federation.answer import Answer, Failure, decode_reply
 from ..federation.keys import Key, Keyring
 from ..federation.party import Holder
 from ..federation.policy import Policy
-from ..federation.question import decode_question
-from ..federation.sealed import Sealed, is_name, read_sealed, write_sealed
+from ..federation.question import Question, decode_question
+from ..federation.sealed import Sealed, file_stem, is_name, read_sealed, write_sealed
 from ..privacy.ledger import Ledger
+from ..render.words import level_in_words
 from ._holders import measure_named
 
 UNKNOWN = "unknown"
@@ -73,7 +73,7 @@ def answer(
     file = Path(path)
     check_whole(file)
     beside = Path(ledger) if ledger is not None else file
-    place = beside.with_name(f"{quote(name, safe='')}.key") if key is None else Path(key)
+    place = beside.with_name(f"{file_stem(name)}.key") if key is None else Path(key)
     signer = Key.load(place) if place.exists() or key is not None else Key.new()
     if not place.exists():
         signer.save(place)
@@ -89,7 +89,8 @@ def answer(
         author=name,
         question=b"",
         reply=reply,
-        discloses=asked.discloses
+        # In the holder's own words: those of the question are the asker's.
+        discloses=disclosed_by(decode_question(asked.question))
         if isinstance(decode_reply(reply), Answer)
         else "Nothing: refused.",
         schema=asked.schema,
@@ -127,6 +128,25 @@ def read_question(
     return sealed
 
 
+def disclosed_by(question: Question) -> str:
+    """What an answer discloses, as the question itself says, in plain words."""
+    return f"An answer to {question.kind!r}. {level_in_words(str(question.level))}"
+
+
+def request_in_words(asked: Sealed) -> str:
+    """Who asks what in which exchange, and what an answer would disclose.
+
+    The name, the computation and the exchange are the asker's own words; the rest follows from
+    the question.
+    """
+    said = asked.facts.get("computation")
+    named = f" of {said!r}" if isinstance(said, str) and is_name(said) else ""
+    return (
+        f"{asked.author!r} asks (key {asked.fingerprint}), in exchange {asked.round + 1}{named}, "
+        f"as it says. {disclosed_by(decode_question(asked.question))}"
+    )
+
+
 def asker_of(asked: Sealed, keys: str | Path | None) -> str:
     """Name by which a ledger keeps who asked."""
     return (Keyring.load(keys).name_of(asked.signer) if keys is not None else "") or UNKNOWN
@@ -146,4 +166,4 @@ def _odd(file: str, why: str) -> FileError:
     )
 
 
-__all__ = ["answer", "asker_of", "read_question", "refusal_in"]
+__all__ = ["answer", "asker_of", "disclosed_by", "read_question", "refusal_in", "request_in_words"]

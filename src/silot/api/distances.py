@@ -67,8 +67,9 @@ def distance(
     method
         ``"direct"``, ``"fedwad"``, ``"trianglewad"`` or ``"sketch"``; ``silot.METHODS`` says
         what each discloses, needs and guarantees. ``"secure"`` computes on secret shares, all
-        parties simulated here (see ``silot.secure``). Or one object with its options, such as
-        ``FedWaD(support=50)`` of ``silot.distances``, which an editor checks as you write.
+        parties simulated here (see ``silot.secure``), or by sites themselves. Or one object with
+        its options, such as ``FedWaD(support=50)`` of ``silot.distances``, which an editor checks
+        as you write.
     labels
         Whether to compare labelled records, through their OTDD vectors; for data frames the name
         of their column. Classes are compared by their records, not by their names; ``status``

@@ -24,7 +24,16 @@ from ..federation.local import Progress
 from ..federation.protocol import COORDINATOR
 from ..federation.run import Federation
 from ..options import anything, none_or, number, option, taking
-from ._distilling import Test, asked, check_module, check_tests, identity_of, noise_of, parties
+from ._distilling import (
+    Test,
+    asked,
+    check_module,
+    check_tests,
+    identity_of,
+    looked_at,
+    noise_of,
+    parties,
+)
 
 if TYPE_CHECKING:
     from torch import nn
@@ -227,7 +236,7 @@ def distill(
         excluded=answers.excluded,
         status=_status(answers.status, answers.names, kept, history.losses),
         predictor=student.predict,
-    ).with_run(answers)
+    ).with_run(replace(answers, preflight=looked_at(inputs, tests, federation.names)))
 
 
 class _Student:

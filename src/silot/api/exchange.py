@@ -5,29 +5,32 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from ..data.documents import complaint, read_fields
 from ..data.files import write_whole
-from ..data.measure import Embedding
+from ..data.measure import Covariance
 from ..data.schema import Schema
-from ..distances.result import Distance
+from ..distances.result import Distance, DistanceMatrix
 from ..errors import FileError, InputError, MismatchError
 from ..federation.keys import Key, Keyring
-from ..federation.protocol import Protocol
-from ..federation.question import Question, decode_question
+from ..federation.protocol import COORDINATOR
+from ..federation.question import decode_question
 from ..federation.recorded import Recorded, Records, Unanswered, digest_of
-from ..federation.run import run
-from ..federation.sealed import Sealed, is_name, read_sealed, write_sealed
-from ..render.words import level_in_words
-from ._methods import METHODS, method_named
+from ..federation.sealed import Sealed, file_stem, is_name, read_sealed, write_sealed
+from ..records.result import RecordScores
+from ..value.result import Barycenter, Contributions
+from ._asking import COMPUTATIONS, OwnData, run_public
+from .answering import disclosed_by
 
 _RUN, _KEY = "run.json", "asker.key"
+
+Result = Distance | DistanceMatrix | Contributions | Barycenter | RecordScores
 
 
 class RunFile(BaseModel):
@@ -36,11 +39,13 @@ class RunFile(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     run: str
-    method: str
+    computation: str
     options: dict[str, Any]
-    embedding: Embedding
-    holders: tuple[str, str]
+    labels: bool
+    covariance: Covariance
+    holders: tuple[str, ...]
     asker: str
+    own: OwnData | None = None
     schema_body: dict[str, Any] | None = None
 
     @property
@@ -48,10 +53,13 @@ class RunFile(BaseModel):
         """The public contract that holders read their tables by."""
         return None if self.schema_body is None else Schema.of(self.schema_body)
 
-    def protocol(self) -> Protocol[Distance]:
-        """The protocol, the same every time."""
-        method = method_named(self.method)(**self.options, embedding=self.embedding)
-        return method.between(*self.holders)
+    def result(self, replies: Records) -> Result:
+        """What the public function gives on these replies; ``Unanswered`` where they end."""
+        schema = self.schema_read
+        own = None if self.own is None else self.own.measure(schema)
+        labelled: dict[str, Any] = {"labels": self.labels, "covariance": self.covariance}
+        found = run_public(self.computation, replies, own, labelled, self.options)
+        return found if schema is None else _named(found, schema)
 
 
 @dataclass(frozen=True)
@@ -61,65 +69,84 @@ class Asked:
     Attributes
     ----------
     result
-        What it found; ``None`` while it waits.
+        What the public function returns; ``None`` while it waits.
     questions
         The files that holders must answer next, by their names.
     round
         Which exchange they are of, from 1.
     """
 
-    result: Distance | None = None
+    result: Any = None
     questions: Mapping[str, Path] = field(default_factory=dict[str, Path])
     round: int = 0
 
 
 def ask(
-    method: str,
+    computation: str,
     holders: Sequence[str],
     folder: str | Path,
     *,
+    own: OwnData | None = None,
     asker: str = "coordinator",
     schema: Schema | None = None,
-    embedding: Embedding = "none",
+    labels: bool = False,
     **options: Any,
 ) -> Asked:
     """Begin a run: write the first question of each holder to a file.
 
     Parameters
     ----------
-    method
-        A distance method whose holders answer questions: all but ``"secure"``.
+    computation
+        ``"distance"``, ``"matrix"``, ``"pooled"``, ``"value"``, ``"barycenter"`` or ``"records"``:
+        the public function that runs.
     holders
-        Names of the two holders.
+        Names of the holders, in its order.
     folder
         A new folder for the run: questions, answers that were accepted, and the asker's key.
+    own
+        The asker's own data: the buyer of ``pooled``, the validation data of ``value`` and
+        ``records``.
     asker
         What the asker is called.
     schema
         The public contract that holders must read their tables by.
-    embedding, **options
-        Options of the method.
+    labels, **options
+        Of the function, such as ``method`` and ``covariance``; no arrays.
 
     Raises
     ------
     InputError
-        A method that asks nothing (``option-method``), or names that are none.
+        A computation that no file carries (``option-computation``), a method that asks nothing
+        (``option-method``), names that are none, own data that are absent or needed by nothing.
     FileError
         The folder has a run already (``file-exists``), or cannot be written.
     """
-    kind = method_named(method)
-    if not kind.asks:
-        raise InputError(
-            f"{method!r} computes between parties that are connected, and asks nothing that a file "
-            f"could carry. Give {', '.join(name for name in METHODS if METHODS[name].asks)}.",
-            code="option-method",
-        )
-    if len(holders) != 2 or len(set(holders)) != 2 or not all(map(is_name, (*holders, asker))):
-        raise InputError(
-            f"holders are {', '.join(holders) or 'none'}: two different names are needed.",
-            code="holder-names",
-        )
+    _check(computation, holders, asker, own)
+    covariance = options.pop("covariance", "diagonal")
     place = Path(folder)
+    if (place / _RUN).exists():
+        raise FileError(
+            f"{place} has a run already. Go on with it (--continue), or give a new folder.",
+            code="file-exists",
+        )
+    run, body = os.urandom(16).hex(), None if schema is None else schema.body()
+    try:
+        made = RunFile(
+            run=run, computation=computation, options=options, labels=labels,
+            covariance=covariance, holders=tuple(holders), asker=asker, own=own, schema_body=body,
+        )  # fmt: skip
+        text = json.dumps(made.model_dump(), indent=2, allow_nan=False)
+    except (TypeError, ValueError):
+        raise InputError(
+            f"{computation!r} has options that no run file can hold (arrays, such as public "
+            "records). Use `silot release` and `silot combine` for sketches.",
+            code="option-method",
+        ) from None
+    # As it will be read again: a tuple comes back as a list.
+    made = RunFile.model_validate_json(text)
+    # Options that are wrong are said before anything is written.
+    with suppress(Unanswered):
+        made.result(Records([], made.holders))
     try:
         place.mkdir(mode=0o700, exist_ok=True)
     except OSError as error:
@@ -127,28 +154,51 @@ def ask(
             f"{place} cannot be made ({type(error).__name__}). Give a folder for the run.",
             code="file-unwritable",
         ) from None
-    if (place / _RUN).exists():
-        raise FileError(
-            f"{place} has a run already. Go on with it (--continue), or give a new folder.",
-            code="file-exists",
-        )
-    made = RunFile(
-        run=os.urandom(16).hex(), method=kind.name, options=options, embedding=embedding,
-        holders=(holders[0], holders[1]), asker=asker,
-        schema_body=None if schema is None else schema.body(),
-    )  # fmt: skip
-    made.protocol()
-    try:
-        text = json.dumps(made.model_dump(), indent=2, allow_nan=False)
-    except (TypeError, ValueError):
-        raise InputError(
-            f"{method!r} has options that no run file can hold (arrays, such as public records). "
-            "Use `silot release` and `silot combine` for sketches.",
-            code="option-method",
-        ) from None
     Key.new().save(place / _KEY)
-    write_whole(place / _RUN, text.encode())
+    write_whole(place / _RUN, text.encode(), private=True)
     return _advance(made, place, [])
+
+
+def _check(computation: str, holders: Sequence[str], asker: str, own: OwnData | None) -> None:
+    """Raise where a run cannot begin so."""
+    kind = COMPUTATIONS.get(computation)
+    if kind is None:
+        raise InputError(
+            f"{computation!r} is nothing that files can carry. Give {', '.join(COMPUTATIONS)}.",
+            code="option-computation",
+        )
+    few = len(holders) < kind.least or (kind.most is not None and len(holders) > kind.most)
+    names = {*holders, asker}
+    if (
+        few
+        or len(set(holders)) != len(holders)
+        or COORDINATOR in holders
+        or not all(map(is_name, names))
+    ):
+        raise InputError(
+            f"holders are {', '.join(map(repr, holders)) or 'none'}: {computation!r} needs "
+            f"{kind.wanted}, all different and none of them {COORDINATOR!r}.",
+            code="holder-names",
+        )
+    if own is None and kind.own == "needed":
+        raise InputError(
+            f"{computation!r} compares with data of the asker's own. Give {kind.flag} FILE.",
+            code="validation-absent",
+        )
+    if own is not None and kind.own == "none":
+        raise InputError(
+            f"{computation!r} takes no data of the asker's own. Leave them out.",
+            code="option-unknown",
+        )
+
+
+def _named(result: Result, schema: Schema) -> Result:
+    """The result as of tables that a schema reads: it says what their columns are."""
+    if isinstance(result, DistanceMatrix):
+        pairs = {names: _named(each, schema) for names, each in result.pairs.items()}
+        return replace(result, pairs=pairs)
+    named = result.named(schema.origins) if isinstance(result, Distance | Contributions) else result
+    return named.with_preflight(None)
 
 
 def resume(
@@ -173,7 +223,8 @@ def resume(
     ------
     MismatchError
         ``answer-run``: of another run; ``answer-question``: to another question; ``answer-twice``:
-        a second, different one; ``key-mismatch``: by another key; ``holder-unknown``.
+        a second, different one; ``key-mismatch``: by another key; ``holder-unknown``;
+        ``run-changed``: the folder or the asker's own data changed since the run began.
     FileError
         No run there, or a file that is no answer, or was changed.
     """
@@ -193,41 +244,45 @@ def resume(
 def _advance(made: RunFile, place: Path, answers: Sequence[Sealed]) -> Asked:
     """Run it as far as answers go, and write the questions that it comes to."""
     records = [Recorded(each.author, str(each.facts["answers"]), each.reply) for each in answers]
-    protocol = made.protocol()
     try:
-        result = run(protocol, Records(records, made.holders))
+        return Asked(made.result(Records(records, made.holders)))
     except Unanswered as unanswered:
-        done = {(each.author, each.facts["answers"]) for each in answers}
+        done = {(each.name, each.question) for each in records}
         files: dict[str, Path] = {}
         for name, message in unanswered.messages.items():
             if (name, digest_of(message)) not in done:
                 files[name] = _written(made, place, name, message, unanswered.round)
         return Asked(None, files, unanswered.round + 1)
-    schema = made.schema_read
-    return Asked(result.named(None if schema is None else schema.origins))
 
 
 def _written(made: RunFile, place: Path, name: str, message: bytes, round_: int) -> Path:
     """The file of a question, written once."""
     file = _question_file(place, name, round_)
+    if file.exists():
+        if read_sealed(file, ["question"]).answers != digest_of(message):
+            raise MismatchError(
+                f"{file} asks {name!r} another question than the run comes to now: its folder, "
+                "the asker's data or silot changed since. Begin anew in a new folder.",
+                code="run-changed",
+            )
+        return file
     question = decode_question(message)
     sealed = Sealed(
         kind="question",
         author=made.asker,
         question=message,
-        discloses=_disclosed(question),
+        discloses=disclosed_by(question),
         schema=made.schema_body,
-        facts={"holder": name, "method": made.method, "kind": question.kind},
+        facts={"holder": name, "computation": made.computation, "kind": question.kind},
         run=made.run,
         round=round_,
     )
-    if not file.exists():
-        write_sealed(file, sealed, Key.load(place / _KEY))
+    write_sealed(file, sealed, Key.load(place / _KEY))
     return file
 
 
 def _question_file(place: Path, name: str, round_: int) -> Path:
-    return place / f"{quote(name, safe='')}{f'-{round_ + 1}' if round_ else ''}.question"
+    return place / f"{file_stem(name)}{f'-{round_ + 1}' if round_ else ''}.question"
 
 
 def _accepted(made: RunFile, place: Path, sealed: Sealed, kept: Mapping[str, Sealed]) -> str:
@@ -257,7 +312,7 @@ def _accepted(made: RunFile, place: Path, sealed: Sealed, kept: Mapping[str, Sea
             f"{sealed.round + 1}. Send it the question in {place} again.",
             code="answer-question",
         )
-    file = f"{quote(name, safe='')}-{sealed.round + 1}.kept"
+    file = f"{file_stem(name)}-{sealed.round + 1}.kept"
     if file in kept and kept[file].reply != sealed.reply:
         raise MismatchError(
             f"{where} is a second answer of {name!r} to one question, and not the first one.",
@@ -277,8 +332,4 @@ def _load(place: Path) -> RunFile:
         ) from None
 
 
-def _disclosed(question: Question) -> str:
-    return f"An answer to {question.kind!r}. {level_in_words(str(question.level))}"
-
-
-__all__ = ["Asked", "ask", "resume"]
+__all__ = ["Asked", "OwnData", "ask", "resume"]

@@ -25,13 +25,11 @@ from ..privacy.ledger import Ledger
 from ..sketch.asking import public_classes
 from ..sketch.released import ReleaseFile, Terms, cells_of, digest_of
 from ..sketch.sketch import Sketching
-from ._holders import measure_named
+from ._holders import PUBLIC, measure_named
 from .sketch import budget_policy, check_masses
 
 ASKER = "release"
 """Name under which a ledger keeps what a site released by itself."""
-
-PUBLIC = "public records"
 
 
 class Sending(Options):

@@ -22,7 +22,7 @@ from ..sketch.methods import Sketch
 from ..sketch.releasing import Private
 from ..sketch.result import Sketches
 from ..sketch.sketch import Sketching
-from ._holders import Holders, Parties, measure_named
+from ._holders import PUBLIC, Holders, Parties, measure_named
 
 
 def sketches(
@@ -152,7 +152,7 @@ def run_sketches(
     embedding: Embedding = covariance if parties.labels else "none"
     release = Sketching(embedding=embedding, **options)
     protocol = release.among(parties.names, parties.own)
-    found = run_private(parties, protocol, release, spending, progress)
+    found = run_private(parties.beside(options), protocol, release, spending, progress)
     return replace(found, columns=parties.columns)
 
 
@@ -171,7 +171,7 @@ def of_release(parties: Parties, options: Mapping[str, Any], spending: Spending)
 
 def public_of(public: Data, labels: str | None, measures: Mapping[str, Measure]) -> Measure:
     """Public records with their features in the order of the holders'."""
-    name = "public records"
+    name = PUBLIC
     found = measure_named(name, public, labels)
     if not measures:
         # Holders of a federation see for themselves whether theirs fit.
@@ -211,7 +211,8 @@ def budget_policy(epsilon: float, delta: float) -> Policy:
 
 def ledgers_of(measures: Mapping[str, Measure], folder: str | Path) -> dict[str, Ledger]:
     """Ledgers on the disk that releases are charged to, one file for each holder."""
-    if set(measures) == {str(k) for k in range(len(measures))} or "/" in "".join(measures):
+    numbered = measures and set(measures) == {str(k) for k in range(len(measures))}
+    if numbered or "/" in "".join(measures):
         # A name that depends on who else is in the run would find another holder's ledger.
         raise InputError(
             f"a ledger needs a name of its own for each holder; these are {', '.join(measures)}. "

@@ -8,6 +8,7 @@ from typing import Any
 
 from ..data.columns import matched
 from ..data.measure import Data, Measure
+from ..data.preflight import Preflight
 from ..errors import InputError, MismatchError
 from ..federation.party import Holder, Own
 from ..federation.policy import Policy
@@ -19,10 +20,8 @@ from ..records.counts import BrokenCounts, Screener
 from ..records.result import RecordScores
 from ..records.suspects import CountBroken
 from ..sketch.releasing import Private
-from ._holders import Holders, Parties, measure_named, with_columns
+from ._holders import PUBLIC, Holders, Parties, measure_named, with_columns
 from .sketch import Spending, budget_policy, check_masses, ledgers_of, public_of
-
-PUBLIC = "public records"
 
 
 def count_broken(
@@ -59,8 +58,9 @@ def count_broken(
         ``privacy_delta``: what one record may change in this run, for each holder and for the
         validation data. ``mass_limit``: for weighted records the largest weight, public.
         ``seed``. ``ledgers``: a folder with a durable ledger for each holder, ``NAME.ledger``, and
-        for the validation data, ``coordinator.ledger``; without it nothing remembers the run, and
-        what several runs spend adds up. ``budget_epsilon``: of all releases in a ledger together.
+        for the validation data, ``coordinator.ledger`` (of a federation that one alone); without it
+        nothing remembers the run, and what several runs spend adds up. ``budget_epsilon``: of all
+        releases in a ledger together.
 
     Returns
     -------
@@ -89,7 +89,7 @@ def count_broken(
     check_known(CountBroken, options, "count_broken", own=Spending.options)
     spending, options = Spending.parted(options)
     parties = Parties.of(holders, labels, validation)
-    if spending.ledgers is not None:
+    if spending.ledgers is not None and parties.own is None:
         parties.check_owned("ledgers=", "option-ledgers")
     column = labels if isinstance(labels, str) else None
     trusted = {} if parties.own is None else {COORDINATOR: parties.own.measure}
@@ -108,7 +108,7 @@ def count_broken(
         own = Holder(parties.own.measure, policy, ledgers[COORDINATOR])
     if parties.measures:
         parties = parties.behind(policy, ledgers)
-    found = parties.run(protocol.among(parties.names, own), progress)
+    found = parties.beside({"public": sample}).run(protocol.among(parties.names, own), progress)
     return replace(found, screener=_Owner(found.screener, sample, column))
 
 
@@ -142,4 +142,5 @@ class _Owner:
             )
         if self.public.columns is not None and given.columns is not None:
             given = matched({PUBLIC: self.public, name: given}, (name,))[name]
-        return with_columns(self.inner.screen(Own(given), name, fdr), self.public)
+        found = with_columns(self.inner.screen(Own(given), name, fdr), self.public)
+        return found.with_preflight(Preflight.of({name: given, PUBLIC: self.public}))

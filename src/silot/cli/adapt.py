@@ -16,10 +16,11 @@ from ..errors import FileError, InputError
 from ..federation.result import Array
 from ..teaching.adapt import Adapt
 from ..teaching.result import Adaptation
-from .console import save_transcript, say_where, show, write_report
+from .console import check_outputs, save_transcript, say_where, show, write_report
 from .devices import DeviceFiles, evaluation_files
 from .generate import taking
-from .options import JsonOption, ReportOption, TranscriptOption, check_outputs
+from .options import JsonOption, ReportOption, TranscriptOption
+from .sites import Where
 
 
 def register(app: typer.Typer) -> None:
@@ -29,9 +30,12 @@ def register(app: typer.Typer) -> None:
 
 def adapt_command(
     devices: Annotated[
-        list[Path],
-        typer.Argument(help="Devices: .npz, .csv, .csv.gz or .parquet; see --test too."),
-    ],
+        list[Path] | None,
+        typer.Argument(
+            help="Devices: .npz, .csv, .csv.gz or .parquet, see --test too; or sites, by default "
+            "all."
+        ),
+    ] = None,
     test: Annotated[
         Path | None,
         typer.Option(
@@ -40,6 +44,7 @@ def adapt_command(
         ),
     ] = None,
     *,
+    where: Where,
     files: DeviceFiles,
     save: Annotated[
         Path | None, typer.Option(help="Save the trained models and the links to this .npz file.")
@@ -50,15 +55,16 @@ def adapt_command(
     **options: Any,
 ) -> None:
     """Train where labels are, choose links, combine models at the targets, and evaluate them."""
-    check_outputs(report, save, transcript, inputs=devices)
     if save is not None and save.suffix != ".npz":
         raise FileError(f"{save.name} is no .npz file. Give --save NAME.npz.", code="file-kind")
-    paths, tests = evaluation_files(devices, test)
-    if len(paths) < 2:
+    where.refuse(test=test)
+    paths, tests = (devices or [], {}) if where.sites else evaluation_files(devices or [], test)
+    check_outputs(report, save, transcript, inputs=tests.values())
+    if len(paths) < 2 and not where.sites:
         raise InputError(
             f"{len(paths)} device(s); give a data file for each, two or more.", code="holder-names"
         )
-    found = files.adapt(paths, tests, options)
+    found = files.adapt(where, paths, tests, options)
     save_transcript(found, transcript)
     if save is not None:
         _save_models(found, save)

@@ -7,19 +7,23 @@ import os
 import sys
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
 from .. import __version__
 from ..errors import SilotError
+from ..render.words import format_bytes
 from .console import ERRORS
+
+if TYPE_CHECKING:
+    from ..federation.result import Run
 
 EPILOG = (
     "Exit statuses: 0 done; 1 unexpected error; 2 wrong usage; 3 data or option not valid; "
     "4 file missing or unreadable; 5 data that do not fit together; 6 a holder failed; "
     "7 a holder refused; 8 solver failed; 9 optional dependency missing; 10 broken message; "
-    "11 memory too small; 130 interrupted."
+    "11 memory too small; 12 a holder has not decided yet; 130 interrupted."
 )
 
 # Commands by the file they are in, in the order of the help. A file is imported when one of its
@@ -40,6 +44,9 @@ COMMANDS = {
     "links": ("links",),
     "adapt": ("adapt",),
     "distill": ("distill",),
+    "deploy": ("deploy",),
+    "site": ("site",),
+    "runs": ("runs", "resume", "cancel"),
     "demo": ("demo",),
 }
 
@@ -104,7 +111,8 @@ def main() -> None:
         asked = "all" if "_SILOT_COMPLETE" in os.environ else (sys.argv[1:] or ["--help"])[0]
         build(asked)()
     except SilotError as error:
-        ERRORS.print(f"error: {error}", markup=False, highlight=False, soft_wrap=True)
+        line = f"error: {error}{_told_before(error.run)}"
+        ERRORS.print(line, markup=False, highlight=False, soft_wrap=True)
         sys.exit(error.exit_status)
     except MemoryError:
         # Larger than what was foreseen: another process may have taken what was free.
@@ -122,6 +130,18 @@ def main() -> None:
         if isinstance(cause, KeyboardInterrupt):
             _interrupted(cause)
         raise
+
+
+def _told_before(run: Run | None) -> str:
+    """What sites had told when a run failed, and what was charged: that is not taken back."""
+    elsewhere = any(word.partition("=")[0] == "--sites" for word in sys.argv)
+    if run is None or not run.disclosure or not (elsewhere or run.privacy_mu):
+        return ""
+    charged = f", and charged mu {run.privacy_mu:.3g}" if run.privacy_mu else ""
+    return (
+        f" By then holders had answered with {format_bytes(run.bytes_received)}, up to level "
+        f"{run.disclosure}{charged}."
+    )
 
 
 def _interrupted(interrupted: KeyboardInterrupt) -> NoReturn:

@@ -18,7 +18,6 @@ from .options import (
     JsonOption,
     ReportOption,
     SeedOption,
-    check_outputs,
 )
 from .policy import show_policy_audit
 
@@ -95,8 +94,9 @@ def register(app: typer.Typer) -> None:
 
 
 def audit_command(
-    transcript: Annotated[
-        Path | None, typer.Argument(help="Messages of a run, saved by --transcript.")
+    messages: Annotated[
+        Path | None,
+        typer.Argument(metavar="[TRANSCRIPT]", help="Messages of a run, saved by --transcript."),
     ] = None,
     *,
     viewpoint: Annotated[
@@ -114,9 +114,7 @@ def audit_command(
     json: JsonOption = False,
 ) -> None:
     """What a party of a run could compute from its messages, or get under a holder's policy."""
-    files = (knowledge.outsiders, knowledge.public, knowledge.vocabulary)
-    check_outputs(report, inputs=[transcript, rules.data, rules.policy, *files])
-    if (transcript is None) == (rules.data is None):
+    if (messages is None) == (rules.data is None):
         raise InputError(
             "give a transcript of a run, or --data (and --policy) of a holder.", code="audit-what"
         )
@@ -126,15 +124,15 @@ def audit_command(
             report=report, json=json,
         )  # fmt: skip
         return
-    assert transcript is not None
+    assert messages is not None
     if rules.policy is not None:
         raise InputError("--policy goes with --data, not with a run.", code="audit-what")
-    messages = Transcript.load(transcript)
+    transcript = Transcript.load(messages)
     options = knowledge.read()
     with progress_bar("audit") as bar:
         task = bar.add_task("attacks")
         result = audit(
-            messages,
+            transcript,
             viewpoint,
             seed=seed,
             progress=lambda done, of: bar.update(task, completed=done, total=of, refresh=True),

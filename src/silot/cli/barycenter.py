@@ -26,7 +26,8 @@ from .console import (
     write_report,
 )
 from .generate import Flags, taking
-from .options import HoldersArgument, Outputs, Release, Tables, check_outputs
+from .options import HoldersArgument, Outputs, Release, Tables
+from .sites import Where, names_of
 
 
 class BarycenterMethod(StrEnum):
@@ -74,7 +75,7 @@ def register(app: typer.Typer) -> None:
 
 
 def barycenter_command(
-    holders: HoldersArgument,
+    holders: HoldersArgument = None,
     *,
     method: Annotated[
         BarycenterMethod, typer.Option("--method", "-m", help="FedBary, or private sketches.")
@@ -83,6 +84,7 @@ def barycenter_command(
         str | None,
         typer.Option(help="Weight of each holder, comma separated, in their order."),
     ] = None,
+    where: Where,
     tables: Tables,
     release: Release,
     atoms: Atoms,
@@ -90,17 +92,15 @@ def barycenter_command(
     **options: Any,
 ) -> None:
     """Barycenter of the holders, and how far each of them is from it."""
-    files = (atoms.out, outputs.transcript, outputs.report, atoms.plot)
-    check_outputs(*files, inputs=[*holders, release.public])
     atoms.check()
-    loaded = tables.load(holders)
+    loaded, _ = where.load(tables, holders)
     options |= release.read(tables)
     with steps("barycenter") as progress:
         result = barycenter(
             loaded,
             method=method.value,
             labels=tables.labels,
-            weights=_weights(weights, list(loaded)),
+            weights=weights_of(weights, list(names_of(loaded))),
             progress=progress,
             **options,
         )
@@ -114,7 +114,8 @@ def barycenter_command(
     say_where(report=outputs.report)
 
 
-def _weights(text: str | None, names: list[str]) -> dict[str, float] | None:
+def weights_of(text: str | None, names: list[str]) -> dict[str, float] | None:
+    """Weights by the holders' names, of a flag."""
     if text is None:
         return None
     try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -111,6 +111,26 @@ def check_writable(path: Path) -> None:
             code="file-unwritable",
         )
     check_whole(path)
+
+
+def check_outputs(*paths: Path | None, inputs: Iterable[Path | None] = ()) -> None:
+    """Raise before a long computation whose results could not be written, or over ``inputs``."""
+    results = [path for path in paths if path is not None]
+    for path in results:
+        check_writable(path)
+    places = {path.resolve() for path in results}
+    if len(places) < len(results):
+        raise FileError(
+            "two results would be written to one file. Give each a path of its own.",
+            code="file-twice",
+        )
+    read = [path for path in inputs if path is not None and path.resolve() in places]
+    if read:
+        raise FileError(
+            f"a result would be written over {read[0].name}, which is read. Give it a path of "
+            "its own.",
+            code="file-twice",
+        )
 
 
 def check_figure(path: Path) -> None:

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
+from ..api._holders import Holders
 from ..api.adapt import adapt
 from ..data.documents import read_fields
 from ..data.measure import Measure
@@ -21,6 +22,7 @@ from .audit import shape_of
 from .console import steps
 from .generate import Flags
 from .options import ColumnsOption, LabelColumnOption, Tables
+from .sites import Where
 
 _TEST = ".test."
 _FIELDS = ("rates_mbit", "power_dbm", "model_bits")
@@ -38,12 +40,20 @@ class DeviceFiles(Flags):
     ] = None
 
     def adapt(
-        self, paths: Sequence[Path], tests: Mapping[str, Path], options: Mapping[str, Any]
+        self,
+        where: Where,
+        paths: Sequence[Path],
+        tests: Mapping[str, Path],
+        options: Mapping[str, Any],
     ) -> Adaptation:
-        """Run ``adapt`` over data files; ``tests`` are files of evaluation records by device."""
+        """Run ``adapt`` over devices; ``tests`` are files of evaluation records by device."""
         options = dict(options)
         if "shape" in options:
             options["shape"] = shape_of(options["shape"])
+        if where.sites is not None:
+            where.refuse(label_column=self.label_column, columns=self.columns)
+            there = where.connected(paths)
+            return self._adapted(there, there.names, options)
         tables = Tables(label_column=self.label_column, columns=self.columns)
         loaded = tables.load(paths, options.get("unlabelled", ""))
         marker = options["unlabelled"] if "unlabelled" in options else _marker(loaded)
@@ -51,10 +61,20 @@ class DeviceFiles(Flags):
         for name, path in tests.items():
             read = replace(tables, labels=True).load([path], marker)
             truth[name] = next(iter(read.values()))
-        numbers = {} if self.energy is None else energy_numbers(self.energy, list(loaded))
+        options["unlabelled"] = marker
+        return self._adapted(loaded, list(loaded), options, truth)
+
+    def _adapted(
+        self,
+        devices: Holders,
+        names: Sequence[str],
+        options: Mapping[str, Any],
+        truth: Mapping[str, Measure] | None = None,
+    ) -> Adaptation:
+        numbers = {} if self.energy is None else energy_numbers(self.energy, names)
         with steps("adapt") as progress:
-            chosen: dict[str, Any] = {**numbers, **options, "unlabelled": marker}
-            return adapt(loaded, Adapt(**chosen), evaluation=truth, progress=progress)
+            chosen: dict[str, Any] = {**numbers, **options}
+            return adapt(devices, Adapt(**chosen), evaluation=truth, progress=progress)
 
 
 def evaluation_files(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import typer
 
@@ -14,7 +14,6 @@ from ..api.distances import distance_matrix, pooled_distance
 from ..data.measure import Measure
 from ..distances.pooled import Pooled
 from ..distances.result import Distance
-from ..errors import MismatchError
 from .console import (
     OUT,
     check_figure,
@@ -29,13 +28,14 @@ from .console import (
 )
 from .generate import taking
 from .options import (
+    HoldersArgument,
     JsonOption,
     LabelledTables,
     Outputs,
     ReportOption,
     Spending,
-    check_outputs,
 )
+from .sites import Where
 
 
 class Shares(StrEnum):
@@ -53,20 +53,19 @@ def register(app: typer.Typer) -> None:
 
 
 def distance_command(
-    a: Annotated[Path, typer.Argument(help="A holder: .npz, .csv, .csv.gz or .parquet.")],
+    a: Annotated[Path, typer.Argument(help="A holder: .npz, .csv, .csv.gz, .parquet; or a site.")],
     b: Annotated[Path, typer.Argument(help="Another holder.")],
     *,
     method: str,
+    where: Where,
     tables: LabelledTables,
     spending: Spending,
     outputs: Outputs,
     **options: Any,
 ) -> None:
     """Distance between two holders, with bounds, bill and disclosure."""
-    check_outputs(outputs.transcript, outputs.report, inputs=[a, b, spending.public])
-    holders = tables.load([a, b])
+    holders, _ = where.load(tables, [a, b])
     options |= spending.read(tables)
-    _check_dimensions(holders)
     with steps(method) as progress:
         parties = Parties.of(holders, tables.labels)
         compared = Comparison.of(method, parties, tables.covariance.value, options)
@@ -78,9 +77,10 @@ def distance_command(
 
 
 def matrix_command(
-    holders: Annotated[list[Path], typer.Argument(help="Two or more holders.")],
+    holders: HoldersArgument = None,
     *,
     method: str,
+    where: Where,
     tables: LabelledTables,
     spending: Spending,
     plot: Annotated[Path | None, typer.Option(help="Draw a heat map to this file.")] = None,
@@ -91,17 +91,16 @@ def matrix_command(
     """Distances between all pairs of holders."""
     if plot is not None:
         check_figure(plot)
-    check_outputs(report, plot, inputs=[*holders, spending.public])
-    loaded = tables.load(holders)
+    loaded, _ = where.load(tables, holders)
     options |= spending.read(tables)
     with progress_bar(f"{method}") as bar:
-        task = bar.add_task("pairs", total=len(loaded) * (len(loaded) - 1) // 2)
+        task = bar.add_task("pairs", total=None)
         result = distance_matrix(
             loaded,
             method=method,
             labels=tables.labels,
             covariance=tables.covariance.value,
-            progress=lambda done, _: bar.update(task, completed=done),
+            progress=lambda done, of: bar.update(task, completed=done, total=of),
             **options,
         )
     if plot is not None:
@@ -121,9 +120,10 @@ def matrix_command(
 
 
 def pooled_command(
-    sellers: Annotated[list[Path], typer.Argument(help="Holders whose union is measured.")],
+    sellers: HoldersArgument = None,
     *,
     buyer: Annotated[Path, typer.Option(help="The coordinator's own data.")],
+    where: Where,
     tables: LabelledTables,
     shares: Annotated[
         Shares, typer.Option(help="What a seller counts for: its records, or their weights' sum.")
@@ -132,13 +132,11 @@ def pooled_command(
     **options: Any,
 ) -> None:
     """Distance between the union of sellers and a buyer (TriangleWad)."""
-    check_outputs(outputs.transcript, outputs.report, inputs=[*sellers, buyer])
-    loaded = tables.load([*sellers, buyer])
-    own = loaded.pop(list(loaded)[-1])
+    loaded, own = where.load(tables, sellers, buyer)
     with steps("pooled") as progress:
         result = pooled_distance(
             loaded,
-            own,
+            cast("Measure", own),
             shares=shares.value,
             labels=tables.labels,
             covariance=tables.covariance.value,
@@ -147,17 +145,6 @@ def pooled_command(
         )
     save_transcript(result, outputs.transcript)
     _show(result, outputs)
-
-
-def _check_dimensions(holders: dict[str, Measure]) -> None:
-    first, second = holders.values()
-    if first.dimension != second.dimension:
-        # Before any question is sent; the protocol would find out in its first round.
-        raise MismatchError(
-            f"{' and '.join(holders)} have {first.dimension} and {second.dimension} features. "
-            "Give both the same features in the same order.",
-            code="dimension-mismatch",
-        )
 
 
 def _show(result: Distance, outputs: Outputs) -> None:

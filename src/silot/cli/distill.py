@@ -8,18 +8,31 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import numpy as np
 import typer
 from rich.markup import escape
 
 from ..api.distill import distill
+from ..data.measure import Measure
+from ..data.preflight import Preflight
 from ..distillation.asking import distill as questions
 from ..distillation.result import Distillation
 from ..errors import FileError
 from ..federation.local import Progress
-from .console import ERRORS, progress_bar, save_transcript, say_where, show, write_report
+from .console import (
+    ERRORS,
+    check_outputs,
+    progress_bar,
+    save_transcript,
+    say_where,
+    show,
+    write_report,
+)
 from .distill_config import Config, FileSource, Fitted, field
 from .distill_data import Records, read
-from .options import JsonOption, ReportOption, TranscriptOption, check_outputs
+from .generate import taking
+from .options import JsonOption, ReportOption, TranscriptOption
+from .sites import Where
 
 if TYPE_CHECKING:
     from ..distillation.recipes import Recipe
@@ -36,10 +49,23 @@ class _Files:
     tests: dict[str, Records]
     noise: Any
 
+    @property
+    def preflight(self) -> Preflight | None:
+        """What was seen of all vectors; of teachers whose models alone are here, nothing was."""
+        every = {"transfer set": self.transfer, "global": self.student, **self.teachers}
+        every |= {f"test set {name}": each for name, each in self.tests.items()}
+        vectors = {
+            name: Measure(each.inputs, columns=each.features or None, copy=False)
+            for name, each in every.items()
+            if each is not None and isinstance(each.inputs, np.ndarray)
+        }
+        unseen = [name for name, each in self.teachers.items() if each is None]
+        return Preflight.of(vectors, unseen) if vectors else None
+
 
 def register(app: typer.Typer) -> None:
     """Add the command of this file."""
-    app.command("distill")(distill_command)
+    app.command("distill")(taking()(distill_command))
 
 
 def distill_command(
@@ -47,6 +73,8 @@ def distill_command(
         Path,
         typer.Argument(help="Labels, models and data, as .yml or .json; see docs/distillation.md."),
     ],
+    *,
+    where: Where,
     report: ReportOption = None,
     save: Annotated[
         Path | None, typer.Option(help="Save the trained model to this .npz file.")
@@ -62,14 +90,14 @@ def distill_command(
     json: JsonOption = False,
 ) -> None:
     """Train one model on what teachers predict; their data and parameters stay where they are."""
-    check_outputs(report, save, transcript)
     if save is not None and save.suffix != ".npz":
         raise FileError(f"{save.name} is no .npz file. Give --save NAME.npz.", code="file-kind")
-    told = Config.load(config)
+    told = Config.load(config, there=where.sites is not None)
+    check_outputs(report, save, transcript, inputs=told.files(config.parent))
     if seed is not None:
         told = told.model_copy(update={"seed": seed})
     try:
-        found, recipe, notes = _run(config, told, checkpoint)
+        found, recipe, notes = _run(config, told, checkpoint, where)
     except KeyboardInterrupt:
         if checkpoint is None:
             raise
@@ -93,7 +121,7 @@ def distill_command(
 
 
 def _run(
-    path: Path, config: Config, checkpoint: Path | None
+    path: Path, config: Config, checkpoint: Path | None, where: Where
 ) -> tuple[Distillation, Recipe, dict[str, str]]:
     with field(path, "labels"):
         space = config.labels.space()
@@ -120,8 +148,10 @@ def _run(
         with field(path, "global"):
             module, recipe = workshop.model("global", config.student, files.student)
         workshop.common = recipe
-        teachers: dict[str, Any] = {}
-        for name, teacher in config.teachers.items():
+        teachers: Any = {}
+        if where.sites is not None:
+            teachers = where.connected(list(config.teachers), config.files(path.parent))
+        for name, teacher in ({} if where.sites else config.teachers).items():
             with field(path, f"teachers.{name}"):
                 teachers[name] = workshop.teacher(name, teacher, files.teachers[name])
         found = distill(
@@ -137,7 +167,7 @@ def _run(
     notes: dict[str, str] = {}
     if files.transfer.labelled:
         notes["labels"] = "those in the file of the transfer set were not used"
-    return found, recipe, notes
+    return found.with_preflight(files.preflight), recipe, notes
 
 
 def _read(path: Path, config: Config, space: Any) -> _Files:

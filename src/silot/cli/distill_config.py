@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_type_hints
+from typing import Annotated, Any, Literal, TypeVar, get_type_hints
 
 from pydantic import (
     AfterValidator,
@@ -31,6 +31,9 @@ _OPTIONS = [item.name for item in declared(Distill) if item.flag]
 
 class _Strict(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+
+
+F = TypeVar("F", bound=_Strict)
 
 
 class Columns(_Strict):
@@ -161,13 +164,18 @@ def _policy(body: object) -> object:
         raise ValueError(error.message) from None
 
 
-class Instructor(Learner):
+class Parts(Learner):
+    """A model that teaches, or the mean of several, each fitted to a part of the records."""
+
+    parts: int = Field(default=1, ge=1)
+    size: int | None = Field(default=None, ge=1)
+
+
+class Instructor(Parts):
     """A teacher: its model, its rules, and the account that noisy predictions are charged to."""
 
     policy: Annotated[Policy | None, BeforeValidator(_policy)] = None
     ledger: Path | None = None
-    parts: int = Field(default=1, ge=1)
-    size: int | None = Field(default=None, ge=1)
 
 
 class Labels(_Strict):
@@ -208,12 +216,37 @@ def _teacher(value: Any) -> Any:
     return {"train": value} if isinstance(value, str) else value
 
 
+def _named_teachers(value: Any) -> Any:
+    """Names alone are sites with models of their own."""
+    return {str(name): {} for name in value} if isinstance(value, list) else value
+
+
+class SiteTeacher(Columns, Parts):
+    """What a file says of the teacher of a site; paths are relative to the file."""
+
+    labels: Annotated[Labels, BeforeValidator(_named_preset)]
+    transfer: Source | None = None
+    askers: tuple[str, ...] | None = None
+    seed: int = Field(default=0, ge=0)
+
+    @classmethod
+    def load(cls, path: Path) -> SiteTeacher:
+        """Read a file, or raise an error that names the field."""
+        found = _read(cls, path)
+        with field(path, "the file"):
+            _check_teacher(found)
+        return found
+
+
 class Config(Columns, _keys(Distill, at_once=("memory_size",))):
     """Everything a file says; paths are relative to the file."""
 
     labels: Annotated[Labels, BeforeValidator(_named_preset)]
     student: Learner = Field(alias="global")
-    teachers: dict[str, Annotated[Instructor, BeforeValidator(_teacher)]]
+    teachers: Annotated[
+        dict[str, Annotated[Instructor, BeforeValidator(_teacher)]],
+        BeforeValidator(_named_teachers),
+    ]
     transfer: Source
     tests: dict[str, Source] = {}
     noise: StrictInt | Source | None = None
@@ -222,14 +255,21 @@ class Config(Columns, _keys(Distill, at_once=("memory_size",))):
         """The options meant, but for noise, which may be a file."""
         return Distill(**{name: value for name, value in self if name in _OPTIONS})
 
+    def files(self, home: Path) -> list[Path]:
+        """All files that are named, from the folder of this one."""
+        body: list[Any] = [self.model_dump()]
+        named: list[Path] = []
+        for item in body:
+            if isinstance(item, Path):
+                named.append(home / item)
+            elif isinstance(item, dict):
+                body += item.values()
+        return named
+
     @classmethod
-    def load(cls, path: Path) -> Config:
-        """Read a file, or raise an error that names the field."""
-        body = read_fields(path)
-        try:
-            found = cls(**body)
-        except ValidationError as error:
-            raise _translated(path, body, error) from None
+    def load(cls, path: Path, *, there: bool = False) -> Config:
+        """Read a file, or raise an error that names the field; teachers are sites if ``there``."""
+        found = _read(cls, path)
         with field(path, "options"):
             how = found.options()
         with field(path, "teachers"):
@@ -250,29 +290,39 @@ class Config(Columns, _keys(Distill, at_once=("memory_size",))):
                     f"weights: {how.weights} has no use for it. Leave it out.",
                     code="option-noise",
                 )
-        for place, learner in (("global", found.student), *_placed(found.teachers)):
+        for place, learner in (("global", found.student), *_placed(found.teachers, there)):
             with field(path, place):
                 _check(learner, how.memory)
         return found
 
 
-def _placed(teachers: Mapping[str, Instructor]) -> Iterator[tuple[str, Instructor]]:
-    return ((f"teachers.{name}", each) for name, each in teachers.items())
+def _placed(teachers: Mapping[str, Instructor], there: bool) -> Iterator[tuple[str, Instructor]]:
+    for name, each in teachers.items():
+        if not there:
+            yield f"teachers.{name}", each
+        elif each != Instructor():
+            with_sites = "with --sites teachers are names of sites, which have models of their own"
+            raise InputError(f"teachers.{name}: {with_sites}.", code="distill-teacher")
 
 
 def _check(learner: Learner, memory: bool) -> None:
+    if isinstance(learner, Instructor):
+        _check_teacher(learner)
+        return
+    _check_one(learner)
+    _check_student(learner, memory)
+
+
+def _check_one(learner: Learner) -> None:
     if learner.train is not None and learner.parameters is not None:
         raise InputError(
             "train and parameters are both given. Give data to train on, or parameters.",
             code="distill-field",
         )
-    if isinstance(learner, Instructor):
-        _check_teacher(learner)
-    else:
-        _check_student(learner, memory)
 
 
-def _check_teacher(teacher: Instructor) -> None:
+def _check_teacher(teacher: Parts) -> None:
+    _check_one(teacher)
     if teacher.train is None and teacher.parameters is None:
         raise InputError(
             "it has no data. Give train (a file of labelled records) or parameters (a file "
@@ -308,10 +358,14 @@ def field(path: Path, place: str) -> Iterator[None]:
         raise type(error)(message, code=error.code) from None
 
 
-def _translated(path: Path, body: Mapping[str, Any], error: ValidationError) -> InputError:
-    found = complaint(error, body)
+def _read(kind: type[F], path: Path) -> F:
+    body = read_fields(path)
+    try:
+        return kind(**body)
+    except ValidationError as error:
+        found = complaint(error, body)
     code = {"unknown": "distill-unknown-field", "missing": "distill-missing-field"}
-    return InputError(
+    raise InputError(
         f"{path.name}, {'.'.join(found.place) or 'the file'}: {found.message}",
         code=code.get(found.kind, "distill-field"),
     )

@@ -22,7 +22,7 @@ from ..distillation.text import PAIR, Vocabulary
 from ..errors import InputError, MismatchError
 from ..federation.policy import Policy
 from ..privacy.ledger import Ledger
-from .distill_config import Bag, Fitted, Hub, Instructor, Learner, Model, Sequential, Vectors
+from .distill_config import Bag, Fitted, Hub, Instructor, Learner, Model, Parts, Sequential, Vectors
 from .distill_data import Records
 
 Tell = Callable[[str, int, int, float], None]
@@ -38,7 +38,7 @@ class Workshop:
     home
         Folder that paths are relative to.
     space, transfer
-        The labels, and the transfer set.
+        The labels, and the transfer set; a site may teach without.
     how
         How models are fitted that do not say.
     seed
@@ -53,7 +53,7 @@ class Workshop:
 
     home: Path
     space: LabelSpace
-    transfer: Records
+    transfer: Records | None
     how: Fitted
     seed: int
     checkpoint: Path | None
@@ -78,31 +78,39 @@ class Workshop:
             return recipe.build(self.seed), recipe
         return self.trained(name, learner, recipe, data), recipe
 
+    def models(
+        self, name: str, teacher: Parts, data: Records | None
+    ) -> list[tuple[nn.Module, Recipe]]:
+        """The model of a teacher, or one for each part of its records."""
+        if teacher.parts == 1 or data is None:
+            return [self.model(name, teacher, data)]
+        return [
+            self.model(f"{name}, part {k + 1}", teacher, part)
+            for k, part in enumerate(parts_of(data, teacher.parts))
+        ]
+
     def teacher(self, name: str, teacher: Instructor, data: Records | None) -> Teacher:
         """A teacher with its own model, or the mean of several."""
-        if teacher.parts == 1 or data is None:
-            models = [self.model(name, teacher, data)[0]]
-        else:
-            models = [
-                self.model(f"{name}, part {k + 1}", teacher, part)[0]
-                for k, part in enumerate(parts_of(data, teacher.parts))
-            ]
-        known = None if data is None else len(data.inputs)
-        answers = [partial(module_predict, model) for model in models]
+        answers = [partial(module_predict, model) for model, _ in self.models(name, teacher, data)]
         return Teacher(
             # Several as a list: the teacher mends each on its own where one fails.
             answers if len(answers) > 1 else answers[0],
-            size=teacher.size or known,
+            size=size_of(teacher, data),
             labels=self.space.names,
             # The caller owns the data: without rules of its own everything is allowed.
             policy=Policy.open() if teacher.policy is None else teacher.policy,
             ledger=Ledger(None if teacher.ledger is None else self.home / teacher.ledger),
             parts=teacher.parts,
-            inputs=self.transfer.inputs,
+            inputs=None if self.transfer is None else self.transfer.inputs,
         )
 
     def recipe(self, model: Model) -> Recipe:
         """How a model is built; all that is not in the file comes from the transfer set."""
+        if self.transfer is None:
+            raise InputError(
+                "words, and the scale of vectors, come from the transfer set. Give transfer.",
+                code="distill-field",
+            )
         inputs = self.transfer.inputs
         if isinstance(model, Vectors):
             if isinstance(inputs, list):
@@ -174,6 +182,11 @@ class Workshop:
         if place is not None:
             save(place, "model", mark, {}, parameters_of(module))
         return module
+
+
+def size_of(teacher: Parts, data: Records | None) -> int | None:
+    """How many records a teacher learnt from, if that is known."""
+    return teacher.size or (None if data is None else len(data.inputs))
 
 
 def parts_of(data: Records, count: int) -> list[Records]:

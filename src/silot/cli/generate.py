@@ -3,28 +3,42 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import replace
 from enum import Enum, StrEnum
 from functools import wraps
-from typing import Annotated, Any, cast, get_type_hints
+from pathlib import Path
+from typing import Annotated, Any, Self, cast, get_type_hints
 
 import typer
 
 from ..options import Check, Declared, Options, declared
+from .console import check_outputs
 
 Kinds = Iterable[type[Options]]
 
 # Flags of a command that stand after those of its methods.
 _LAST = ("plot", "report", "transcript", "json")
 _SHORT = {"method": "-m"}
+# Arguments that name files of results; all others may name files that are read.
+_RESULTS = ("out", "save", "csv", "plot", "report", "transcript")
 
 
 class Flags:
     """Base of flags that belong together: a frozen dataclass, its fields annotated for typer.
 
-    A command that has a parameter of such a class has its flags.
+    A command that has a parameter of such a class has its flags. They are a context of it.
     """
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        return None
+
+    def told(self, files: Iterable[Path]) -> None:
+        """Take note of what the command line names, files or not, beside results."""
 
 
 def choice(name: str, words: Iterable[str]) -> type[StrEnum]:
@@ -46,6 +60,8 @@ def taking(
     Where one is to ``choose``, by default this one, it is told the ``method`` by its name:
     ``among`` these, or the methods. Options it is ``without`` get no flag, and those that it has
     another ``help`` of are told by that.
+
+    It is not called where its results could not be written, or would be over a file it is given.
     """
     kinds = list(kinds)
     uses = _uses(kinds, without, help or {})
@@ -74,16 +90,31 @@ def taking(
 
         @wraps(command)
         def called(**values: Any) -> None:
+            results = [values.get(name) for name in _RESULTS]
+            inputs = list(_named(values))
+            check_outputs(*results, inputs=inputs)
             given = {name: values.pop(name) for name in flags}
-            for name, group in groups.items():
-                values[name] = group(**{each.name: values.pop(each.name) for each in _group(group)})
-            command(**values, **_read(given, flags, reads))
+            with ExitStack() as stack:
+                for name, group in groups.items():
+                    own = {each.name: values.pop(each.name) for each in _group(group)}
+                    values[name] = stack.enter_context(group(**own))
+                    values[name].told(inputs)
+                command(**values, **_read(given, flags, reads))
 
         called.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         called.__annotations__ = {item.name: item.annotation for item in parameters}
         return called
 
     return made
+
+
+def _named(values: Mapping[str, Any]) -> Iterator[Path]:
+    """What a command line names beside results, as FILE or NAME=FILE, files or not."""
+    for name, value in values.items():
+        for item in value if isinstance(value, (list, tuple)) else [value]:
+            if name not in _RESULTS and isinstance(item, (str, Path)) and "\0" not in str(item):
+                yield Path(item)
+                yield Path(str(item).rpartition("=")[2])
 
 
 def _group(group: type[Flags]) -> list[inspect.Parameter]:

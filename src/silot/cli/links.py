@@ -15,7 +15,8 @@ from ..teaching.solve import Links, links
 from .console import progress_bar, say_where, show, show_blocks, write_report
 from .devices import DeviceFiles, evaluation_files
 from .generate import taking
-from .options import JsonOption, ReportOption, check_outputs
+from .options import JsonOption, ReportOption
+from .sites import Where
 
 _NETWORKS = (".json", ".yml", ".yaml")
 _DATA = (".npz", ".csv", ".csv.gz", ".parquet")
@@ -38,18 +39,21 @@ def register(app: typer.Typer) -> None:
 
 def links_command(
     network: Annotated[
-        list[Path],
-        typer.Argument(help="A network (.json, .yml, .yaml), or a data file for each device."),
-    ],
+        list[Path] | None,
+        typer.Argument(
+            help="A network (.json, .yml, .yaml), or a data file for each device; or sites, by "
+            "default all."
+        ),
+    ] = None,
     *,
+    where: Where,
     files: DeviceFiles,
     report: ReportOption = None,
     json: JsonOption = False,
     **options: Any,
 ) -> None:
     """Which devices train, which receive, and over which links with which weights."""
-    check_outputs(report, inputs=network)
-    if _is_network(network):
+    if where.sites is None and _is_network(network := where.named(network)):
         if len(network) > 1 or options.keys() - _OF_NETWORKS or files != DeviceFiles():
             raise InputError(
                 "a network file comes alone, and without options about data files.",
@@ -57,18 +61,18 @@ def links_command(
             )
         _of_network(network[0], options, report, json)
         return
-    paths, _ = evaluation_files(network, None)
-    if len(paths) < 2:
+    paths = (network or []) if where.sites else evaluation_files(network or [], None)[0]
+    if len(paths) < 2 and not where.sites:
         raise InputError(
-            f"{network[0].name} is one data file; give one for each device, two or more, or a "
-            "network as .json, .yml or .yaml.",
+            f"{len(paths)} data file is given; give one for each device, two or more, or a network "
+            "as .json, .yml or .yaml.",
             code="holder-names",
         )
     plain = options.get("method", "exact") == "exact" and options.get("mixing", "none") == "none"
     # Slow to import, and not needed for a network.
     from ..teaching.view import measured_sections
 
-    found = files.adapt(paths, {}, {"objective": "coverage" if plain else "bound"} | options)
+    found = files.adapt(where, paths, {}, {"objective": "coverage" if plain else "bound"} | options)
     write_report(report, found, title="Who can teach whom")
     if json:
         told = {name: value for name, value in found.to_dict().items() if name not in _APART}

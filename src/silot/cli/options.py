@@ -16,8 +16,8 @@ from ..data.measure import Measure
 from ..data.reading import read_by_schema
 from ..data.schema import Schema
 from ..data.site import Site
-from ..errors import FileError, InputError
-from .console import check_writable, progress_bar, tell
+from ..errors import InputError
+from .console import progress_bar, tell
 from .generate import Flags
 
 
@@ -30,7 +30,8 @@ class Covariance(StrEnum):
 
 
 HoldersArgument = Annotated[
-    list[Path], typer.Argument(help="Holders: .npz, .csv, .csv.gz or .parquet.")
+    list[Path] | None,
+    typer.Argument(help="Holders: .npz, .csv, .csv.gz or .parquet; or sites, by default all."),
 ]
 LabelsOption = Annotated[bool, typer.Option("--labels", help="Compare labelled records.")]
 CovarianceOption = Annotated[
@@ -118,26 +119,6 @@ AccuracyOption = Annotated[
 def given(**options: Any) -> dict[str, Any]:
     """The options that were given; others keep their defaults."""
     return {name: value for name, value in options.items() if value is not None}
-
-
-def check_outputs(*paths: Path | None, inputs: Sequence[Path | None] = ()) -> None:
-    """Raise before a long computation whose result could not be written."""
-    given_ = [path for path in paths if path is not None]
-    for path in given_:
-        check_writable(path)
-    places = {path.resolve() for path in given_}
-    if len(places) < len(given_):
-        raise FileError(
-            "two results would be written to one file. Give each a path of its own.",
-            code="file-twice",
-        )
-    read = [path for path in inputs if path is not None and path.resolve() in places]
-    if read:
-        raise FileError(
-            f"a result would be written over {read[0].name}, which is read. Give it a path of "
-            "its own.",
-            code="file-twice",
-        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Self, cast
 
 import typer
 from rich.table import Table
@@ -30,9 +30,9 @@ from .options import (
     NamedTables,
     Outputs,
     Release,
-    check_outputs,
     given,
 )
+from .sites import Where, names_of
 from .suspects import count_suspects
 
 
@@ -98,6 +98,7 @@ def records_command(
     holder: Annotated[Path, typer.Argument(help="The holder whose records are scored.")],
     *,
     validation: Annotated[Path, typer.Option(help="Data that are trusted.")],
+    where: Where,
     tables: NamedTables,
     method: Annotated[
         RecordMethod, typer.Option("--method", "-m", help="How records are scored.")
@@ -108,27 +109,28 @@ def records_command(
     **options: Any,
 ) -> None:
     """How suspect each record of a holder is, compared with validation data."""
-    files = (outputs.report, outputs.transcript, listing.csv)
-    check_outputs(*files, inputs=[holder, validation, release.public])
     listing.check()
+    private_counts = method is RecordMethod.private
+    where.refuse(csv=listing.csv, image_shape=listing.image_shape)
+    if private_counts:
+        where.refuse(report=outputs.report)
     options |= given(fdr=listing.fdr)
     _check_options(method, options)
-    loaded = tables.load([holder, validation])
-    name, other = loaded
-    contents = Contents(
-        records=loaded[name],
-        validation=loaded[other],
-        identifiers=_identifiers(holder, tables.identifiers),
-    )
-    images = {}
-    if outputs.report is not None:
-        images = load_pictures({name: holder}, listing.image_shape)
+    loaded, own = where.load(tables, [holder], validation)
+    (name,) = names_of(loaded)
+    trusted = cast("Measure", own)
+    contents, images = None, {}
+    if isinstance(loaded, dict):
+        identifiers = _identifiers(holder, tables.identifiers)
+        contents = Contents(records=loaded[name], validation=trusted, identifiers=identifiers)
+        if outputs.report is not None:
+            images = load_pictures({name: holder}, listing.image_shape)
     private = release.read(tables)
-    if method is RecordMethod.private:
-        counted = count_suspects(loaded, name, other, labels=tables.labels, **private, **options)
+    if private_counts:
+        counted = count_suspects(loaded, trusted, labels=tables.labels, **private, **options)
         save_transcript(counted, outputs.transcript)
         # The coordinator's records stay with it: the nearest good ones are public.
-        theirs = replace(contents, validation=private["public"])
+        theirs = None if contents is None else replace(contents, validation=private["public"])
         _show_counts(counted, theirs, images, listing, outputs)
         return
     if private:
@@ -138,8 +140,8 @@ def records_command(
         )
     with steps("records") as progress:
         result = value_records(
-            loaded[name],
-            loaded[other],
+            loaded[name] if isinstance(loaded, dict) else loaded,
+            trusted,
             labels=tables.labels,
             method=method.value,
             name=name,
@@ -147,7 +149,8 @@ def records_command(
             **options,
         )
     save_transcript(result, outputs.transcript)
-    write_outputs(listing.csv, outputs.report, None, {name: result}, {name: contents}, images)
+    beside = {} if contents is None else {name: contents}
+    write_outputs(listing.csv, outputs.report, None, {name: result}, beside, images)
     if outputs.json:
         typer.echo(result.to_json())
         return
@@ -157,14 +160,14 @@ def records_command(
 
 def _show_counts(
     counted: BrokenCounts,
-    contents: Contents,
+    contents: Contents | None,
     images: Mapping[str, Any],
     listing: Listing,
     outputs: Outputs,
 ) -> None:
     """Show what the coordinator is told, and write what the holder alone sees of its records."""
     name = next(iter(counted.holders))
-    if listing.csv is not None or outputs.report is not None:
+    if contents is not None and (listing.csv is not None or outputs.report is not None):
         scores = {name: counted.screen(contents.records, name=name)}
         write_outputs(listing.csv, outputs.report, None, scores, {name: contents}, images)
     if outputs.json:

@@ -6,6 +6,7 @@ import json as json_
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
+from urllib.parse import quote
 
 import typer
 from typer.core import TyperGroup
@@ -19,7 +20,16 @@ from ..errors import InputError
 from ..federation.keys import KEY, Key, PublicKey
 from ..federation.policy import Policy
 from ..sketch.combined import Combined
-from .console import progress_bar, say_where, show, show_rows, steps, tell, write_report
+from .console import (
+    check_outputs,
+    progress_bar,
+    say_where,
+    show,
+    show_rows,
+    steps,
+    tell,
+    write_report,
+)
 from .generate import Flags, taking
 from .options import (
     Columns,
@@ -27,7 +37,6 @@ from .options import (
     ReportOption,
     SeedOption,
     Tables,
-    check_outputs,
     given,
 )
 
@@ -58,7 +67,7 @@ def register(app: typer.Typer) -> None:
     group = typer.Typer(cls=WithDefault, help=release_command.__doc__, no_args_is_help=True)
     group.callback()(release_command)
     group.command("make")(taking()(make_command))
-    group.command("show")(show_command)
+    group.command("show")(taking()(show_command))
     app.add_typer(group, name="release")
     app.command("combine")(taking()(combine_command))
     app.command("watch")(taking()(watch_command))
@@ -132,6 +141,11 @@ class Account(Flags):
         Path | None, typer.Option("--to", help="Lock the file for the owner of this .pub.")
     ] = None
 
+    def files(self, name: str) -> list[Path | None]:
+        """What a release reads beside the records; nothing may be written over the key."""
+        beside = self.ledger and self.ledger.with_name(f"{quote(name, safe='')}{KEY}")
+        return [self.ledger, self.policy, self.to, self.key or beside]
+
     def read(self) -> dict[str, Any]:
         """Options that were given."""
         if self.ledger is None:
@@ -164,7 +178,7 @@ def make_command(
     """Write a release, charged to the site's ledger."""
     name = account.name or data.name.split(".")[0]
     path = out or Path(f"{name}.release")
-    check_outputs(path, report, inputs=[data, question.public, account.ledger, account.key])
+    check_outputs(path, report, inputs=[data, question.public, *account.files(name)])
     told = account.read()
     records = next(iter(tables.load([data]).values()))
     public = None if question.public is None else tables.measure(question.public, weights=False)
@@ -199,7 +213,6 @@ def show_command(
     json: JsonOption = False,
 ) -> None:
     """Say what is inside a release, and what is not."""
-    check_outputs(report, inputs=[path])
     found = read_releases([path], keys=keys, key=key)[0]
     write_report(report, found)
     if json:
@@ -233,7 +246,6 @@ def combine_command(
     json: JsonOption = False,
 ) -> None:
     """Distances, worth and groups of sites, from their releases alone."""
-    check_outputs(report, inputs=[*releases, public, validation])
     read = read_releases(releases, keys=trust.keys, key=trust.key)
     known = records_of(columns, public, read[0].schema, whole=False)
     mine = records_of(columns, validation, read[0].schema)
@@ -259,7 +271,6 @@ def watch_command(
     json: JsonOption = False,
 ) -> None:
     """Drift of one site: its last release against those before, and what chance would make."""
-    check_outputs(report, inputs=[*releases, public])
     read = read_releases(releases, keys=trust.keys, key=trust.key)
     known = records_of(columns, public, read[0].schema, whole=False)
     with progress_bar("watch") as bar:

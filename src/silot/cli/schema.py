@@ -17,7 +17,8 @@ from ..data.schema import Schema
 from ..data.site import Site
 from ..schemas.view import difference_sections, schema_sections
 from .console import progress_bar, say_where, show, show_blocks, tell, write_report
-from .options import JsonOption, ReportOption, check_outputs
+from .generate import taking
+from .options import JsonOption, ReportOption
 
 TableArgument = Annotated[Path, typer.Argument(help="A table: .csv, .csv.gz or .parquet.")]
 FileArgument = Annotated[Path, typer.Argument(help="A schema: .yml or .json.")]
@@ -32,12 +33,12 @@ def register(app: typer.Typer) -> None:
     """Add the commands of this file."""
     group = typer.Typer(help=schema_command.__doc__, no_args_is_help=True)
     group.callback()(schema_command)
-    group.command("draft")(draft_command)
-    group.command("check")(check_command)
+    group.command("draft")(taking()(draft_command))
+    group.command("check")(taking()(check_command))
     group.command("show")(show_command)
     group.command("diff")(diff_command)
     group.command("json")(json_command)
-    group.command("apply")(apply_command)
+    group.command("apply")(taking()(apply_command))
     app.add_typer(group, name="schema")
 
 
@@ -68,7 +69,6 @@ def draft_command(
     json: JsonOption = False,
 ) -> None:
     """Propose a schema from one site's records, and say which entries tell about them."""
-    check_outputs(out, report, inputs=[table, site])
     way = None if site is None else Site.load(site)
     with _reading(table) as step:
         draft = draft_schema(
@@ -94,7 +94,6 @@ def check_command(
     json: JsonOption = False,
 ) -> None:
     """Say what of a table does not fit a schema, in counts; status 5 where it cannot be read."""
-    check_outputs(report, inputs=[table, schema, site])
     way = None if site is None else Site.load(site)
     with _reading(table) as step:
         found = check_schema(
@@ -155,7 +154,6 @@ def apply_command(
     ] = False,
 ) -> None:
     """Write the coordinates of a table by a schema, with the schema, to an .npz."""
-    check_outputs(out, inputs=[table, schema, site])
     way, contract = None if site is None else Site.load(site), Schema.load(schema)
     with _reading(table) as step:
         found = read_by_schema(

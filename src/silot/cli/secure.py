@@ -11,15 +11,25 @@ from typing import Annotated, Any
 import typer
 
 from ..data.measure import Measure
+from ..data.preflight import Preflight
 from ..errors import InputError
 from ..federation.policy import Policy
 from ..privacy.ledger import Ledger
 from ..secure import Peers, SecureOptions, make_keys, play
 from ..secure.method import Secure
-from .console import OUT, progress_bar, say_where, show, show_rows, tell_forecast, write_report
+from .console import (
+    OUT,
+    check_outputs,
+    progress_bar,
+    say_where,
+    show,
+    show_rows,
+    tell_forecast,
+    write_report,
+)
 from .console import save_transcript as save
 from .generate import Flags, taking
-from .options import LabelledTables, Outputs, check_outputs
+from .options import LabelledTables, Outputs
 
 
 class Party(StrEnum):
@@ -83,8 +93,7 @@ def secure_command(
     failed; 9 not installed.
     """
     linked = Peers.load(peers)
-    files = [peers, data, account.policy, account.ledger, *linked.files(role.value)]
-    check_outputs(outputs.report, outputs.transcript, inputs=files)
+    check_outputs(outputs.report, outputs.transcript, inputs=linked.files(role.value))
     measure: Measure | None = None
     if data is not None:
         loaded = tables.load([data])
@@ -108,6 +117,10 @@ def secure_command(
             **account.read(),
         )
     result = played.result
+    if result is not None and measure is not None:
+        # Of its own data, in its own process; the other parties' are theirs.
+        others = [name for name in result.holders for name in name.split("+") if name != role.value]
+        result = result.with_preflight(Preflight.of({role.value: measure}, others))
     if result is not None:
         save(result, outputs.transcript)
         write_report(outputs.report, result)

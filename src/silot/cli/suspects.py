@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..api.suspects import count_broken
 from ..data.measure import Measure
@@ -11,9 +11,12 @@ from ..errors import InputError
 from ..records.counts import BrokenCounts
 from .console import steps
 
+if TYPE_CHECKING:
+    from ..api.connect import Connection
+
 
 def count_suspects(
-    loaded: Mapping[str, Measure], name: str, validation: str, **options: Any
+    holders: Mapping[str, Measure] | Connection, validation: Measure, **options: Any
 ) -> BrokenCounts:
     """Count the broken records of one holder, with noise."""
     if "public" not in options:
@@ -21,5 +24,9 @@ def count_suspects(
             "method 'private' needs public records that models are fitted on: give --public.",
             code="public-absent",
         )
+    if not isinstance(holders, Mapping) and "ledgers" not in options:
+        # A run that goes on asks what it asked: with the noise that was drawn for this run.
+        budget = {"budget_epsilon": options.get("privacy_epsilon", 1.0)}
+        options = {"ledgers": holders.folder, **budget, **options}
     with steps("suspects") as progress:
-        return count_broken({name: loaded[name]}, loaded[validation], progress=progress, **options)
+        return count_broken(holders, validation, progress=progress, **options)

@@ -34,7 +34,6 @@ from .options import (
     Outputs,
     Release,
     SecureScaleOption,
-    check_outputs,
     given,
 )
 from .records import (
@@ -45,6 +44,7 @@ from .records import (
     show_summaries,
     write_outputs,
 )
+from .sites import Where
 
 # Of exact distances: a release has none of them.
 _NO_SKETCH = ("class_tolerance", "intervals")
@@ -119,12 +119,13 @@ def register(app: typer.Typer) -> None:
 
 
 def value_command(
-    holders: HoldersArgument,
+    holders: HoldersArgument = None,
     *,
     validation: Annotated[
         Path | None, typer.Option(help="Data of the law that matters. Default: the barycenter.")
     ] = None,
     method: str,
+    where: Where,
     tables: NamedTables,
     compared: Comparing,
     scoring: Scoring,
@@ -132,10 +133,8 @@ def value_command(
     **options: Any,
 ) -> None:
     """What each holder's data are worth for validation data, or for the holders' barycenter."""
-    paths = [*holders, *([validation] if validation is not None else [])]
-    files = (outputs.report, outputs.transcript, scoring.csv)
-    check_outputs(*files, inputs=[*paths, compared.public])
     scoring.check()
+    where.refuse(records=scoring.records)
     _check_records(scoring, validation, outputs)
     if outputs.transcript is not None and method != "sketch" and compared.apart:
         raise InputError(
@@ -143,14 +142,10 @@ def value_command(
             "leave one of them out.",
             code="option-transcript",
         )
-    loaded = tables.load(paths)
-    of_holders = dict(zip(loaded, paths, strict=True))
-    own = None
-    if validation is not None:
-        last = list(loaded)[-1]
-        own, _ = loaded.pop(last), of_holders.pop(last)
+    loaded, own = where.load(tables, holders, validation)
     images, trial = {}, None
-    if scoring.records and own is not None:
+    if scoring.records and own is not None and isinstance(loaded, dict):
+        of_holders = dict(zip(loaded, where.named(holders), strict=True))
         images = load_pictures(of_holders, scoring.image_shape)
         shared = given(fdr=scoring.fdr, seed=options.get("seed"))
         trial = Trial.of(own, of_holders, tables.identifiers, labels=tables.labels, **shared)
@@ -164,7 +159,7 @@ def value_command(
     save_transcript(result, outputs.transcript)
     scored: dict[str, RecordScores] = {}
     contents: dict[str, Contents] = {}
-    if trial is not None:
+    if trial is not None and isinstance(loaded, dict):
         scored = trial.scores({name: loaded[name] for name in result.names})
         contents = {name: trial.contents(name, loaded[name]) for name in scored}
     write_outputs(scoring.csv, outputs.report, result, scored, contents, images)

@@ -39,7 +39,12 @@ _MISSING_MOST = 0.5
 _SCALE, _SPREAD, _EVEN = 5.0, 10.0, 1.6
 _SHIFT_SAID, _SPREAD_SAID = 2.0, 2.0
 _ALIKE = 1e-3
+# Distance of two empirical laws, in their standard errors: one law exceeds it in 1 of 10,000 cases.
+_CHANCE = 2.225
 _PAIRED = 128
+# Part of the records that are there before: from where it is said, and more than elsewhere by this.
+_REPEATED_SAID, _REPEATED_MORE = 0.05, 10.0
+_REPEATED_FEW = 5
 
 
 def _tokens(column: str) -> list[str]:
@@ -151,7 +156,10 @@ def _far_values(each: Looks) -> Iterable[tuple[int, float, int, float]]:
         place = np.argmax(gaps, axis=0)
         gap = np.take_along_axis(gaps, place[None], axis=0)[0]
         spread = _spread_above(ordered, place + 1)
-        for k in np.flatnonzero((gap > 0) & (gap >= _FAR_REPEATED * spread)).tolist():
+        # Below zero is far enough where nothing else is: no measurement is there.
+        ends = np.take_along_axis(ordered, np.stack([place, place + 1]), axis=0)
+        below = (ends[0] < 0) & (ends[1] > 0) & (sign > 0)
+        for k in np.flatnonzero((gap > 0) & (below | (gap >= _FAR_REPEATED * spread))).tolist():
             outer, rest = ordered[: place[k] + 1, k], ordered[place[k] + 1 :, k]
             values = np.unique(sign * outer)
             if len(values) > _CODE_VALUES:
@@ -160,9 +168,12 @@ def _far_values(each: Looks) -> Iterable[tuple[int, float, int, float]]:
             far = float(gap[k]) / unit if unit > 0 else 0.0
             for value in values.tolist():
                 # Of all rows: the ends of a sample may be in it twice.
-                count = int((each.records[:, k] == value).sum())
-                if far >= _far_enough(value, repeated=count > 1, many=many):
-                    yield k, value, count, far
+                rows = each.records[each.records[:, k] == value]
+                # A record that is there twice is no value that is written for many.
+                written = len(rows) if rows.shape[1] == 1 else len(np.unique(rows, axis=0))
+                coded = many and written > 1 and below[k] and is_missing_code(value)
+                if coded or far >= _far_enough(value, repeated=written > 1, many=many):
+                    yield k, value, len(rows), far
 
 
 def _spread_above(ordered: Array, first: npt.NDArray[np.intp]) -> Array:
@@ -220,6 +231,10 @@ def scales(columns: Sequence[str], looks: Sequence[Looks]) -> list[Finding]:
     for h, k in np.argwhere(odd & (width > 0) & (spreads > 0)).tolist():
         if h != lead[k]:
             kind, unit = _scaled(columns[k], stack[h, :, k], reference[:, k])
+            if kind != "shift" and _by_chance(
+                compared[h].ordered[:, k], compared[lead[k]].ordered[:, k]
+            ):
+                kind, unit = "shift", None
             grouped.setdefault((k, int(lead[k]), kind, unit), []).append(h)
     return [
         _scale_finding(
@@ -241,16 +256,31 @@ def _ratio(a: float, b: float) -> float:
 def _scaled(column: str, first: Array, second: Array) -> tuple[str, Conversion | None]:
     """What kind of difference there is between the quantiles of two holders."""
     unit = conversion_between(column, first[_QUARTILES].tolist(), second[_QUARTILES].tolist())
-    if unit is not None:
+    size = _one_factor(first[1:6], second[1:6])
+    # Another unit multiplies all by one number; another law may come near in its quartiles.
+    if unit is not None and (size is not None or unit.concerns(column)):
         return "unit", unit
     wide = float((first[4] - first[2]) / (second[4] - second[2]))
-    middle = slice(1, 6)
-    if np.all(first[middle] * second[middle] > 0):
-        ratios = np.abs(first[middle] / second[middle])
-        size = float(np.exp(np.log(ratios).mean()))
-        if max(size, 1 / size) >= _SCALE and ratios.max() <= _EVEN * ratios.min():
-            return "scale", None
+    if size is not None and max(size, 1 / size) >= _SCALE:
+        return "scale", None
     return ("scale" if max(wide, 1 / wide) >= _SPREAD else "shift"), None
+
+
+def _one_factor(first: Array, second: Array) -> float | None:
+    """By what all of some quantiles differ, if it is one number."""
+    if not np.all(first * second > 0):
+        return None
+    ratios = np.abs(first / second)
+    even = ratios.max() <= _EVEN * ratios.min()
+    return float(np.exp(np.log(ratios).mean())) if even else None
+
+
+def _by_chance(first: Array, second: Array) -> bool:
+    """Whether two ordered samples may be of one law, by Kolmogorov and Smirnov."""
+    every = np.concatenate([first, second])
+    below = [np.searchsorted(each, every, side="right") / len(each) for each in (first, second)]
+    apart = float(np.abs(below[0] - below[1]).max())
+    return apart < _CHANCE * float(np.sqrt(1 / len(first) + 1 / len(second)))
 
 
 def _scale_finding(
@@ -292,6 +322,37 @@ def constants(columns: Sequence[str], looks: Sequence[Looks]) -> list[Finding]:
         said = f"{columns[k]!r} {where} has one value only"
         found.append(Finding(columns[k], names, "constant", said))
     return found
+
+
+def repetitions(looks: Sequence[Looks]) -> list[Finding]:
+    """Records that are there several times at some holders, and not at others."""
+    share = {each.name: _repeated(each) for each in looks if each.enough}
+    least = min(share.values(), default=0.0)
+    found: list[Finding] = []
+    for name, part in share.items():
+        if part >= _REPEATED_SAID and part > _REPEATED_MORE * least:
+            told = f"{100 * part:.0f} % of the records of {name!r} are there several times"
+            if len(share) > 1:
+                told += f"; at another holder {100 * least:.2g} %. Drop the copies."
+            numbers = {"share": part, "least": least}
+            found.append(Finding("records", (name,), "repeated", told, len(share) > 1, numbers))
+    return found
+
+
+def _repeated(each: Looks) -> float:
+    """Which part of the different records is there several times.
+
+    None of those that may be alike by themselves, where no column has many values.
+    """
+    varied = np.diff(each.ordered, axis=0) > 0
+    # The same sum for the same record, whatever the others are; two others share it by accident.
+    sums = np.zeros(len(each.records))
+    for k, factor in enumerate(np.random.default_rng(0).normal(size=each.records.shape[1])):
+        sums += factor * each.records[:, k]
+    times = np.unique(sums, return_counts=True)[1]
+    if 2 * (varied.sum(axis=0).max() + 1) < min(len(times), len(each.ordered)):
+        return 0.0
+    return float((times > 1).mean()) if (times > 1).sum() >= _REPEATED_FEW else 0.0
 
 
 def duplicates(columns: Sequence[str], looks: Sequence[Looks]) -> list[Finding]:

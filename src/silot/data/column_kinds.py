@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import date
-from typing import Annotated, Any, Literal, Union
+from typing import Annotated, Any, Literal, Self, Union
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
@@ -185,20 +185,32 @@ class YesNo(_Column):
         return self
 
 
-def _one_of(missing: Any) -> Any:
-    return (
-        Value(value=_named((missing.value,), "values")[0])
-        if isinstance(missing, Value)
-        else missing
-    )
+class _OneOf(_Column):
+    """One of several categories; a public value for missing ones is one of them."""
+
+    kind: Any
+    categories: Names = Field(min_length=1, max_length=_MOST_CATEGORIES)
+
+    @field_validator("categories")
+    @classmethod
+    def _texts_of(cls, values: Names) -> tuple[str, ...]:
+        return _named(values, "categories")
+
+    @field_validator("missing")
+    @classmethod
+    def _text_of(cls, missing: Any) -> Any:
+        if isinstance(missing, Value):
+            return Value(value=_named((missing.value,), "values")[0])
+        return missing
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if isinstance(self.missing, Value) and self.missing.value not in self.categories:
+            raise ValueError("missing: the value is none of the categories")
+        return self
 
 
-def _check_value(missing: object, categories: tuple[str, ...]) -> None:
-    if isinstance(missing, Value) and missing.value not in categories:
-        raise ValueError("missing: the value is none of the categories")
-
-
-class Category(_Column):
+class Category(_OneOf):
     """One of several categories: a coordinate for each, ``weight / sqrt(2)`` where it is that one.
 
     Two records of different categories are ``weight`` apart. With ``other`` whatever is none of
@@ -206,39 +218,14 @@ class Category(_Column):
     """
 
     kind: Literal["category"]
-    categories: Names = Field(min_length=1, max_length=_MOST_CATEGORIES)
     other: bool = False
 
-    @field_validator("categories")
-    @classmethod
-    def _texts_of(cls, values: Names) -> tuple[str, ...]:
-        return _named(values, "categories")
 
-    _one = field_validator("missing")(_one_of)
-
-    @model_validator(mode="after")
-    def _check(self) -> Category:
-        _check_value(self.missing, self.categories)
-        return self
-
-
-class Ordered(_Column):
+class Ordered(_OneOf):
     """One of several categories in order: ``weight * k / (K - 1)`` for the k-th of K."""
 
     kind: Literal["ordered"]
     categories: Names = Field(min_length=2, max_length=_MOST_CATEGORIES)
-
-    @field_validator("categories")
-    @classmethod
-    def _texts_of(cls, values: Names) -> tuple[str, ...]:
-        return _named(values, "categories")
-
-    _one = field_validator("missing")(_one_of)
-
-    @model_validator(mode="after")
-    def _check(self) -> Ordered:
-        _check_value(self.missing, self.categories)
-        return self
 
 
 class Date(_Column):

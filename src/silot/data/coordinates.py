@@ -20,6 +20,10 @@ Bools = npt.NDArray[np.bool_]
 _YES = ("yes", "y", "true", "t", "1")
 _NO = ("no", "n", "false", "f", "0")
 _EPOCH = date(1970, 1, 1)
+# First and last days of calendars of programs, which are written where no day is known.
+_CALENDARS = ("0001-01-01", "1753-01-01", "1899-12-30", "1899-12-31", "1900-01-01", "1900-01-02",
+              "1901-01-01", "1970-01-01", "2099-12-31", "2999-12-31", "9999-12-31")  # fmt: skip
+_NO_DAYS = {float((date.fromisoformat(day) - _EPOCH).days) for day in _CALENDARS}
 
 
 @dataclass(frozen=True)
@@ -69,7 +73,8 @@ class Misfits:
     fraction
         Fractions among whole numbers.
     coded
-        Out of the range, and numbers that stand for missing values elsewhere: -999 and the like.
+        Out of the range, and numbers or days that stand for missing values elsewhere: -999 and the
+        like, 1900-01-01.
     """
 
     missing: int = 0
@@ -230,7 +235,9 @@ def _date(column: Date, fields: Fields, writing: Writing) -> _Read:
         found = _circle(_turns(values, column.period), column.weight)
     else:
         found = column.weight * ((np.minimum(values, last) - first) / (last - first))[:, None]
-    return _Read(Encoded(found, inside.misfits), inside.missing)
+    outside = np.floor(read.values[(days < first) | (days > last)]).tolist()
+    misfits = inside.misfits + Misfits(coded=sum(day in _NO_DAYS for day in outside))
+    return _Read(Encoded(found, misfits), inside.missing)
 
 
 def _turns(days: Array, period: str) -> Array:

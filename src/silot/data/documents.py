@@ -6,13 +6,15 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import yaml
-from pydantic import ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 
-from ..errors import FileError
+from ..errors import FileError, InputError
 
+EXACT = 2.0**53
+"""Larger numbers have no exact text and no steps of one."""
 _KINDS = (".json", ".yml", ".yaml")
 _TYPES = {
     "bool": "true or false",
@@ -158,6 +160,53 @@ class Complaint:
     kind: str
     place: tuple[str, ...]
     message: str
+
+
+def neat(value: float) -> float:
+    """A number as people write it: whole ones without a point."""
+    return int(value) if value.is_integer() and abs(value) < EXACT else value
+
+
+class Document(BaseModel):
+    """What a file of fields says; no field but those it names, and never changed."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    called: ClassVar[str]
+    wrong: ClassVar[str]
+
+    @classmethod
+    def of(cls, body: Any) -> Self:
+        """What plain mappings and lists say.
+
+        Raises
+        ------
+        InputError
+            ``schema-invalid`` or ``site-invalid``: which entry is wrong, and what is needed.
+        """
+        try:
+            return cls.model_validate(body)
+        except ValidationError as error:
+            told = complaint(error, body)
+            place = ".".join(told.place)
+            raise InputError(
+                f"{cls.called}{', ' * bool(place)}{place}: {told.message}", code=cls.wrong
+            ) from None
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read a .yml, .yaml or .json file.
+
+        Raises
+        ------
+        FileError
+            A file that is missing or unreadable, or one that ``of`` refuses, by its code.
+        """
+        file = Path(path)
+        try:
+            return cls.of(read_fields(file))
+        except InputError as error:
+            raise FileError(f"{file.name}: {error.message}", code=error.code) from None
 
 
 def complaint(error: ValidationError, body: Any) -> Complaint:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
-from typing import Any
+from decimal import Decimal
+from numbers import Integral
+from typing import Any, TypeVar
 
 import narwhals as nw
 import numpy as np
@@ -19,10 +21,13 @@ from .tables import MISSING, number_of
 Array = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 Codes = npt.NDArray[np.int64]
+T = TypeVar("T")
 Fields = Sequence[str] | nw.Series[Any]
 """A column of a csv, whose fields are texts, or of a type."""
 
 _SECONDS = 86_400.0
+# What no category, and no number, is called.
+_NO_NAME = "\0"
 # Numbers that stand for what is none of the names, among codes: like one of them, another, missing.
 ALIKE, UNREAD, EMPTY = -3, -2, -1
 
@@ -82,16 +87,26 @@ def _text_numbers(texts: Sequence[str], sentinels: Collection[str], comma: bool)
 
 def _typed_numbers(column: nw.Series[Any], sentinels: Collection[str], comma: bool) -> Numbers:
     kind = column.dtype
-    if kind == nw.String or kind == nw.Categorical or isinstance(kind, nw.Enum):
+    if kind == nw.String:
         return _text_numbers([text or "" for text in _texts(column)], sentinels, comma)
-    if not (kind.is_numeric() or kind == nw.Boolean):
-        empty = np.asarray(column.is_null().to_numpy(), dtype=np.bool_)
-        return Numbers(np.full(len(column), np.nan), ~empty)
-    if kind == nw.Decimal:
-        # By their texts: dividing by the power of ten of the column may round otherwise.
-        column = column.cast(nw.String)
-    values = np.array(column.cast(nw.Float64).to_numpy(), dtype=np.float64)
-    return _finite(values, np.zeros(len(values), dtype=np.bool_))
+    if kind == nw.Boolean or (kind.is_numeric() and kind != nw.Decimal):
+        values = np.array(column.cast(nw.Float64).to_numpy(), dtype=np.float64)
+        return _finite(values, np.zeros(len(values), dtype=np.bool_))
+    # By their texts, each as if it were alone: which type a column has follows from all its
+    # fields, and a decimal divided by the power of ten of its column may round otherwise.
+    return _text_numbers([_written(value) for value in _values(column)], sentinels, comma)
+
+
+def _written(value: Any) -> str:
+    """What a field of any type is as the text of a number; of no number where it is none."""
+    if value is None or isinstance(value, str):
+        return value or ""
+    if not isinstance(value, np.bool_ | Integral | float | np.floating | Decimal):
+        return _NO_NAME
+    try:
+        return repr(float(value))
+    except (OverflowError, ValueError):
+        return _NO_NAME
 
 
 def _finite(values: Array, unread: Bools) -> Numbers:
@@ -119,28 +134,18 @@ def as_codes(column: Fields, places: dict[str, int], sentinels: Collection[str] 
 
 def as_names(column: Fields, missing: Collection[str] = MISSING) -> list[str | None]:
     """Names of fields, as labels are named; ``None`` where they are missing."""
-    read: dict[Any, str | None] = {}
 
     def name(value: Any) -> str | None:
-        if value not in read:
-            text = _name(value)
-            read[value] = None if text is None or text in missing else text
-        return read[value]
+        text = _name(value)
+        return None if text is None or text in missing else text
 
-    return [name(value) for value in _values(column)]
+    return _each(column, name)
 
 
 def as_days(column: Fields, form: str, sentinels: Collection[str] = ()) -> Numbers:
     """Fields as days since 1970-01-01, with the part of the day that has passed."""
     missing = {*MISSING, *sentinels}
-    read: dict[Any, float] = {}
-
-    def day(value: Any) -> float:
-        if value not in read:
-            read[value] = _day(value, form, missing)
-        return read[value]
-
-    values = np.fromiter(map(day, _values(column)), np.float64, len(column))
+    values = np.array(_each(column, lambda value: _day(value, form, missing)), dtype=np.float64)
     unread = np.isposinf(values)
     return Numbers(np.where(np.isfinite(values), values, np.nan), unread)
 
@@ -152,22 +157,31 @@ def hashes(column: Fields) -> Codes:
 
 
 def _looked_up(column: Fields, place: Callable[[str], int]) -> Codes:
-    read: dict[Any, int] = {}
-
     def code(value: Any) -> int:
-        if value not in read:
-            name = _name(value)
-            read[value] = EMPTY if name is None else place(name)
-        return read[value]
+        name = _name(value)
+        return EMPTY if name is None else place(name)
 
-    return np.fromiter(map(code, _values(column)), np.int64, len(column))
+    return np.array(_each(column, code), dtype=np.int64)
+
+
+def _each(column: Fields, read: Callable[[Any], T]) -> list[T]:
+    """What is read of every field, once for all that are the same."""
+    known: dict[Any, T] = {}
+    fields: list[T] = []
+    for value in _values(column):
+        # Values of other types may be equal, as 1.0 and True, and are not read alike.
+        if type(value) not in (str, int):
+            fields.append(read(value))
+            continue
+        if value not in known:
+            known[value] = read(value)
+        fields.append(known[value])
+    return fields
 
 
 def _values(column: Fields) -> Sequence[Any]:
     if not isinstance(column, nw.Series):
         return column
-    if column.dtype == nw.Categorical or isinstance(column.dtype, nw.Enum):
-        return _texts(column)
     missing = column.is_null().to_list()
     return [None if no else value for value, no in zip(column.to_list(), missing, strict=True)]
 
@@ -180,15 +194,15 @@ def _texts(column: nw.Series[Any]) -> list[str | None]:
 
 def _name(value: Any) -> str | None:
     """What a field is called, ``None`` where nothing is there."""
-    if value is None or value != value:
+    if value is None or (isinstance(value, float | np.floating) and value != value):
         return None
     if isinstance(value, str):
         value = value.strip()
     try:
         return label_name(value)
-    except InputError:
-        # Of a kind that has no name: no category is called that.
-        return "\0"
+    except (InputError, ValueError):
+        # Of a kind that has no name, or a number that has no text.
+        return _NO_NAME
 
 
 def _day(value: Any, form: str, missing: Collection[str]) -> float:

@@ -23,12 +23,12 @@ class Finding:
     Attributes
     ----------
     column
-        The column, or ``"labels"``.
+        The column, or ``"labels"`` or ``"records"``.
     holders
         Who has it so; all of them where it is about the whole.
     kind
         What it is: ``identifier``, ``sentinel``, ``unit``, ``scale``, ``domination``, ``coding``,
-        ``shift``, ``constant``, ``duplicate``, ``classes``.
+        ``shift``, ``constant``, ``duplicate``, ``repeated``, ``classes``.
     sentence
         The same in words, with the column and the holders.
     flag

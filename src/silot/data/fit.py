@@ -139,10 +139,13 @@ class Fit:
             self._of_missing(name, part, counts.missing),
         ]  # fmt: skip
         if isinstance(part, Number | Date):
+            what, like = (
+                ("days", "1900-01-01") if isinstance(part, Date) else ("numbers", "all nines")
+            )
             words = (
-                "numbers are out of the range and of the kind that stands for a missing value "
-                "(all nines and the like): name them as sentinels in the schema or the site file, "
-                "or widen the range."
+                f"{what} are out of the range and of the kind that stands for a missing value "
+                f"({like} and the like): name them as sentinels in the schema or the site file, or "
+                "widen the range."
             )
             # Few numbers of another unit look like codes.
             coded = counts.coded if 2 * counts.coded >= counts.outside else 0

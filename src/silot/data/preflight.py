@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .class_checks import classes
-from .column_checks import constants, duplicates, identifiers, scales, sentinels
+from .column_checks import constants, duplicates, identifiers, repetitions, scales, sentinels
 from .findings import Finding, Looks
 
 if TYPE_CHECKING:
@@ -161,6 +161,7 @@ def _findings(columns: Sequence[str], looks: Sequence[Looks], *, named: bool) ->
         *numbering,
         *sentinels(columns, looks),
         *scales(columns, looks),
+        *(repetitions(looks) if named and len(columns) > 1 else []),
         *constants(columns, looks),
         *duplicates(columns, looks),
     ]

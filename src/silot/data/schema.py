@@ -7,15 +7,14 @@ import json
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
-from ..errors import FileError, InputError
-from .column_kinds import LONGEST, Column, Feature, Label, LeftOut, Name, Part, Weight
-from .documents import complaint, read_fields
+from .column_kinds import LONGEST, Column, Feature, Label, LeftOut, Name, Weight
+from .documents import Document, neat
 from .files import write_whole
 
 if TYPE_CHECKING:
@@ -27,7 +26,7 @@ VERSION = 1
 Array = npt.NDArray[np.float64]
 
 
-class Schema(Part):
+class Schema(Document):
     """The public contract of a table: columns by name, how each is read, labels and weights.
 
     It maps a record to coordinates by that record alone. Coordinates are in schema units: 1 is a
@@ -54,6 +53,9 @@ class Schema(Part):
     ('age', 'sex=f', 'sex=m')
     """
 
+    called: ClassVar = "the schema"
+    wrong: ClassVar = "schema-invalid"
+
     silot: Literal["schema"] = "schema"
     version: Literal[1] = 1
     name: str = Field(default="", max_length=LONGEST)
@@ -77,43 +79,10 @@ class Schema(Part):
             raise ValueError(f"columns: two coordinates would be called {min(doubled)!r}")
         return self
 
-    @classmethod
-    def of(cls, body: Any) -> Schema:
-        """A schema of plain mappings and lists.
-
-        Raises
-        ------
-        InputError
-            ``schema-invalid``: which entry is wrong, and what is needed.
-        """
-        try:
-            return cls.model_validate(body)
-        except ValidationError as error:
-            wrong = complaint(error, body)
-            place = ".".join(wrong.place)
-            raise InputError(
-                f"the schema{', ' * bool(place)}{place}: {wrong.message}", code="schema-invalid"
-            ) from None
-
-    @classmethod
-    def load(cls, path: str | Path) -> Schema:
-        """Read a schema from a .yml, .yaml or .json file.
-
-        Raises
-        ------
-        FileError
-            A file that is missing or unreadable; ``schema-invalid`` for one that is no schema.
-        """
-        file = Path(path)
-        try:
-            return cls.of(read_fields(file))
-        except InputError as error:
-            raise FileError(f"{file.name}: {error.message}", code=error.code) from None
-
     def body(self) -> dict[str, Any]:
         """The schema as plain mappings and lists, without what is by default."""
         shown = self.model_dump(mode="json", exclude_defaults=True)
-        return {"silot": "schema", "version": VERSION, **shown}
+        return {"silot": "schema", "version": VERSION, **_plain(shown)}
 
     def text(self, path: str | Path = "") -> str:
         """The schema as YAML, or as JSON where the ending of a path says so."""
@@ -262,6 +231,16 @@ class Schema(Part):
 
 
 _FOR_PEOPLE = ("about", "typical", "substance")
+
+
+def _plain(body: Any) -> Any:
+    """The same entries, whole numbers without a point."""
+    if isinstance(body, Mapping):
+        entries = cast("Mapping[str, Any]", body)
+        return {key: _plain(each) for key, each in entries.items()}
+    if isinstance(body, list):
+        return [_plain(each) for each in cast("list[Any]", body)]
+    return neat(body) if isinstance(body, float) else body
 
 
 def _canonical(body: object) -> str:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
-from ..errors import FileError, InputError
+from ..errors import InputError
 from .column_kinds import Category, Date, Feature, Number, Ordered, YesNo
 from .conversion import conversion
 from .coordinates import Writing
-from .documents import complaint, read_fields
+from .documents import Document
 from .label_names import label_name
 
 
@@ -28,7 +27,7 @@ class SiteColumn(BaseModel):
     sentinels: tuple[Any, ...] = ()
 
 
-class Site(BaseModel):
+class Site(Document):
     """How a site writes its table, where that is not what the schema says.
 
     It stays at the site. Its columns have the schema's names: ``from`` says what a column is
@@ -44,32 +43,12 @@ class Site(BaseModel):
     'GESCHL'
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    called: ClassVar = "the site file"
+    wrong: ClassVar = "site-invalid"
 
     silot: Literal["site"] = "site"
     columns: Mapping[str, SiteColumn] = Field(default_factory=dict)
     decimal: Literal[".", ","] = "."
-
-    @classmethod
-    def of(cls, body: Any) -> Site:
-        """A site's ways of plain mappings; ``site-invalid`` for what is none."""
-        try:
-            return cls.model_validate(body)
-        except ValidationError as error:
-            wrong = complaint(error, body)
-            place = ".".join(wrong.place)
-            raise InputError(
-                f"the site file{', ' * bool(place)}{place}: {wrong.message}", code="site-invalid"
-            ) from None
-
-    @classmethod
-    def load(cls, path: str | Path) -> Site:
-        """Read a site file (.yml, .yaml, .json)."""
-        file = Path(path)
-        try:
-            return cls.of(read_fields(file))
-        except InputError as error:
-            raise FileError(f"{file.name}: {error.message}", code=error.code) from None
 
 
 def writing_of(name: str, column: Feature, site: Site) -> Writing:

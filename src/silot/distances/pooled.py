@@ -137,7 +137,7 @@ class Pooled(Referring, Joint[Distance]):
         "out and named in ``status``.",
         none_or(count()),
         default=None,
-        flag=False,
+        brief="Fewest sellers that must answer. Default: all.",
     )
     interpolation: Interpolation = option(
         "Form of the interpolating measures. Of the buyer's and of each seller's.",
@@ -334,13 +334,13 @@ class _Run:
         slack = 1e-9 * union.distance + 2.0 * (buyer.rounding + cloud_rounding(atoms))
         if union.displacement is not None and buyer.displacement is not None:
             moved = union.displacement + buyer.displacement
-            bounds.cut_upper(union.distance + slack + moved)
+            bounds.cut_upper(union.upper + slack + moved)
             bounds.raise_lower(union.lower - slack - moved)
         if not self.options.hidden:
             room = (
                 2.0 * self.options.own_t * reference_spread(atoms, weights, self.options.p) + slack
             )
-            bounds.cut_upper((union.distance + room) / (1.0 - self.options.own_t))
+            bounds.cut_upper((union.upper + room) / (1.0 - self.options.own_t))
             bounds.raise_lower((union.lower - room) / (1.0 - self.options.own_t))
 
     def _estimate(self, squares: Sequence[float]) -> float:

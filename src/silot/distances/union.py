@@ -16,12 +16,14 @@ from .sides import Received, received_weights
 class Union:
     """Distance of the buyer's interpolant to the sellers' union, and how far that was moved.
 
-    ``costs`` and ``weights`` are those of all sellers' atoms; ``None`` where a single seller told
-    the distance itself.
+    ``lower`` and ``upper`` bound the distance, and ``displacement`` is a bound too: where a seller
+    tells rounded numbers, they allow for that. ``costs`` and ``weights`` are those of all sellers'
+    atoms; ``None`` where a single seller told the distance itself.
     """
 
     distance: float
     lower: float
+    upper: float
     displacement: float | None
     optimal: bool
     costs: Array | None = None
@@ -32,14 +34,18 @@ class Union:
         cls, answers: Mapping[str, Answer], masses: Mapping[str, float], buyer: Received, p: int
     ) -> Union:
         """Read the answers of sellers that have these masses in the union."""
-        told = {name: answer.optional_number("displacement") for name, answer in answers.items()}
+        told = {name: _most(answer, "displacement") for name, answer in answers.items()}
         known = [masses[name] * value**p for name, value in told.items() if value is not None]
         moved = sum(known) ** (1.0 / p) if len(known) == len(told) else None
         optimal = all(answer.flag("optimal") for answer in answers.values())
         first = next(iter(answers.values()))
         if "target_distance" in first.scalars:
-            distance, lower = first.number("target_distance"), first.number("target_lower")
-            return cls(distance, lower, moved, optimal)
+            distance, lower = first.number("target_distance"), first.optional_number("target_lower")
+            half = first.rounding("target_distance")
+            if lower is None:
+                # The bounds of a plan that was proven optimal are closer than any rounding.
+                lower = max(distance - half, 0.0) if optimal else 0.0
+            return cls(distance, lower, distance + half, moved, optimal)
         parts = {
             name: answer.array("costs", ndim=2, columns=len(buyer.atoms))
             for name, answer in answers.items()
@@ -53,4 +59,10 @@ class Union:
         )
         plan = plan_from_cost(costs, weights, buyer.weights)
         distance, lower = (max(c, 0.0) ** (1.0 / p) for c in (plan.cost, plan.lower_cost))
-        return cls(distance, lower, moved, optimal and plan.optimal, costs, weights)
+        return cls(distance, lower, distance, moved, optimal and plan.optimal, costs, weights)
+
+
+def _most(answer: Answer, name: str) -> float | None:
+    """A number of the answer, or the largest that was rounded to it."""
+    value = answer.optional_number(name)
+    return None if value is None else value + answer.rounding(name)

@@ -139,8 +139,8 @@ class Teacher(Party):
     def rules(self) -> tuple[tuple[Predictor, ...], list[Any]]:
         """The models, and all that decides how it answers: for records of what was asked."""
         labels = None if self._labels is None else list(self._labels)
-        own = [self.policy.model_dump_json(), self._size, self._parts, labels, self._most]
-        return self._models, own
+        rules = self.policy.model_dump_json(exclude={"secure"})
+        return self._models, [rules, self._size, self._parts, labels, self._most]
 
     def _refusal(self, question: Question, asker: str) -> str:
         if self._askers is not None and asker not in self._askers:

@@ -178,6 +178,10 @@ def _malformed(what: str) -> WireError:
     )
 
 
+WAITING = "waiting"
+"""Kind of the failures that may be answers later."""
+
+
 @dataclass(frozen=True)
 class Failure:
     """Why a holder gave no answer: our code and the type of the error, never its text.
@@ -187,7 +191,7 @@ class Failure:
     code
         Stable code, such as ``"policy-level"`` or ``"holder-raised"``.
     kind
-        ``"refused"``, ``"failed"`` or ``"timeout"``.
+        ``"refused"``, ``"failed"``, ``"timeout"``, or ``"waiting"``: a person has not decided yet.
     error
         Type of the exception behind it, empty when there was none.
     numbers

@@ -17,6 +17,23 @@ def sentences(policy: Policy, limits: Limits | None) -> list[str]:
     if policy.questions is not None:
         kinds = ", ".join(sorted(policy.questions)) or "none"
         lines.append(f"Only these kinds of questions are answered: {kinds}.")
+    if policy.ask:
+        levels = ", ".join(sorted(policy.ask))
+        lines.append(
+            f"Questions of level {levels} wait until a person here approves them, and lapse after "
+            "14 days."
+        )
+        if policy.tells_records and "record" in policy.ask:
+            lines.append(
+                "So do all exact answers about records: enough numbers that nobody counts give the "
+                "records."
+            )
+    if policy.secure is not None:
+        peers = ", ".join(f"{name} ({at})" for name, at in sorted(policy.secure.peers.items()))
+        lines.append(
+            f"A site computes secure distances with {peers} and nobody else, and listens at "
+            f"{policy.secure.listen} while one lasts."
+        )
     if policy.level != "scalar" and policy.privacy_epsilon is not None:
         if math.isinf(policy.privacy_epsilon):
             lines.append("Noisy releases: without any limit, so their noise protects nothing.")

@@ -81,11 +81,16 @@ class PublicKey:
         encrypts by ChaCha20-Poly1305, with a nonce of zeros (no key is used twice) and magic and
         :math:`e_{pub}` authenticated. The file is magic, :math:`e_{pub}`, and that.
         """
+        return b"".join(self.locked(data))
+
+    def locked(self, data: bytes) -> tuple[bytes, bytes]:
+        """The two parts of what ``lock`` returns: large data are not copied once more."""
         fresh = X25519PrivateKey.generate()
         public = fresh.public_key().public_bytes_raw()
         shared = fresh.exchange(X25519PublicKey.from_public_bytes(self.locking))
         secret = _derived(shared, public + self.locking)
-        return _LOCK + public + secret.encrypt(bytes(12), data, _LOCK + public)
+        head = _LOCK + public
+        return head, secret.encrypt(bytes(12), data, head)
 
 
 class Key:
@@ -188,7 +193,7 @@ class Key:
         try:
             shared = self._locking.exchange(X25519PublicKey.from_public_bytes(public))
             secret = _derived(shared, public + self.public.locking)
-            return secret.decrypt(bytes(12), data[start:], data[:start])
+            return secret.decrypt(bytes(12), memoryview(data)[start:], data[:start])
         except (InvalidTag, ValueError):
             raise FileError(
                 "the file was locked for another key than this one, or was changed since. Ask its "

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import inspect
 import os
-import threading
 import time
-from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from functools import partial
 from typing import Protocol as TypingProtocol
 from typing import cast, runtime_checkable
 
@@ -19,6 +16,7 @@ from ..errors import InputError, MismatchError
 from ..privacy.ledger import Ledger
 from ..transport._check import real
 from .answer import Failure
+from .exchange import LARGEST_FLIGHT, Limits, exchange
 from .party import Holder
 from .policy import Policy
 from .protocol import COORDINATOR, Protocol
@@ -125,76 +123,31 @@ class LocalFederation:
         self, messages: Mapping[str, bytes], clock: Clock
     ) -> Mapping[str, Reply | Failure]:
         """Send each message to its holder, all at once, and collect the replies."""
-        arrived: dict[str, Reply] = {}
-        work = {
-            name: partial(self._ask, name, message, clock, arrived)
-            for name, message in messages.items()
-        }
-        late = self._worked(work)
-        replies: dict[str, Reply | Failure] = {}
-        for name in messages:
-            if name in late:
-                replies[name] = Failure("holder-timeout", "timeout")
-            else:
-                replies[name] = arrived.get(name, Failure("holder-raised"))
+        started = time.perf_counter()
+        several = min(len(messages), os.cpu_count() or 1)
+        # Of other parties nobody knows whether they wait for one another, or for a wire.
+        here = all(type(self._holders[name]) is Holder for name in messages)
+        if self._timeout is None and (several == 1 or (here and self._seconds < _QUICK)):
+            # A thread takes as long as a small answer, and waits for the others' interpreter lock.
+            several = 1
+            replies = {name: self._at_once(name, messages[name], clock) for name in messages}
+        else:
+            # As many at work as there are processors, or a hundred holders would hold a hundred
+            # cost matrices. With a timeout more start at once: they may wait for a wire.
+            several = several if self._timeout is None else min(len(messages), LARGEST_FLIGHT)
+            limits = Limits(deadline=self._timeout, in_flight=several)
+            replies = exchange(messages, self._ask, clock, limits)
+        self._seconds = (time.perf_counter() - started) * several / len(messages)
         return replies
 
-    def _ask(
-        self,
-        name: str,
-        message: bytes,
-        clock: Clock,
-        arrived: dict[str, Reply],
-    ) -> None:
+    def _ask(self, name: str, message: bytes, _: float) -> bytes:
+        return self._replies[name](message)
+
+    def _at_once(self, name: str, message: bytes, clock: Clock) -> Reply | Failure:
         # Whatever a holder's code raises is a missing reply; its text stays here.
         with suppress(Exception, SystemExit):
-            payload = self._replies[name](message)
-            arrived[name] = Reply(payload, clock())
-
-    def _worked(self, work: Mapping[str, Callable[[], None]]) -> frozenset[str]:
-        """Have everybody answer; who is late.
-
-        One after the other where answers took no time the last time: a thread takes as long as a
-        small answer, and waits for the others' interpreter lock.
-        """
-        started = time.perf_counter()
-        # Of other parties nobody knows whether they wait for one another, or for a wire.
-        here = all(type(self._holders[name]) is Holder for name in work)
-        # As many at work as there are processors, or a hundred holders would hold a hundred cost
-        # matrices. With a timeout all start at once, for waiting would count as theirs.
-        several = len(work) if self._timeout is not None else min(len(work), os.cpu_count() or 1)
-        late: frozenset[str] = frozenset()
-        if self._timeout is None and (several == 1 or (here and self._seconds < _QUICK)):
-            several = 1
-            for each in work.values():
-                each()
-        else:
-            late = self._threaded(work, several)
-        self._seconds = (time.perf_counter() - started) * several / len(work)
-        return late
-
-    def _threaded(self, work: Mapping[str, Callable[[], None]], several: int) -> frozenset[str]:
-        """Have so many threads work off everybody's answers; who is late."""
-        # A thread for each holder would keep memory for each.
-        waiting, late = deque(work), set(work)
-
-        def answering() -> None:
-            # An empty queue ends it.
-            with suppress(IndexError):
-                while True:
-                    name = waiting.popleft()
-                    with suppress(BaseException):
-                        work[name]()
-                    late.discard(name)
-
-        # Daemons: a holder that never answers, or an interruption, must not keep the interpreter.
-        threads = [threading.Thread(target=answering, daemon=True) for _ in range(several)]
-        for thread in threads:
-            thread.start()
-        deadline = None if self._timeout is None else time.monotonic() + self._timeout
-        for thread in threads:
-            thread.join(None if deadline is None else max(0.0, deadline - time.monotonic()))
-        return frozenset(late)
+            return Reply(self._ask(name, message, 0.0), clock())
+        return Failure("holder-raised")
 
 
 def _check_names(holders: Mapping[str, object]) -> None:

@@ -45,7 +45,7 @@ def pack(body: object) -> bytes:
     return _PACK(body, use_bin_type=True)
 
 
-def unpack(data: bytes, *, flat: bool = False) -> object:
+def unpack(data: bytes | memoryview, *, flat: bool = False) -> object:
     """Read msgpack; anything malformed is a ``WireError``.
 
     With ``flat`` lists have no more entries than a message: a list that claims many is made before

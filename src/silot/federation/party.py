@@ -9,8 +9,6 @@ from __future__ import annotations
 import hashlib
 import threading
 from abc import ABC, abstractmethod
-from collections import OrderedDict
-from collections.abc import Callable
 from functools import cached_property
 from typing import cast
 
@@ -19,12 +17,23 @@ from ..data.schema import Schema
 from ..errors import InputError
 from ..privacy.ledger import BudgetError, Ledger, plain_name
 from ..privacy.mechanism import noise_for
-from .answer import BITS, Answer, Array, Failure, decode_reply, encode_reply, rounded, with_charge
+from .answer import (
+    BITS,
+    WAITING,
+    Answer,
+    Array,
+    Failure,
+    decode_reply,
+    encode_reply,
+    rounded,
+    with_charge,
+)
 from .disclosure import Account
 from .policy import Limits, Policy
 from .protocol import COORDINATOR
 from .question import Codes, Names, Question, Subject, decode_question
 from .release import Release
+from .replies import Replies
 
 
 class Party(ABC):
@@ -51,7 +60,7 @@ class Party(ABC):
     def __repr__(self) -> str:
         return f"{type(self).__name__}(policy level {self.policy.level!r})"
 
-    def reply(self, message: bytes, asker: str = COORDINATOR) -> bytes:
+    def reply(self, message: bytes, asker: str = COORDINATOR, run: str = "") -> bytes:
         """Answer a question given as bytes, as bytes. Never raises.
 
         A question that was answered before, and is still allowed, gets the same bytes again: for
@@ -64,9 +73,12 @@ class Party(ABC):
             The question.
         asker
             Who asks, as the runtime knows it: told, refused and counted under that name.
+        run
+            Of which run, if it has a name: asked again in that run, a release that was charged to
+            it says so again.
         """
         try:
-            return self._reply(decode_question(message), asker)
+            return self._reply(decode_question(message), asker, run)
         except Exception as error:  # noqa: BLE001 - see Failure.of
             return encode_reply(Failure.of(error))
 
@@ -77,15 +89,13 @@ class Party(ABC):
         except Exception as error:  # noqa: BLE001 - see Failure.of
             return Failure.of(error)
 
-    def _reply(self, question: Question, asker: str) -> bytes:
-        code = self._refusal(question, asker)
-        if code:
-            if self._ledger is not None:
-                self._ledger.refuse(question.kind, code, asker)
-            return _refused(code)
+    def _reply(self, question: Question, asker: str, run: str = "") -> bytes:
+        barred = self._barred(question, asker)
+        if barred:
+            return barred
         account = question.accounted(self._dimension)
         if account is Account.RELEASE:
-            return self._release(cast("Release", question), asker)
+            return self._release(cast("Release", question), asker, run)
         if account is Account.PUBLIC:
             return encode_reply(self._compute(question))
         if self.policy.tells_records:
@@ -94,9 +104,33 @@ class Party(ABC):
             return encode_reply(self._compute(question))
         return self._counted(question.coarser(self.policy.behind), asker)
 
+    def _barred(self, question: Question, asker: str) -> bytes:
+        """What is said to a question that may not be answered, or not yet; empty if it may."""
+        code = self._refusal(question, asker)
+        if code:
+            if self._ledger is not None:
+                self._ledger.refuse(question.kind, code, asker)
+            return _refused(code)
+        code = self._undecided(question, question.accounted(self._dimension), asker)
+        kind = "refused" if code == "question-denied" else WAITING
+        return encode_reply(Failure(code, kind)) if code else b""
+
     def _refusal(self, question: Question, asker: str) -> str:
         """The code of the rule that forbids a question, if one does."""
         return self.policy.refusal(question, self._dimension)
+
+    def _undecided(self, question: Question, account: Account, asker: str) -> str:
+        """The code of what a person is still to decide, or decided against."""
+        ledger = self._ledger
+        if ledger is not None and ledger.paused:
+            return "holder-paused"
+        level = self.policy.gives(question.level)
+        if level not in self.policy.ask or account in (Account.PUBLIC, Account.FREE):
+            return ""
+        if ledger is None:
+            return "ledger-absent"
+        state = ledger.hold(question.key, question=question.kind, level=level, asker=asker)
+        return _STATES[state]
 
     def _kept(self, question: Question, asker: str) -> bytes:
         """Answer where everything may be told: that it was is noted, if there is a ledger."""
@@ -107,7 +141,7 @@ class Party(ABC):
             )
         return self._replies.reply(key, lambda: encode_reply(self._compute(question)))
 
-    def _release(self, release: Release, asker: str) -> bytes:
+    def _release(self, release: Release, asker: str, run: str) -> bytes:
         """Answer with noise, once the budget is charged; an answer of before is free."""
         budget, ledger = self.policy.budget_mu, self._ledger
         if budget is None:
@@ -117,7 +151,7 @@ class Party(ABC):
         key = release.key
         stored = ledger.find(key)
         if stored is not None:
-            return with_charge(stored, 0.0)
+            return with_charge(stored, ledger.charged(key, run))
         # Whatever can go wrong without the records goes wrong before the charge.
         self._check(release)
         add_noise = noise_for(release.sensitivity, release.privacy_mu)
@@ -129,13 +163,15 @@ class Party(ABC):
                 mechanism=release.mechanism or release.kind,
                 parameters=release.public(),
                 asker=asker,
+                run=run,
             )
         except BudgetError as error:
             ledger.refuse(release.kind, error.code, asker)
             return encode_reply(_over_budget(error, self.policy.privacy_delta))
         fresh = encode_reply(release.answer_of(add_noise(self._exact(release))))
         kept = ledger.commit(key, fresh)
-        return with_charge(kept, release.privacy_mu if kept == fresh else 0.0)
+        mine = kept == fresh
+        return with_charge(kept, release.privacy_mu if mine else ledger.charged(key, run))
 
     @property
     @abstractmethod
@@ -331,37 +367,12 @@ class Own:
         return question.compute(*self._measure.arrays(question.embedding), self._measure.names)
 
 
-class Replies:
-    """The last replies of a party that tells everything.
-
-    Parameters
-    ----------
-    most
-        How many are kept.
-    size
-        Bytes of those that are kept together: a hundred parties of one process share its memory.
-    """
-
-    def __init__(self, most: int, size: int) -> None:
-        self._most = most
-        self._size = size
-        self._kept: OrderedDict[str, bytes] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def reply(self, key: str, compute: Callable[[], bytes]) -> bytes:
-        """The reply given before, or a new one."""
-        with self._lock:
-            kept = self._kept.get(key)
-            if kept is not None:
-                self._kept.move_to_end(key)
-                return kept
-        reply = compute()
-        with self._lock:
-            self._kept[key] = reply
-            held = sum(map(len, self._kept.values()))
-            while len(self._kept) > self._most or held > self._size:
-                held -= len(self._kept.popitem(last=False)[1])
-        return reply
+_STATES = {
+    "approved": "",
+    "denied": "question-denied",
+    "waiting": "question-waits",
+    "crowded": "question-crowd",
+}
 
 
 def _refused(code: str) -> bytes:

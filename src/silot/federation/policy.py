@@ -23,6 +23,7 @@ from pydantic import (
 from ..data.documents import complaint, read_fields
 from ..errors import InputError
 from ..privacy.ledger import Tally
+from .addresses import Addresses
 from .answer import BITS, Array
 from .disclosure import Account, Disclosure
 from .question import Question, question_kind, question_kinds
@@ -134,6 +135,8 @@ class Policy(BaseModel):
         bits of a record), it is fewer.
     numbers_each
         Most of them for one asker; ``None`` sets no limit of its own.
+    ask
+        Levels whose questions wait in the ledger until a person approves or denies them.
     behind
         Numbers of the records behind each number of a named statistic, and fewest records for any
         exact answer; smaller classes count as absent.
@@ -144,6 +147,8 @@ class Policy(BaseModel):
         computed from it; ``None`` leaves them as they are. Releases have noise instead.
     privacy_epsilon, privacy_delta
         Budget of all differentially private releases together; ``None`` allows none.
+    secure
+        Of a site: with whom it computes secure distances, and where; ``None`` with nobody.
 
     Raises
     ------
@@ -160,6 +165,7 @@ class Policy(BaseModel):
 
     level: Level = "aggregate"
     questions: frozenset[str] | None = None
+    ask: frozenset[Level] = frozenset()
     numbers: int = Field(default=5, ge=0, strict=True)
     numbers_each: int | None = Field(default=None, ge=0, strict=True)
     behind: int = Field(default=20, ge=2, strict=True)
@@ -167,6 +173,7 @@ class Policy(BaseModel):
     prediction_decimals: int | None = Field(default=None, ge=0, le=12, strict=True)
     privacy_epsilon: float | None = Field(default=None, gt=0)
     privacy_delta: float = Field(default=1e-5, gt=0, lt=1)
+    secure: Addresses | None = None
 
     @model_validator(mode="wrap")
     @classmethod
@@ -187,7 +194,7 @@ class Policy(BaseModel):
             raise ValueError("a truth value arrived; give a number")
         return value
 
-    @field_serializer("questions")
+    @field_serializer("questions", "ask")
     def _listed(self, kinds: frozenset[str] | None) -> list[str] | None:
         # The same text in every process: a run that goes on compares it.
         return None if kinds is None else sorted(kinds)
@@ -238,6 +245,10 @@ class Policy(BaseModel):
         held = min(limits.dimension, limits.bits / BITS)
         few = limits.records < self.behind or self.level != "aggregate"
         return 0 if few else int(limits.records * held / self.behind)
+
+    def gives(self, level: Disclosure) -> str:
+        """The level that a person decides about: exact numbers uncounted give the records too."""
+        return "record" if self.tells_records and "record" in self.ask else str(level)
 
     @property
     def tells_records(self) -> bool:

@@ -17,7 +17,7 @@ _ANCHOR = "preflight"
 
 def _said(preflight: Preflight) -> bool:
     """Whether there is anything to show: of arrays without names of columns only flags are."""
-    return preflight.named or bool(preflight.flags)
+    return preflight.named or bool(preflight.flags or preflight.unseen)
 
 
 def _largest(preflight: Preflight) -> str:
@@ -108,9 +108,10 @@ def _section(preflight: Preflight) -> list[Block]:
         ]
         for name, share in sorted(preflight.shares.items(), key=lambda item: -item[1])
     ]
-    if preflight.noticed("labels") and "labels" not in preflight.shares:
-        flagged = any(each.flag for each in preflight.noticed("labels"))
-        rows.append([Cell("labels"), Cell(""), Cell(_noticed(preflight, "labels"), warn=flagged)])
+    for other in dict.fromkeys(each.column for each in preflight.findings):
+        if other not in preflight.shares:
+            flagged = any(each.flag for each in preflight.noticed(other))
+            rows.append([Cell(other), Cell(""), Cell(_noticed(preflight, other), warn=flagged)])
     if rows:
         columns = (textual("column"), Column("share of the variance"), textual("noticed"))
         blocks.append(Table("Columns, the largest first, and what was noticed.", columns, rows))

@@ -6,8 +6,8 @@ from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-from ..errors import HolderError, MismatchError, RefusedError, UnfitError
-from .answer import Answer, Failure
+from ..errors import HolderError, MismatchError, RefusedError, UnfitError, WaitingError
+from .answer import WAITING, Answer, Failure
 from .disclosure import Disclosure
 from .message import Scalar
 from .question import Answerer, Question
@@ -133,6 +133,10 @@ _CURES = {
     "answer-large": "a number is too large to be told rounded. Scale the features",
     "ledger-locked": "another process keeps its ledger locked. Try again",
     "ledger-full": "its ledger cannot be written: the disk is full",
+    "ledger-disk": "its ledger cannot be written: its disk is full, or fails",
+    "log-unwritable": "it cannot write down who asked what, so nothing is told: its disk is full, "
+    "or may only be read",
+    "data-changed": "its data were changed after it was started. Its owner must start it again",
     "ledger-read-only": "its ledger may only be read",
     "extra-privacy": "it cannot add noise: silot[privacy] is not installed there",
     "release-embedding": "releases are of records alone: label vectors depend on all records",
@@ -165,22 +169,59 @@ _CURES = {
     "teacher-absent": "it has records and no model",
     "teacher-question": "it has a model and no records",
     "dimension-mismatch": "its records have another number of features than the reference",
+    "extra-secure": "it cannot compute on secret shares: silot[secure] is not installed there",
+    "secure-addresses": "its policy names no addresses for secure distances. Ask its owner to add "
+    "`secure:` with listen and peers to it",
+    "secure-peer": "its policy names no address of one of the other parties. Ask its owner to add "
+    "it to `secure:`",
+    "secure-members": "it takes no part in a run of these parties",
+    "secure-busy": "it computes another secure distance. Try again once that is over",
+    "secure-again": "it took part in this run before, and was charged. Begin a run anew",
+    "secure-ledger": "it has no ledger to remember the run by",
+    "secure-stopped": "another party stopped",
+    "secure-lost": "another party is gone",
+    "secure-unreachable": "it did not reach another party. See the addresses in both policies, and "
+    "the firewalls between",
+    "secure-certificate": "it and another party do not trust the certificates of one another: "
+    "one is of another name or project, expired or revoked",
+    "secure-address": "it cannot listen at the address in its policy",
+    "secure-timeout": "time was up before all parties were done",
+    "secure-engine": "the engine stopped there. Take fewer records or features",
+    "secure-version": "it, or another party, runs another version of silot or of the engine",
+    "secure-scale": "its records are too far apart for the public scale. Agree on a larger one",
+    "secure-weights": "it has weights that are too small, or unequal where noise was asked for",
+    "question-waits": "somebody there must approve the question first (`silot site inbox`). Go on "
+    "with the run later",
+    "question-denied": "somebody there denied the question",
+    "question-crowd": "too many questions of this asker wait there for a decision",
+    "holder-paused": "it tells nothing for now. Go on with the run later",
+    "holder-unreachable": "no message came through. See that it runs and is connected",
+    "run-cancelled": "the run was cancelled before it answered",
     "holder-timeout": "it did not answer in time. Raise the timeout",
     "holder-raised": "its code raised an error; the holder's own log says more",
     "holder-silent": "it gave no answer",
 }
 
 
+_KINDS = {"refused": RefusedError, WAITING: WaitingError}
+
+
+def cure_of(code: str) -> str:
+    """What a holder's refusal or failure means, in words made on this side of the wire."""
+    return _CURES.get(code, "it could not answer")
+
+
 def failure_error(name: str, failure: Failure) -> HolderError:
     """The exception a failure stands for, in words made on this side of the wire."""
-    cure = _CURES.get(failure.code, "it could not answer")
     error = f" ({failure.error})" if failure.error else ""
     figures = ", ".join(f"{what} {number:.4g}" for what, number in failure.numbers.items())
-    message = f"holder {name!r} {failure.kind}{error}: {cure}."
+    message = f"holder {name!r} {failure.kind}{error}: {cure_of(failure.code)}."
     if figures:
         message += f" In figures: {figures}."
-    kind = RefusedError if failure.kind == "refused" else HolderError
+    kind = _KINDS.get(failure.kind, HolderError)
     if failure.error == MismatchError.__name__:
         # One code has one exit status, whoever finds out.
         kind = UnfitError
-    return kind(message, code=failure.code)
+    made = kind(message, code=failure.code)
+    made.holder = name
+    return made

@@ -68,6 +68,11 @@ class Question:
         """SHA-256 of the question: caches and ledgers know it by that."""
         return hashlib.sha256(encode_question(self)).hexdigest()
 
+    @property
+    def lasts(self) -> bool:
+        """Whether its answer waits for other parties: whoever else asks is answered meanwhile."""
+        return False
+
     def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
         """Answer from a holder's (embedded) points, its weights, and the names of its labels."""
         raise InputError(f"{type(self).__name__} is not a question.", code="question-unknown")

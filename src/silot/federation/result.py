@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import import_module
@@ -15,20 +15,25 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import InputError
+from .disclosure import Disclosure
+from .transcript import Transcript
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from ..data.preflight import Preflight
     from ..render import Block
-    from .transcript import Transcript
 
 Array = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Run:
-    """What a runtime knows of a run that a protocol does not."""
+    """What a runtime knows of a run that a protocol does not.
+
+    ``preflight`` says whose columns were looked at: a runtime looks at none, and names all parties
+    as ``unseen``. Who owns data looks at them afterwards; a result that nobody did so for says so.
+    """
 
     rounds: int
     bytes_sent: int
@@ -36,7 +41,15 @@ class Run:
     seconds: float
     disclosure: str
     transcript: Transcript
+    preflight: Preflight | None
     privacy_mu: float = 0.0
+
+    @property
+    def bill(self) -> Bill:
+        """What of it is a cost."""
+        return Bill(
+            self.rounds, self.bytes_sent, self.bytes_received, self.seconds, self.privacy_mu
+        )
 
 
 @dataclass(frozen=True)
@@ -62,6 +75,21 @@ class Bill:
             self.seconds + other.seconds,
             self.privacy_mu + other.privacy_mu,
         )
+
+
+def with_earlier(run: Run | None, earlier: Sequence[Billed]) -> Run | None:
+    """What was told and charged by runs that ended well, and by the one that did not.
+
+    The transcript is the last one's.
+    """
+    if not earlier:
+        return run
+    last = earlier[-1]
+    levels = [item.disclosure for item in earlier]
+    run = run or Run(0, 0, 0, 0.0, "", last.transcript or Transcript("", {}, ()), None)
+    bill = sum((item.bill for item in earlier), run.bill)
+    told = max(Disclosure[level.upper()] for level in [*levels, run.disclosure] if level)
+    return replace(run, **vars(bill), disclosure=str(told))
 
 
 class Shown:
@@ -98,13 +126,20 @@ def _shown(
     show: Callable[..., list[Block]], what: str, result: object, *beside: Any, **options: Any
 ) -> list[Block]:
     """The blocks of a result's own view, with what was seen of its tables."""
-    from .preflight_view import framed, preflight_facts
+    from .preflight_view import framed
 
     blocks = show(result, *beside, **options)
+    if what == "page":
+        return framed(blocks, getattr(result, "preflight", None))
+    return with_columns_seen(result, blocks)
+
+
+def with_columns_seen(result: object, blocks: Sequence[Block]) -> list[Block]:
+    """What a terminal and a notebook show of a result, and what was seen of its tables."""
+    from .preflight_view import preflight_facts
+
     seen: Preflight | None = getattr(result, "preflight", None)
-    if what == "page" or seen is None:
-        return framed(blocks, seen)
-    return [*blocks, *preflight_facts(seen)]
+    return [*blocks, *([] if seen is None else preflight_facts(seen))]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,8 +167,11 @@ class Billed(Shown, ABC):
         )
 
     def with_run(self, run: Run | Billed) -> Self:
-        """Return the result with the bill of the run that made it."""
-        return replace(
+        """Return the result with the bill of the run that made it, and whose data it is of.
+
+        Of a result that was computed from another one, ``run`` is that.
+        """
+        billed = replace(
             self,
             rounds=run.rounds,
             bytes_sent=run.bytes_sent,
@@ -143,13 +181,15 @@ class Billed(Shown, ABC):
             disclosure=run.disclosure,
             transcript=run.transcript,
         )
+        return billed.with_preflight(run.preflight)
 
     def with_preflight(self, seen: Preflight | None) -> Self:
         """Return the result with what was seen of the tables that it is of.
 
         Where something there puts it in doubt its ``status`` says of what it is true.
         """
-        changed = {"preflight": seen, "status": in_doubt(getattr(self, "status", ""), seen)}
+        status = str(getattr(self, "status", "")).removesuffix(_doubt(self.preflight))
+        changed = {"preflight": seen, "status": in_doubt(status, seen)}
         return replace(self, **changed)
 
     @abstractmethod
@@ -174,10 +214,14 @@ class Billed(Shown, ABC):
 
 def in_doubt(status: str, seen: Preflight | None) -> str:
     """A status, which where tables are odd says of what it is true."""
+    doubt = _doubt(seen)
+    return status.removesuffix(".") + doubt if status and doubt else status or doubt[2:]
+
+
+def _doubt(seen: Preflight | None) -> str:
     if seen is None or not seen.flags:
-        return status
-    where = f"of the numbers as they were given: look at {seen.where} (preflight)"
-    return f"{status}; {where}" if status else where
+        return ""
+    return f"; of the numbers as they were given: look at {seen.where} (preflight)"
 
 
 def finite(value: float) -> float | None:

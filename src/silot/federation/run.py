@@ -10,16 +10,17 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Self, TypeVar, runtime_checkable
+from typing import Any, Self, TypeVar, cast, runtime_checkable
 from typing import Protocol as TypingProtocol
 
-from ..errors import InputError, MismatchError, WireError
+from ..data.preflight import Preflight
+from ..errors import InputError, MismatchError, SilotError, WireError
 from ..privacy.accounting import compose
 from ..transport._pot import importing
 from ..transport._threads import one_blas_thread
-from .answer import CHARGED, Answer, Failure, decode_reply
+from .answer import CHARGED, WAITING, Answer, Failure, decode_reply
 from .disclosure import Disclosure
-from .protocol import Answers, Protocol, Questions, drive
+from .protocol import Answers, Protocol, Questions, drive, failure_error
 from .question import encode_question
 from .result import Run
 from .spool import Spool, Stored
@@ -157,13 +158,21 @@ def run(
         messages = record.sent(questions)
         answers = record.received(messages, dict(engine.exchange(messages, record.clock)))
         record.count(questions, answers)
+        waits = [name for name, answer in answers.items() if _waits(answer)]
+        if waits:
+            # A protocol that can do without a holder must not: it may answer yet.
+            raise failure_error(waits[0], cast("Failure", answers[waits[0]]))
         if progress is not None:
             progress(Progress(protocol.name, record.rounds, protocol.expected_rounds))
         return answers
 
     with one_blas_thread():
-        result = drive(protocol, exchange)
-    return result.with_run(record.run_of(protocol))
+        try:
+            result = drive(protocol, exchange)
+        except SilotError as error:
+            error.run = record.run_of(protocol, told="")
+            raise
+    return result.with_run(record.run_of(protocol, told=str(protocol.disclosure)))
 
 
 class _Record:
@@ -217,8 +226,8 @@ class _Record:
             if isinstance(answer, Answer):
                 self._levels.append(questions[name].level)
 
-    def run_of(self, protocol: Protocol[Any]) -> Run:
-        """The bill and the transcript."""
+    def run_of(self, protocol: Protocol[Any], told: str) -> Run:
+        """The bill and the transcript; ``told`` is the level where no question was answered."""
         transcript = Transcript(protocol.name, dict(protocol.parameters), tuple(self._entries))
         return Run(
             rounds=self.rounds,
@@ -226,9 +235,10 @@ class _Record:
             bytes_received=transcript.bytes_received,
             seconds=self.clock(),
             # What was told, not what might have been: a holder may have refused.
-            disclosure=str(max(self._levels, default=protocol.disclosure)),
+            disclosure=str(max(self._levels)) if self._levels else told,
             privacy_mu=max(map(compose, self._charges.values()), default=0.0),
             transcript=transcript,
+            preflight=Preflight.of({}, sorted(protocol.holders)),
         )
 
 
@@ -252,6 +262,10 @@ def _read(reply: bytes) -> Answer | Failure:
         return decode_reply(reply)
     except WireError as error:
         return Failure.of(error)
+
+
+def _waits(answer: Answer | Failure) -> bool:
+    return isinstance(answer, Failure) and answer.kind == WAITING
 
 
 def _charge(answer: Answer | Failure) -> float:

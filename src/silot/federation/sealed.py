@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, cast, get_args
+from urllib.parse import quote
 
 from ..data.files import write_whole
 from ..errors import FileError, WireError
@@ -29,6 +30,7 @@ LARGEST_RELEASE = 1 << 25
 
 _HEAD = len(MAGIC) + 32 + 64
 _LONGEST_NAME = 200
+_LONGEST_STEM = 160
 _LONGEST_TEXT = 1 << 20
 _TEXTS = ("kind", "author", "written", "run", "discloses", "schema", "facts")
 _KINDS: dict[object, type] = {
@@ -129,7 +131,7 @@ class Sealed:
             )
         del signed
         try:
-            body = unpack(data[_HEAD:], flat=True)
+            body = unpack(memoryview(data)[_HEAD:], flat=True)
         except WireError:
             raise _malformed(file, "its body cannot be read") from None
         return cls(**_fields(body, file), signer=signer, file=file)
@@ -200,7 +202,7 @@ def _bytes_of(file: Path, most: int) -> bytes:
             size = handle.seek(0, 2)
             handle.seek(0)
             # What grows meanwhile is no file of silot.
-            data = b"" if size > most else handle.read(most + 1)
+            data = b"" if size > most else handle.read(size + 1)
     except OSError as error:
         raise FileError(
             f"{file} cannot be read ({type(error).__name__}). Check the path.", code="file-missing"
@@ -242,6 +244,20 @@ def _fields(body: object, file: str) -> dict[str, Any]:
 def is_name(text: str) -> bool:
     """Whether a text can name an author: printable, not empty, not long."""
     return text.isprintable() and len(text.strip()) > 0 and len(text) <= _LONGEST_NAME
+
+
+def file_stem(name: str) -> str:
+    """What a file of an author is called: its name, or the beginning and a digest of a long one.
+
+    Examples
+    --------
+    >>> file_stem("Sankt Olaf/2")
+    'Sankt%20Olaf%2F2'
+    """
+    quoted = quote(name, safe="")
+    if len(quoted) <= _LONGEST_STEM:
+        return quoted
+    return f"{quoted[:60]}~{digest_of(name.encode())[:32]}"
 
 
 def _is_time(text: str) -> bool:
@@ -287,4 +303,4 @@ def _or(kinds: Collection[Kind]) -> str:
     return " or ".join(f"a{'n' * (kind == 'answer')} {kind}" for kind in sorted(kinds))
 
 
-__all__ = ["Sealed", "read_sealed", "write_sealed"]
+__all__ = ["Sealed", "file_stem", "is_name", "read_sealed", "write_sealed"]

@@ -35,6 +35,7 @@ SCHEMA = (
 
 _MEANINGS = {
     "SQLITE_FULL": ("the disk is full. Make room", "ledger-full"),
+    "SQLITE_IOERR": ("its disk is full, or fails. Make room, or see to it", "ledger-disk"),
     "SQLITE_READONLY": ("it may only be read. Check the rights of file and folder",
                         "ledger-read-only"),
     "SQLITE_BUSY": ("another process keeps it locked. Try again", "ledger-locked"),

@@ -15,7 +15,8 @@ from .accounting import ROUNDING
 FIRST = "0" * 64
 # What must stand before an event, for the same question; nothing for those that begin one.
 _BEFORE = {"reserve": "", "release": "reserve", "commit": "release", "count": "", "told": "count",
-           "refuse": ""}  # fmt: skip
+           "refuse": "", "wait": "", "approve": "wait", "deny": "wait", "allow": "", "end": "allow",
+           "pause": "", "go-on": "pause"}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,10 @@ class Row:
         ``"release"`` when the noisy answer is stored, ``"commit"`` before it is handed over; for
         each exact answer ``"count"`` before anything is computed, ``"told"`` before it is handed
         over (below level record, with the answer); ``"refuse"`` once for each asker, kind of
-        question and reason.
+        question and reason. Of persons: ``"wait"`` for a question that is to be decided on,
+        ``"approve"`` or ``"deny"`` once it was, ``"allow"`` for a level and an asker for a while,
+        ``"end"`` before that is over, ``"pause"`` and ``"go-on"`` for everything; who did it is in
+        ``parameters``.
     time
         Coordinated universal time, ISO 8601.
     asker

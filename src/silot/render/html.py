@@ -62,7 +62,7 @@ def render(blocks: Sequence[Block], *, title: str = "") -> str:
     sections = (k for k, each in enumerate(top.blocks) if isinstance(each, _Section))
     cut = next(sections, len(top.blocks))
     return (
-        _environment()
+        environment()
         .get_template("page.html.jinja")
         .render(
             title=printable(title.strip() or own, 200),
@@ -106,7 +106,7 @@ def write(path: str | Path, blocks: Sequence[Block], *, title: str = "") -> None
 
 def fragment(blocks: Sequence[Block]) -> str:
     """Blocks as a piece of another page, such as a notebook."""
-    return _environment().get_template("fragment.html.jinja").render(items=_tree(blocks).blocks)
+    return environment().get_template("fragment.html.jinja").render(items=_tree(blocks).blocks)
 
 
 def _every(blocks: Sequence[Block]) -> Iterator[Block]:
@@ -152,7 +152,7 @@ def _shown(value: Any) -> Any:
 
 
 @cache
-def _environment() -> Environment:
+def environment() -> Environment:
     """Templates: every value is escaped, and none may be missing."""
     environment = Environment(
         loader=PackageLoader("silot.render", ""),

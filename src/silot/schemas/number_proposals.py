@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..data.column_checks import identifiers, is_missing_code, sentinels
+from ..data.documents import EXACT, neat
 from .names import Limits, address, coded, dated, limits_of, numbered, unit_of
 from .profile import ColumnProfile, Days, look
 from .proposals import (
@@ -30,8 +31,6 @@ _ENOUGH = 40
 _EPOCH = date(1970, 1, 1)
 # Part of the numbers beyond public limits up to which these are taken.
 _MOST_FAR = 0.01
-# Larger numbers have no exact text and no steps of one.
-_EXACT = 2.0**53
 
 
 def propose(name: str, profile: ColumnProfile, unit: str = "") -> Proposal:
@@ -171,7 +170,7 @@ def _number(name: str, profile: ColumnProfile, unit: str, words: list[str]) -> P
             if not limits.low <= value <= limits.high and is_missing_code(value)
         ]
         kept = _Kept.of(profile, codes)
-    whole = profile.numbers.whole and max(abs(kept.ends[0]), abs(kept.ends[-1])) < _EXACT
+    whole = profile.numbers.whole and max(abs(kept.ends[0]), abs(kept.ends[-1])) < EXACT
     proposal.enter("kind", "integer" if whole else "number", public=True)
     span, public = _range(proposal, limits, kept)
     if not (math.isfinite(span[1] - span[0]) and span[0] < span[1]):
@@ -282,7 +281,7 @@ def rounded_outwards(low: float, high: float) -> tuple[float, float]:
         if low == high:
             size = 10.0 ** math.ceil(math.log10(abs(low) * 1.000001)) if low else 1.0
             low, high = min(0.0, -size if low < 0 else 0.0), size if high >= 0 else 0.0
-            return _neat(low), _neat(high)
+            return neat(low), neat(high)
         step = _round_step((high - low) / 10) if math.isfinite(high - low) else math.inf
         if not 1e-290 < step < math.inf:
             return -math.inf, math.inf
@@ -295,17 +294,12 @@ def rounded_outwards(low: float, high: float) -> tuple[float, float]:
         end += step
     if low >= 0 and start < 0.25 * end:
         start = 0.0
-    return (_neat(start), _neat(end)) if start < end else (low, high)
-
-
-def _neat(value: float) -> float:
-    """Whole numbers without a point."""
-    return int(value) if value.is_integer() and abs(value) < _EXACT else value
+    return (neat(start), neat(end)) if start < end else (low, high)
 
 
 def _written(code: float) -> float | str:
     """A number as an entry; one that is too large for an exact name, as text."""
-    return _neat(code) if abs(code) < _EXACT else repr(code)
+    return neat(code) if abs(code) < EXACT else repr(code)
 
 
 def _round_step(size: float) -> float:
@@ -339,13 +333,13 @@ def _tail(proposal: Proposal, kept: Array, start: float) -> float:
 def _below(value: float) -> float:
     """A round number above 0 and not above a value."""
     power = 10.0 ** math.floor(math.log10(value))
-    return _neat(next((k * power for k in (5, 2, 1) if k * power <= value), value))
+    return neat(next((k * power for k in (5, 2, 1) if k * power <= value), value))
 
 
 def _typical(proposal: Proposal, kept: _Kept) -> None:
     rounded = [float(f"{value:.2g}") for value in kept.quartiles]
     if len(kept.sample) >= _ENOUGH and rounded[0] < rounded[1] < rounded[2]:
-        proposal.enter("typical", [_neat(value) for value in rounded])
+        proposal.enter("typical", [neat(value) for value in rounded])
 
 
 def weight_limit(profile: ColumnProfile) -> float | None:

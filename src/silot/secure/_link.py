@@ -70,6 +70,8 @@ class Link:
         TLS settings, ``None`` for a plain connection.
     expected
         Whom a connection made by this side must lead to; ``None`` for one that was taken.
+    owner_of
+        Whose a certificate (DER) is; by default its common name, if TLS verified it.
 
     Attributes
     ----------
@@ -89,12 +91,14 @@ class Link:
         *,
         context: ssl.SSLContext | None = None,
         expected: str | None = None,
+        owner_of: Callable[[bytes], str | None] | None = None,
     ) -> None:
         self.owner: str | None = None
         self.opened = self.mistrusted = self.closed = False
         self.on_data: Callable[[bytes], None] = self.hold
         self.on_end: Callable[[], None] = lambda: None
         self._selector, self._forget, self._expected = selector, forget, expected
+        self._owner_of = owner_of
         self._out: deque[memoryview] = deque()
         self._held: list[bytes] = []
         self.unsent = 0
@@ -209,7 +213,6 @@ class Link:
                 self._socket,
                 server_side=self._expected is None,
                 do_handshake_on_connect=False,
-                server_hostname=self._expected,
             )
             self._wants(events)
         try:
@@ -220,8 +223,12 @@ class Link:
         except ssl.SSLWantWriteError:
             self._wants(selectors.EVENT_WRITE)
             return False
-        self.owner = _owner(self._socket.getpeercert())
-        if self._expected is not None and self.owner != self._expected:
+        if self._owner_of is None:
+            self.owner = _owner(self._socket.getpeercert())
+        else:
+            shown = self._socket.getpeercert(binary_form=True)
+            self.owner = self._owner_of(shown) if shown else None
+        if self.owner is None or self._expected not in (None, self.owner):
             self.mistrusted = True
             self.close()
             return False

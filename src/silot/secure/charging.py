@@ -13,7 +13,9 @@ from ..errors import InputError, RefusedError
 from ..federation.disclosure import Account
 from ..federation.party import Holder
 from ..federation.policy import Policy
+from ..privacy.accounting import ROUNDING, compose
 from ..privacy.ledger import Ledger
+from .questions import SecureDistance
 
 # What the opened number can hold: a fixed-point number and its grade.
 _BITS = 40.0
@@ -37,6 +39,8 @@ class Request:
         The party that is told the number.
     epsilon
         Of the noise; ``None`` for an exact number.
+    question
+        SHA-256 of the question that started it, if one did: the charge is known by that.
     """
 
     session: str
@@ -46,10 +50,13 @@ class Request:
     options: dict[str, Any]
     asker: str
     epsilon: float | None
+    question: str = ""
 
     @property
     def key(self) -> str:
         """Digest of all of it: a run that is repeated is charged again."""
+        if self.question:
+            return self.question
         body = [self.session, self.peers, list(self.sizes), self.dimension, self.options]
         return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
 
@@ -79,7 +86,7 @@ def mu_of_laplace(epsilon: float) -> float:
 
 def charge(
     policy: Policy | None, ledger: Ledger | None, request: Request, holder: Holder | None = None
-) -> None:
+) -> float:
     """Charge a run to its holder's ledger under the holder's policy, or refuse it.
 
     A holder that gives neither answers for its runs itself.
@@ -93,6 +100,11 @@ def charge(
     holder
         The records, for what an exact number about them counts.
 
+    Returns
+    -------
+    float
+        The mu that was charged; 0 for an exact number.
+
     Raises
     ------
     RefusedError
@@ -103,16 +115,16 @@ def charge(
         A ledger without a policy that says how much may be spent (``"secure-policy"``).
     """
     try:
-        _charge(policy, ledger, request, holder)
+        return _charge(policy, ledger, request, holder)
     except RefusedError as error:
         if ledger is not None:
-            ledger.refuse("secure-distance", error.code, request.asker)
+            ledger.refuse(SecureDistance.kind, error.code, request.asker)
         raise
 
 
 def _charge(
     policy: Policy | None, ledger: Ledger | None, request: Request, holder: Holder | None
-) -> None:
+) -> float:
     check_level(policy)
     if policy is None:
         if ledger is not None:
@@ -120,14 +132,19 @@ def _charge(
                 "a ledger is charged under a policy, which says how much may be spent. Give both.",
                 code="secure-policy",
             )
-        return
-    if policy.questions is not None:
+        return 0.0
+    if policy.questions is not None and SecureDistance.kind not in policy.questions:
         raise RefusedError(
             "the policy names the questions it allows, and a secure distance is none of them.",
             code="policy-question",
         )
     if policy.level == "record":
-        return
+        if ledger is not None:
+            ledger.count(
+                request.key, account=Account.RECORD, question=SecureDistance.kind, numbers=0,
+                asker=request.asker,
+            )  # fmt: skip
+        return 0.0
     if ledger is None:
         raise RefusedError(
             f"the policy allows level {policy.level} only, and there is no ledger to remember "
@@ -136,20 +153,22 @@ def _charge(
         )
     if request.epsilon is None:
         _count(policy, ledger, request, holder)
-        return
+        return 0.0
     if policy.budget_mu is None:
         raise RefusedError(
             "the policy has no budget for noisy numbers: its privacy_epsilon is not set.",
             code="policy-budget",
         )
+    mu = mu_of_laplace(request.epsilon)
     ledger.reserve(
         request.key,
-        mu=mu_of_laplace(request.epsilon),
+        mu=mu,
         budget=policy.budget_mu,
         mechanism="secure distance",
         parameters=request.parameters,
         asker=request.asker,
     )
+    return mu
 
 
 def check_level(policy: Policy | None) -> None:
@@ -177,7 +196,7 @@ def _count(policy: Policy, ledger: Ledger, request: Request, holder: Holder | No
         counted = ledger.count(
             request.key,
             account=Account.CHOSEN,
-            question="secure-distance",
+            question=SecureDistance.kind,
             numbers=1,
             # All digits of the number are opened: more bits than of one that is told rounded.
             bits=_BITS,
@@ -195,3 +214,23 @@ def _count(policy: Policy, ledger: Ledger, request: Request, holder: Holder | No
             "explain` says what it allows. Add noise by privacy_epsilon.",
             code=code,
         )
+
+
+def refusal(
+    policy: Policy, ledger: Ledger | None, epsilon: float | None, holder: Holder, asker: str
+) -> str:
+    """The code of the rule by which a run would not be charged, as things are; empty if none is.
+
+    Asked before the others are charged for nothing.
+    """
+    if policy.level == "record":
+        return ""
+    if ledger is None:
+        return "secure-ledger"
+    if epsilon is None:
+        limits, version = holder.limits, holder.version
+        return policy.over_chosen(1, limits, ledger.tally, version, asker, bits=_BITS)
+    if policy.budget_mu is None:
+        return "policy-budget"
+    fits = compose([ledger.spent, mu_of_laplace(epsilon)]) <= policy.budget_mu * (1 + ROUNDING)
+    return "" if fits else "ledger-budget"

@@ -6,9 +6,10 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, Protocol, cast, runtime_checkable
 
 from ..data.measure import Measure
+from ..data.preflight import Preflight
 from ..distances.questions.distances import Describe
 from ..distances.result import Distance
 from ..errors import InputError, SolverError
@@ -25,12 +26,57 @@ from ._opening import CLOSE, GRADES, bounds_of
 from ._program import Program
 from .charging import mu_of_laplace
 from .forecast import Forecast, forecast_of
-from .options import SecureOptions
+from .options import Role, SecureOptions
 
 _COLLUDE = {
     "aby3": "no two of the three computing parties may collude",
     "cheetah": "the two holders compute alone",
 }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """How a run ended for one party.
+
+    Attributes
+    ----------
+    opened
+        The number and its grade; empty for who is not told.
+    parts
+        How many were computed, for who is told.
+    sent, received
+        Bytes of this party.
+    seconds
+        From start to end.
+    program, owners
+        What was computed, of whose data.
+    """
+
+    opened: list[float]
+    parts: int
+    sent: int
+    received: int
+    seconds: float
+    program: Program
+    owners: tuple[Role, ...]
+
+    @property
+    def facts(self) -> dict[str, int | float]:
+        """What is public of it, and the number for who is told."""
+        told = dict(zip(("opened", "grade"), self.opened, strict=False))
+        parts = {"parts": self.parts} if told else {}
+        return {"sent": self.sent, "received": self.received, **told, **parts}
+
+
+@runtime_checkable
+class Joint(Protocol):
+    """Parties on machines of their own, which compute a distance together."""
+
+    def jointly(
+        self, asked: Simulation, tell: Callable[[Forecast], None] | None
+    ) -> tuple[Distance, Run]:
+        """The distance that a simulation is of, and its bill."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -61,7 +107,7 @@ class Simulation:
     def __call__(
         self, parties: Any, tell: Callable[[Forecast], None] | None = None
     ) -> tuple[Distance, Run]:
-        """Compute on data by name, once the forecast is told.
+        """Compute on data by name, once the forecast is told; ``Joint`` parties do so themselves.
 
         Returns
         -------
@@ -82,6 +128,8 @@ class Simulation:
         ExtraError
             ``spu`` is not installed (``"extra-secure"``).
         """
+        if isinstance(parties, Joint):
+            return parties.jointly(self, tell)
         measures = self._measures(parties)
         began = time.perf_counter()
         load()
@@ -108,6 +156,7 @@ class Simulation:
             disclosure=str(Disclosure.SCALAR),
             privacy_mu=0.0 if epsilon is None else mu_of_laplace(epsilon),
             transcript=transcript_of(*opened, tuple(measures), time.perf_counter() - began),
+            preflight=Preflight.of(measures),
         )
         return result, run
 
@@ -125,7 +174,7 @@ def no_questions() -> InputError:
     """What holders raise who are asked for what takes an engine of its own."""
     return InputError(
         "method 'secure' has an engine of its own and asks no questions. Use "
-        "silot.distance(x, y, method='secure') or `silot secure`.",
+        "silot.distance(x, y, method='secure'), sites of a project, or `silot secure`.",
         code="method-secure",
     )
 
@@ -145,6 +194,26 @@ def secure_distance(
     return result.with_run(bill)
 
 
+def result_of_party(done: Outcome, options: SecureOptions) -> Distance:
+    """The distance, for who was told the number."""
+    program, owners, split = done.program, done.owners, done.program.split
+    sides = "+".join(owners[:split]), "+".join(owners[split:])
+    epsilon = options.privacy_epsilon
+    opened = (done.opened, done.parts, options, program)
+    run = Run(
+        rounds=1,
+        bytes_sent=done.sent,
+        bytes_received=done.received,
+        seconds=done.seconds,
+        disclosure=str(Disclosure.SCALAR),
+        privacy_mu=0.0 if epsilon is None else mu_of_laplace(epsilon),
+        transcript=transcript_of(*opened, owners, done.seconds),
+        preflight=Preflight.of({}, owners),
+    )
+    traffic = (Traffic(done.sent, done.received, 0),)
+    return result_of(*opened, sides, "secure", traffic).with_run(run)
+
+
 def result_of(
     opened: Sequence[float],
     parts: int,
@@ -153,8 +222,13 @@ def result_of(
     holders: tuple[str, str],
     how: str,
     traffic: Sequence[Traffic],
+    *,
+    passed_on: bool = False,
 ) -> Distance:
-    """Turn what was opened into a result, or into the error it stands for."""
+    """Turn what was opened into a result, or into the error it stands for.
+
+    ``passed_on`` says that who was told the number told it to who asked.
+    """
     if options.privacy_epsilon is None:
         value, lower, upper, interval, words = _certified(opened, parts, options)
         if parts > 1:
@@ -164,6 +238,7 @@ def result_of(
     trust = (
         f"by {options.protocol.upper()} on secret shares: parties follow the protocol (semi-honest)"
         f", {_COLLUDE[options.protocol]}; opened to {_RECEIVERS[options.receiver]} alone"
+        f"{', which told it to who asked' if passed_on else ''}"
     )
     return Distance(
         value=value,

@@ -24,9 +24,9 @@ class Secure(Pairwise):
     Returns
     -------
     Distance
-        With bounds proven inside the computation. Its parties are no holders that answer
-        questions: ``silot.distance(x, y, Secure(...))`` simulates them, ``silot secure`` links
-        them.
+        With bounds proven inside the computation. Its parties compute with one another:
+        ``silot.distance(x, y, Secure(...))`` simulates them, ``silot secure`` links them, and so
+        do sites of a project that are asked for it.
     """
 
     name = "secure"

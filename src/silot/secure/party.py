@@ -19,27 +19,28 @@ from ..errors import (
     SolverError,
 )
 from ..federation.answer import Answer
-from ..federation.disclosure import Disclosure
 from ..federation.party import Holder, Own
 from ..federation.policy import Policy
-from ..federation.result import Run
 from ..privacy.ledger import Ledger
 from ._agreement import agreed, program_of, version
-from ._engine import Traffic, absent
+from ._engine import absent
 from ._inputs import NAMES
 from ._program import Program
 from ._worker import Worker
-from .charging import Request, charge, check_level, mu_of_laplace
-from .distance import result_of, transcript_of
+from .charging import Request, charge, check_level
+from .distance import Outcome, result_of_party
 from .forecast import Forecast, forecast_of
 from .options import ROLES, Role, SecureOptions
-from .peers import Peers
+from .peers import Links, Peers
 from .tunnel import Tunnel
 
 # Seconds to meet the others; and how much longer than forecast a run may take.
 _MEETING, _PATIENCE = 120.0, 10.0
 # Seconds in which the number's receiver makes sure that the others know.
 _FAREWELL = 2.0
+
+Pay = Callable[[str, Program], object]
+"""Called by a holder of data once parties agree, with a name no other run has: it charges."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,11 @@ class Played:
     result: Distance | None
     sent: int
     received: int
+
+
+def longest(expected: Forecast) -> float:
+    """Most seconds that a run takes by default, that parties meet included."""
+    return _MEETING + max(_MEETING, _PATIENCE * expected.seconds)
 
 
 def play(
@@ -138,12 +144,64 @@ def play(
         check_level(policy)
     if find_spec("spu") is None:
         raise absent()
-    addresses = peers.addresses(options.parties)
-    with Tunnel(role, addresses, peers.files(role)) as tunnel, Worker(tunnel.folder) as worker:
+    links = peers.links(role, options.parties)
+
+    def pay(session: str, program: Program) -> None:
+        assert measure is not None
+        request = Request(
+            session=session,
+            peers=dict(links.addresses),
+            sizes=program.sizes,
+            dimension=program.dimension,
+            options=options.public(),
+            asker=options.receiver,
+            epsilon=options.privacy_epsilon,
+        )
+        charge(policy, ledger, request, Holder(measure))
+
+    done = computed(role, links, options, measure, pay, timeout=timeout, tell=tell)
+    result = result_of_party(done, options) if done.opened else None
+    return Played(role, options.receiver, result, done.sent, done.received)
+
+
+def computed(
+    role: Role,
+    links: Links,
+    options: SecureOptions,
+    measure: Measure | None = None,
+    pay: Pay | None = None,
+    *,
+    timeout: float | None = None,
+    tell: Callable[[Forecast], None] | None = None,
+    check: Callable[[], None] = lambda: None,
+) -> Outcome:
+    """Compute as one party, whoever says where the others are and what it costs.
+
+    Parameters
+    ----------
+    role, options, measure, timeout, tell
+        As ``play``.
+    links
+        The other parties.
+    pay
+        Charges the run to the holder of the measure.
+    check
+        Called again and again; what it raises ends the run.
+
+    Returns
+    -------
+    Outcome
+
+    Raises
+    ------
+    SilotError
+        As ``play``.
+    """
+    with Tunnel(role, links) as tunnel, Worker(tunnel.folder) as worker:
         tunnel.watch(worker.descriptor)
-        run = _Party(role, addresses, options, measure, tunnel, worker, timeout)
+        run = _Party(role, options, measure, tunnel, worker, timeout, check)
         try:
-            return run.play(peers.session, policy, ledger, tell)
+            return run.play(links.session, pay, tell)
         except BaseException:
             # The others wait: they are told that nothing will come, and not why.
             tunnel.say(stopped=True)
@@ -157,43 +215,43 @@ class _Party:
     def __init__(
         self,
         role: Role,
-        addresses: dict[str, str],
         options: SecureOptions,
         measure: Measure | None,
         tunnel: Tunnel,
         worker: Worker,
         timeout: float | None,
+        check: Callable[[], None],
     ) -> None:
         self.role: Role = role
-        self.addresses, self.options, self.measure = addresses, options, measure
-        self.tunnel, self.worker, self.timeout = tunnel, worker, timeout
+        self.options, self.measure = options, measure
+        self.tunnel, self.worker, self.timeout, self.check = tunnel, worker, timeout, check
         self.began = time.monotonic()
         self.until = self.began + (_MEETING if timeout is None else timeout)
 
     def play(
         self,
         session: str,
-        policy: Policy | None,
-        ledger: Ledger | None,
+        pay: Pay | None,
         tell: Callable[[Forecast], None] | None,
-    ) -> Played:
+    ) -> Outcome:
         told = self._agree()
         program, owners = program_of(told, self.options)
         expected = forecast_of(program)
         if tell is not None:
             tell(expected)
         if self.timeout is None:
-            self.until = time.monotonic() + max(_MEETING, _PATIENCE * expected.seconds)
+            self.until = time.monotonic() + longest(expected) - _MEETING
         self.worker.order(program=program.packed())
         nonces = [session, *(str(told[peer]["nonce"]) for peer in sorted(told))]
         session = hashlib.sha256("/".join(nonces).encode()).hexdigest()[:32]
         arrays: list[Any] = []
         if self.measure is not None:
+            if pay is not None:
+                # First: that records do not fit the public scale tells of them too.
+                pay(session, program)
             answer = Own(self.measure).answer(self.options.inputs(program))
             assert isinstance(answer, Answer)
             arrays = [answer.arrays[name] for name in NAMES]
-            holder = Holder(self.measure)
-            charge(policy, ledger, self._request(session, program), holder)
         self._computed("compiled")
         self.tunnel.say(ready=True)
         self._hear("ready")
@@ -216,41 +274,14 @@ class _Party:
         else:
             # What this party owes the number is sent when the receiver has it.
             self._hear("done", [self.options.receiver])
-        return self._played(opened, parts, program, owners)
-
-    def _played(
-        self, opened: list[float], parts: int, program: Program, owners: tuple[Role, ...]
-    ) -> Played:
-        sent, received = self.tunnel.sent, self.tunnel.received
-        result = None
-        if opened:
-            options, split = self.options, program.split
-            seconds = time.monotonic() - self.began
-            sides = "+".join(owners[:split]), "+".join(owners[split:])
-            epsilon = options.privacy_epsilon
-            run = Run(
-                rounds=1,
-                bytes_sent=sent,
-                bytes_received=received,
-                seconds=seconds,
-                disclosure=str(Disclosure.SCALAR),
-                privacy_mu=0.0 if epsilon is None else mu_of_laplace(epsilon),
-                transcript=transcript_of(opened, parts, options, program, owners, seconds),
-            )
-            traffic = (Traffic(sent, received, 0),)
-            found = result_of(opened, parts, options, program, sides, "secure", traffic)
-            result = found.with_run(run)
-        return Played(self.role, self.options.receiver, result, sent, received)
-
-    def _request(self, session: str, program: Program) -> Request:
-        return Request(
-            session=session,
-            peers=self.addresses,
-            sizes=program.sizes,
-            dimension=program.dimension,
-            options=self.options.public(),
-            asker=self.options.receiver,
-            epsilon=self.options.privacy_epsilon,
+        return Outcome(
+            opened=opened,
+            parts=parts,
+            sent=self.tunnel.sent,
+            received=self.tunnel.received,
+            seconds=time.monotonic() - self.began,
+            program=program,
+            owners=owners,
         )
 
     def _agree(self) -> dict[str, dict[str, Any]]:
@@ -272,7 +303,7 @@ class _Party:
             own["dimension"] = described.scalars["dimension"]
         self.tunnel.say(hello=own)
         said = {**self._hear("hello"), self.role: own}
-        return agreed({peer: said[peer] for peer in self.addresses}, own)
+        return agreed({peer: said[peer] for peer in self.tunnel.addresses}, own)
 
     def _hear(self, word: str, peers: list[str] | None = None) -> dict[str, Any]:
         """Wait until the others have said a word, and return what."""
@@ -310,18 +341,19 @@ class _Party:
 
     def _wait(self, awaited: Iterable[str]) -> None:
         """Serve the links for a moment, and raise when there is nothing to wait for."""
+        self.check()
         self.tunnel.poll(0.1)
         there = self.worker.poll()
         for peer in awaited:
-            words = self.tunnel.heard[peer]
+            words, name = self.tunnel.heard[peer], self.tunnel.names[peer]
             if words and "stopped" in words[0]:
                 raise HolderError(
-                    f"{peer!r} cannot take part, or cannot go on. Its owner sees why there.",
+                    f"{name!r} cannot take part, or cannot go on. Its owner sees why there.",
                     code="secure-stopped",
                 )
             if not words and peer in self.tunnel.lost:
                 raise HolderError(
-                    f"{peer!r} is gone: its process ended or its machine does not answer.",
+                    f"{name!r} is gone: its process ended or its machine does not answer.",
                     code="secure-lost",
                 )
         if not there and not self.worker.heard:

@@ -2,13 +2,47 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ..data.documents import complaint, read_fields
 from ..errors import FileError, InputError
+from ..federation.addresses import Address
 from .options import ROLES, Role
+
+Files = tuple[Path, Path, Path]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Links:
+    """Where the parties of one run are, and how each proves which one it is.
+
+    Attributes
+    ----------
+    addresses
+        ``host:port`` by role; one's own is where one listens.
+    names
+        By role, the common name of the certificate that a party must show.
+    files
+        One's own authority, certificate and key.
+    session
+        Name of the run.
+    source
+        What says all that, for who is to correct it.
+    owner
+        Whose a certificate (DER) is, or ``None`` if it is not to be trusted; by default whatever
+        the authority signed is.
+    """
+
+    addresses: Mapping[str, str]
+    names: Mapping[str, str]
+    files: Files
+    session: str = "silot"
+    source: str = "peers.yml"
+    owner: Callable[[bytes], str | None] | None = None
 
 
 class Tls(BaseModel):
@@ -30,22 +64,12 @@ class Peers(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    a: str
-    b: str
-    third: str | None = None
+    a: Address
+    b: Address
+    third: Address | None = None
     tls: Tls
     session: str = Field(default="silot", pattern=r"^[A-Za-z0-9._-]{1,64}$")
     folder: Path = Path()
-
-    @field_validator("a", "b", "third")
-    @classmethod
-    def _address(cls, value: str | None) -> str | None:
-        if value is not None:
-            host, _, port = value.rpartition(":")
-            known = port.isascii() and port.isdigit() and len(port) <= 5
-            if not host or not known or not 0 < int(port) < 65536:
-                raise ValueError("an address is host:port")
-        return value
 
     @classmethod
     def load(cls, path: str | Path) -> Peers:
@@ -68,6 +92,12 @@ class Peers(BaseModel):
                 code="peers-invalid",
             ) from None
 
+    def links(self, role: Role, parties: int) -> Links:
+        """What a party of a role needs to link with the others."""
+        addresses = self.addresses(parties)
+        names = {each: each for each in addresses}
+        return Links(addresses=addresses, names=names, files=self.files(role), session=self.session)
+
     def addresses(self, parties: int) -> dict[str, str]:
         """Addresses by role, in the order of roles."""
         given = dict(zip(ROLES, (self.a, self.b, self.third)[:parties], strict=False))
@@ -84,7 +114,7 @@ class Peers(BaseModel):
             raise InputError("two parties have one address in peers.yml.", code="peers-invalid")
         return found
 
-    def files(self, role: Role) -> tuple[Path, Path, Path]:
+    def files(self, role: Role) -> Files:
         """Authority, certificate and key of a role; a missing file is a ``FileError``."""
         tls = self.tls
         names = [text.replace("{role}", role) for text in (tls.ca, tls.certificate, tls.key)]

@@ -16,13 +16,14 @@ import ssl
 import tempfile
 import time
 from collections import defaultdict, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any, Self, cast
 
 from ..errors import HolderError, InputError, SilotError
 from ._link import Link, connecting, listening
+from .peers import Files, Links
 
 _TALK, _DATA = b"?", b">"
 _AGAIN = 0.1
@@ -30,8 +31,6 @@ _AGAIN = 0.1
 _PULSE, _SILENCE = 2.0, 30.0
 # A party's words are few.
 _LONGEST = 2**16
-
-Files = tuple[Path, Path, Path]
 
 
 class Tunnel:
@@ -41,11 +40,8 @@ class Tunnel:
     ----------
     role
         Which party this is.
-    addresses
-        ``host:port`` of all parties by role.
-    files
-        Authority, certificate and key of this party. The common name of a certificate is the
-        role of the party it belongs to.
+    links
+        Where all are, and how each proves that it is the party of its role.
 
     Attributes
     ----------
@@ -57,14 +53,16 @@ class Tunnel:
         Parties that were here and are no more.
     """
 
-    def __init__(self, role: str, addresses: Mapping[str, str], files: Files) -> None:
-        self.role, self.addresses = role, dict(addresses)
-        self.peers = tuple(peer for peer in addresses if peer != role)
+    def __init__(self, role: str, links: Links) -> None:
+        self.role, self.addresses, self.names = role, links.addresses, links.names
+        self.peers = tuple(peer for peer in links.addresses if peer != role)
         self.sent = self.received = 0
         self.heard: dict[str, deque[dict[str, Any]]] = {peer: deque() for peer in self.peers}
         self.lost: set[str] = set()
-        self._server = context_of(files, server=True)
-        self._client = context_of(files, server=False)
+        self._owner_of, self._source = links.owner, links.source
+        self._roles = {links.names[peer]: peer for peer in self.peers}
+        self._server = context_of(links.files, server=True)
+        self._client = context_of(links.files, server=False, verified=links.owner is None)
         self._folder = tempfile.TemporaryDirectory(prefix="silot-")
         self._selector = selectors.DefaultSelector()
         self._links: set[Link] = set()
@@ -143,8 +141,8 @@ class Tunnel:
                 if self._refused.get(peer):
                     return self._mistrust(peer)
                 return HolderError(
-                    f"{peer!r} does not answer at {self.addresses[peer]}. Start it, or correct "
-                    "peers.yml.",
+                    f"{self.names[peer]!r} does not answer at {self.addresses[peer]}. Start it, or "
+                    f"correct {self._source}.",
                     code="secure-unreachable",
                 )
         return None
@@ -173,7 +171,7 @@ class Tunnel:
         except OSError as error:
             raise InputError(
                 f"this party cannot listen at {address} ({type(error).__name__}). Free the port, "
-                "or correct peers.yml.",
+                f"or correct {self._source}.",
                 code="secure-address",
             ) from None
 
@@ -225,25 +223,27 @@ class Tunnel:
 
     def _dial(self, peer: str, purpose: bytes) -> Link:
         socket = connecting(self.addresses[peer])
-        link = self._link(socket, context=self._client, expected=peer)
+        expected, owner_of = self.names[peer], self._owner_of
+        link = self._link(socket, context=self._client, expected=expected, owner_of=owner_of)
         link.write(purpose)
         return link
 
     def _mistrust(self, peer: str) -> SilotError:
         return HolderError(
-            f"{peer!r} at {self.addresses[peer]} has no certificate of this authority for its "
-            "role, or refuses this party's. Give all parties certificates of one authority.",
+            f"{self.names[peer]!r} at {self.addresses[peer]} has no certificate of this authority "
+            "for its role, or refuses this party's. Give all parties certificates of one "
+            "authority.",
             code="secure-certificate",
         )
 
     def _arrive(self, socket: Any) -> None:
-        link = self._link(socket, context=self._server)
+        link = self._link(socket, context=self._server, owner_of=self._owner_of)
         link.on_data = partial(self._first, link)
 
     def _first(self, link: Link, data: bytes) -> None:
         """Serve a connection from outside; only other parties get anywhere."""
-        peer, purpose = link.owner, data[:1]
-        if peer not in self.peers or purpose not in (_TALK, _DATA):
+        peer, purpose = self._roles.get(link.owner or ""), data[:1]
+        if peer is None or purpose not in (_TALK, _DATA):
             link.close()
         elif purpose == _TALK:
             self._seen[peer] = time.monotonic()
@@ -300,14 +300,18 @@ def _words(line: bytes) -> dict[str, Any]:
     return cast("dict[str, Any]", words) if isinstance(words, dict) else {}
 
 
-def context_of(files: Files, *, server: bool) -> ssl.SSLContext:
-    """Return TLS settings under which both ends must show a certificate of the authority."""
+def context_of(files: Files, *, server: bool, verified: bool = True) -> ssl.SSLContext:
+    """Return TLS settings under which both ends must show a certificate of the authority.
+
+    One that is not ``verified`` here is the caller's to check, as ``Links.owner`` does: of a
+    project's members all have certificates of clients, which TLS does not let serve.
+    """
     ca, certificate, key = files
     try:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER if server else ssl.PROTOCOL_TLS_CLIENT)
         # Names are those of parties, checked by ``Link``, not of hosts.
         context.check_hostname = False
-        context.verify_mode = ssl.CERT_REQUIRED
+        context.verify_mode = ssl.CERT_REQUIRED if verified else ssl.CERT_NONE
         context.minimum_version = ssl.TLSVersion.TLSv1_3
         context.load_verify_locations(ca)
         context.load_cert_chain(certificate, key)

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..federation.result import Shown
 from ..value.result import Contributions
 from .result import Sketches
+
+if TYPE_CHECKING:
+    from ..data.preflight import Preflight
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -32,6 +35,11 @@ class Combined(Shown):
     sketches: Sketches
     values: Contributions = field(repr=False)
     groups: Mapping[str, int] = field(repr=False)
+
+    @property
+    def preflight(self) -> Preflight | None:
+        """What was seen of columns that no schema describes: those of the sites by nobody."""
+        return self.sketches.preflight
 
     @classmethod
     def of(cls, sketches: Sketches, groups: int | None = None) -> Combined:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar
 
@@ -110,7 +110,8 @@ class Sketches(Billed):
             A name that is no holder's, or one twice.
         """
         found = self.book.distance(a, b, why=why).named(self.columns)
-        return replace(found, disclosure=self.disclosure or "sketch")
+        told = replace(found, disclosure=self.disclosure or "sketch")
+        return told.with_preflight(self.preflight)
 
     def matrix(self, *, own: bool = False, why: bool = False) -> DistanceMatrix:
         """Distances between all pairs of holders. The bill is that of the one run.
@@ -188,8 +189,7 @@ class Sketches(Billed):
 
     def _billed(self, result: B) -> B:
         """The result with the bill of the run that made the sketches."""
-        bill: dict[str, Any] = {item.name: getattr(self, item.name) for item in fields(Billed)}
-        return replace(result, **bill)
+        return result.with_run(self)
 
     def to_dict(self) -> dict[str, Any]:
         return {

@@ -6,7 +6,7 @@ from itertools import combinations
 
 import numpy as np
 
-from ..federation.result import Array
+from ..federation.result import Array, with_columns_seen
 from ..federation.view import bill_rows, bill_sections, facts, levels_table, missing_table
 from ..render import Block, Cell, Column, Heading, Paragraph, Table, textual
 from ..render.words import (
@@ -57,7 +57,7 @@ def adaptation_sections(found: Adaptation, *, assumed: bool = False) -> list[Blo
 def measured_sections(found: Adaptation, *, assumed: bool = False) -> list[Block]:
     """The plan of a run that trained to measure costs, and was not to combine models."""
     rows = plan_rows(found.plan) | _assumed(found, assumed) | _bill_rows(found)
-    return [*_tables(found), facts(rows)]
+    return with_columns_seen(found, [*_tables(found), facts(rows)])
 
 
 def _tables(found: Adaptation) -> list[Block]:

@@ -131,7 +131,7 @@ class FedBary(Joint[Barycenter]):
         "fail, and named in the result.",
         none_or(count()),
         default=None,
-        flag=False,
+        brief="Fewest holders that must answer. Default: all.",
     )
     reference: npt.ArrayLike | None = option(
         "First atoms (S, d), instead of a draw from a normal law.",

@@ -1,0 +1,67 @@
+"""What sites are compared with: the engine's own messages, of the same size, server to sites."""
+
+from __future__ import annotations
+
+import json
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from nvflare.apis.event_type import EventType
+from nvflare.apis.fl_context import FLContext
+from nvflare.fuel.f3.cellnet.defs import ReturnCode
+from nvflare.fuel.f3.cellnet.utils import make_reply, new_cell_message
+
+from silot.sites.engine import CHANNEL
+from silot.sites.flare import Answering, Relaying
+
+ECHO, TIME = "echo", "time"
+
+
+class EchoAtSite(Answering):
+    """Answers a number with so many bytes, too."""
+
+    def handle_event(self, event_type: str, fl_ctx: FLContext) -> None:
+        super().handle_event(event_type, fl_ctx)
+        if event_type == EventType.SYSTEM_START:
+            _cell(fl_ctx).register_request_cb(channel=CHANNEL, topic=ECHO, cb=_echo)
+
+
+class EchoAtServer(Relaying):
+    """Times exchanges with all sites, too."""
+
+    def handle_event(self, event_type: str, fl_ctx: FLContext) -> None:
+        super().handle_event(event_type, fl_ctx)
+        if event_type != EventType.SYSTEM_START:
+            return
+        cell = _cell(fl_ctx)
+
+        def times(message: Any) -> Any:
+            asked = json.loads(bytes(message.payload))
+            names, size = asked["names"], str(asked["size"]).encode()
+
+            def ask(name: str) -> int:
+                reply = cell.send_request(
+                    channel=CHANNEL, topic=ECHO, target=name, timeout=30.0,
+                    request=new_cell_message({}, size),
+                )  # fmt: skip
+                return len(reply.payload)
+
+            seconds: list[float] = []
+            with ThreadPoolExecutor(len(names)) as pool:
+                for _ in range(asked["rounds"]):
+                    began = time.perf_counter()
+                    assert set(pool.map(ask, names)) == {asked["size"]}
+                    seconds.append(time.perf_counter() - began)
+            return make_reply(ReturnCode.OK, "", json.dumps(seconds).encode())
+
+        cell.register_request_cb(channel=CHANNEL, topic=TIME, cb=times)
+
+
+def _echo(message: Any) -> Any:
+    return make_reply(ReturnCode.OK, "", bytes(int(bytes(message.payload))))
+
+
+def _cell(context: FLContext) -> Any:
+    engine: Any = context.get_engine()
+    return engine.get_cell()

@@ -1,0 +1,307 @@
+"""Sites of a project as a federation: connected to, their runs kept and gone on with."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from ..data.schema import Schema
+from ..errors import FileError, InputError, MismatchError, SilotError, WaitingError
+from ..federation.answer import Failure
+from ..federation.exchange import Limits, exchange
+from ..federation.run import Clock, Reply
+from ..sites.authority import Role
+from ..sites.connection import PATIENCE, Carry, Sites
+from ..sites.journal import Journal
+from ..sites.kit import Kit
+from ..sites.runs import DONE, STOPPED, Begun, Run, begun_now
+from ..sites.schemas import Schemas, told_by
+
+TIMEOUT = 120.0
+
+# In the journal: what a site said of its schema.
+_SCHEMA = b"schema"
+
+
+def connect(
+    kit: str | Path,
+    names: Collection[str] | None = None,
+    *,
+    timeout: float | None = TIMEOUT,
+    schema: Schema | None = None,
+) -> Connection:
+    """Sites of a project as a federation, for every function that takes one.
+
+    What they reply is kept, encrypted, before it is used: a run that was cut off goes on where it
+    was (``resume``), and no site is asked, or charged, twice.
+
+    Parameters
+    ----------
+    kit
+        Folder of the asker's kit.
+    names
+        Of the sites that take part; by default all of the project.
+    timeout
+        Seconds a site has for one answer, lost messages included; ``None`` waits.
+    schema
+        By which data of your own were read. Sites that have a schema must have this one, or, where
+        none is given, the same as each other: else a run ends before anybody is asked
+        (``schema-mismatch``).
+
+    Returns
+    -------
+    Connection
+        A context manager: leave it, and the run is over.
+
+    Raises
+    ------
+    ExtraError
+        ``silot[nvflare]`` is not installed (``extra-nvflare``).
+    FileError, MismatchError
+        The kit is none (``kit-format``), or not of an asker (``kit-role``).
+    MismatchError
+        The project has no site of a name (``holder-unknown``).
+
+    Examples
+    --------
+    Of a project with the sites north and south::
+
+        with silot.connect("kit") as sites:
+            print(silot.distance("north", "south", method="fedwad", federation=sites))
+    """
+    return opened(kit, names, timeout=timeout, schema=schema)
+
+
+def resume(run: str, *, timeout: float | None = TIMEOUT) -> Connection:
+    """The federation of a run that stopped, waited or is done: what it was told is not asked again.
+
+    Call on it what was called before; ``silot resume`` does so for runs of the command line.
+
+    Parameters
+    ----------
+    run
+        Its name, or the beginning of it; ``silot runs`` lists all.
+    timeout
+        As for ``connect``.
+
+    Returns
+    -------
+    Connection
+
+    Raises
+    ------
+    FileError
+        There is no such run (``run-unknown``).
+    MismatchError
+        It was cancelled (``run-cancelled``), or a file of it changed (``run-changed``).
+    InputError
+        Another process runs it (``run-running``).
+    """
+    found = Run.load(run)
+    return opened(found.begun.kit, found.begun.names, timeout=timeout, run=found)
+
+
+def opened(
+    kit: str | Path,
+    names: Collection[str] | None = None,
+    *,
+    timeout: float | None = TIMEOUT,
+    run: Run | None = None,
+    words: Iterable[str] = (),
+    files: Mapping[str, str] | None = None,
+    schema: Schema | None = None,
+) -> Connection:
+    """A connection for a new run, of a command line or not, or for one that goes on."""
+    loaded = Kit.load(kit, Role.ASKER)
+    chosen = loaded.project.sites if names is None else tuple(names)
+    unknown = [name for name in chosen if name not in loaded.project.sites]
+    if unknown:
+        raise MismatchError(
+            f"the project has no site {unknown[0][:60]!r}; its sites are "
+            f"{', '.join(loaded.project.sites)}.",
+            code="holder-unknown",
+        )
+    if len(set(chosen)) < len(chosen) or not chosen:
+        raise InputError("names of sites are needed, each given once.", code="holder-names")
+    if run is not None:
+        run.begun.check_files()
+        return Connection(loaded, run.begun, timeout, schema, run)
+    said = list(words)
+    begun = begun_now(said[0] if said else "python", loaded.folder, chosen)
+    more = {"words": tuple(said), "files": dict(files or {})}
+    return Connection(loaded, begun.model_copy(update=more), timeout, schema)
+
+
+class Connection(Sites):
+    """Sites over a project's server: a federation, and a context manager.
+
+    Its run begins with the first question. It is done where the context is left without an error;
+    otherwise it stopped, or waits, and ``silot.resume(run_id)`` goes on with it.
+    """
+
+    def __init__(
+        self,
+        kit: Kit,
+        begun: Begun,
+        timeout: float | None,
+        schema: Schema | None = None,
+        run: Run | None = None,
+    ) -> None:
+        self._wire = _wire(kit)
+        super().__init__(
+            kit.identity(), self._wire, begun.names, limits=Limits(deadline=timeout),
+            run=begun.run, kit=kit,
+        )  # fmt: skip
+        self._begun, self._schemas = begun, Schemas(schema)
+        self._held: Any = None
+        self._kept: Run | None = None
+        if run is not None:
+            self._keep(run)
+
+    @property
+    def run_id(self) -> str:
+        """Name of the run."""
+        return self._begun.run
+
+    @property
+    def folder(self) -> Path:
+        """Folder of the run, which is begun by that."""
+        return self._begin().place
+
+    def exchange(
+        self, messages: Mapping[str, bytes], clock: Clock
+    ) -> Mapping[str, Reply | Failure]:
+        """As ``Sites``, the run being kept from its first question on.
+
+        Raises
+        ------
+        MismatchError
+            Sites have other schemas (``schema-mismatch``); none of them was asked.
+        """
+        told = self._compared(messages, clock)
+        self._begin()
+        self._keep_absences()
+        absent: dict[str, Reply | Failure] = {}
+        for name, reply in told.items():
+            if isinstance(reply, Failure):
+                absent[name] = reply
+            elif self._journal is not None and isinstance(reply.payload, bytes):
+                self._journal.keep(name, _SCHEMA, reply.payload)
+        there = {name: message for name, message in messages.items() if name not in absent}
+        replies = absent | dict(super().exchange(there, clock))
+        self._note_absences(messages, absent)
+        return {name: replies[name] for name in messages}
+
+    def _compared(
+        self, messages: Mapping[str, bytes], clock: Clock
+    ) -> Mapping[str, Reply | Failure]:
+        """What sites say of their schemas, which fit, or why they say nothing.
+
+        Who is not asked anything, for the journal has it, is not asked that either.
+        """
+        new = [name for name in messages if name not in self._schemas]
+        for name in new:
+            kept = None if self._journal is None else self._journal.find(name, _SCHEMA)
+            if kept is not None:
+                self._schemas.add(name, kept)
+
+        def ask(name: str, _: bytes, seconds: float) -> bytes | Failure:
+            try:
+                return told_by(self.about(name, min(seconds, PATIENCE)).facts)
+            except SilotError as error:
+                return Failure(error.code, "failed", type(error).__name__)
+
+        fresh = [
+            name for name in new
+            if name not in self._schemas and not self.is_kept(name, messages[name])
+        ]  # fmt: skip
+        told = exchange(dict.fromkeys(fresh, b""), ask, clock, self._limits, self._cancelled)
+        for name, reply in told.items():
+            if isinstance(reply, Reply) and isinstance(reply.payload, bytes):
+                self._schemas.add(name, reply.payload)
+        return told
+
+    def close(self, state: str = DONE) -> None:
+        """Leave; the run ended so."""
+        if self._held is not None:
+            if state == DONE:
+                # The result is there, whether a later resume can repeat it or not.
+                with suppress(FileError):
+                    self._keep_absences()
+            if self._kept is not None:
+                self._kept.end(state)
+            if self._journal is not None:
+                self._journal.close()
+            self._held.close()
+            self._held = None
+        leave = getattr(self._wire, "close", None)
+        if leave is not None:
+            leave()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        begun = self._kept is not None
+        goes_on = f"`silot resume {self.run_id}` goes on." if self._begun.words else (
+            f"silot.resume({self.run_id!r}) goes on."
+        )  # fmt: skip
+        if isinstance(error, SilotError) and begun and error.code != "run-cancelled":
+            error.message = f"{error.message} {goes_on}"
+        if isinstance(error, KeyboardInterrupt) and begun and not error.args:
+            error.args = (goes_on,)
+        self.close(_state_of(error))
+
+    def _begin(self) -> Run:
+        return self._keep(Run.begin(self._begun)) if self._kept is None else self._kept
+
+    def _keep(self, run: Run) -> Run:
+        """Hold the run, and read what sites replied before."""
+        self._held = run.hold()
+        try:
+            self._journal = Journal(run.journal, self._identity.key)
+        except BaseException:
+            self._held.close()
+            self._held = None
+            raise
+        self._kept, self._cancelled = run, _Cancelled(run)
+        return run
+
+
+class _Cancelled(threading.Event):
+    """Set by this process, or by whoever cancels the run from another."""
+
+    def __init__(self, run: Run) -> None:
+        super().__init__()
+        self._cancelled = run
+
+    def is_set(self) -> bool:
+        return super().is_set() or self._cancelled.cancelled
+
+
+def _state_of(error: BaseException | None) -> str:
+    if error is None:
+        return DONE
+    if isinstance(error, WaitingError):
+        name = getattr(error, "holder", "")
+        return f"waiting for {name}" if name else "waiting"
+    return STOPPED
+
+
+def _wire(kit: Kit) -> Carry:
+    # Slow to import, and says which extra is missing.
+    from ..sites.flare import Wire
+
+    return Wire(kit)
+
+
+__all__ = ["Connection", "connect", "resume"]

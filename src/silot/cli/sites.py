@@ -1,0 +1,96 @@
+"""``--sites``: the holders of a command are sites of a project in place of files."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ..data.measure import Measure
+from ..data.schema import Schema
+from ..errors import InputError
+from .generate import Flags
+from .options import Tables
+
+if TYPE_CHECKING:
+    from ..api.connect import Connection
+    from ..sites.runs import Run
+
+RESUMED: ContextVar[Run | None] = ContextVar("RESUMED", default=None)
+"""The run that the command goes on with."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Where(Flags):
+    """Where holders are: in files here, or sites of a project."""
+
+    sites: Annotated[
+        Path | None,
+        typer.Option(help="Kit of an asker: holders are names of its project's sites, not files."),
+    ] = None
+    _opened: list[Any] = field(init=False, default_factory=list, repr=False)
+    _files: list[Path] = field(init=False, default_factory=list, repr=False)
+
+    def __exit__(self, *error: Any) -> None:
+        for connection in self._opened:
+            connection.__exit__(*error)
+
+    def told(self, files: Iterable[Path]) -> None:
+        self._files.extend(files)
+
+    def load(
+        self, tables: Tables, holders: Sequence[Path] | None, own: Path | None = None
+    ) -> tuple[dict[str, Measure] | Connection, Measure | None]:
+        """Holders, and the coordinator's own data: of files, or the holders are sites."""
+        if self.sites is None:
+            loaded = tables.load([*self.named(holders), *([] if own is None else [own])])
+            return loaded, None if own is None else loaded.pop(list(loaded)[-1])
+        mine = None if own is None else next(iter(tables.load([own]).values()))
+        return self.connected(holders, schema=tables.contract()), mine
+
+    def named(self, holders: Sequence[Path] | None) -> list[Path]:
+        """The files of holders, which must be given."""
+        if not holders:
+            raise InputError(
+                "no holder is given. Give a file for each, or --sites KIT.", code="holder-names"
+            )
+        return list(holders)
+
+    def connected(
+        self,
+        holders: Sequence[str | Path] | None,
+        files: Iterable[Path] = (),
+        schema: Schema | None = None,
+    ) -> Connection:
+        """The sites of these names, or all; ``files`` are read too, beside those that are named."""
+        from ..api import connect
+        from ..sites.runs import digests_of
+
+        names = [str(name) for name in holders] if holders else None
+        run = RESUMED.get()
+        connection = connect.opened(
+            self.sites or Path(), names, timeout=connect.TIMEOUT, run=run, words=sys.argv[1:],
+            files=None if run else digests_of([*self._files, *files]), schema=schema,
+        )  # fmt: skip
+        self._opened.append(connection)
+        return connection
+
+    def refuse(self, **options: object) -> None:
+        """Raise for options that need holders' records here, where they are elsewhere."""
+        given = [name for name, value in options.items() if value not in (None, False, [])]
+        if self.sites is not None and given:
+            raise InputError(
+                f"--{given[0].replace('_', '-')} needs the records of holders here, and with "
+                "--sites they stay at the sites. Leave it out.",
+                code="option-sites",
+            )
+
+
+def names_of(holders: Mapping[str, Measure] | Connection) -> tuple[str, ...]:
+    """Names of holders that are files or sites."""
+    return tuple(holders) if isinstance(holders, Mapping) else holders.names

@@ -1,0 +1,313 @@
+"""A coordinator's folder of a project: the authority, whom it certified, and the server's kit.
+
+::
+
+    FOLDER/project.yml   who belongs to it: members are added here
+    FOLDER/authority/    rootCA.pem  rootCA.key  issued.json  revoked.crl
+    FOLDER/server/       the kit of the server, if it is not moved to another machine
+    FOLDER/server.request, server.signed    what it asked for, and what it is to have
+"""
+
+from __future__ import annotations
+
+import shutil
+import socket
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from cryptography import x509
+from pydantic import BaseModel, ConfigDict
+
+from ..data.files import write_whole
+from ..errors import FileError, InputError
+from .authority import ROOT_KEY, Authority, Role, member_of, read_bytes
+from .credential import Revoked
+from .kit import (
+    OWN,
+    PROJECT,
+    Kit,
+    Project,
+    Signed,
+    _checked,
+    _json,
+    _write,
+    complete_kit,
+    provision,
+    sign,
+)
+
+PLAN, AUTHORITY, SERVER = "project.yml", "authority", "server"
+REQUEST, SIGNED = "server.request", "server.signed"
+ISSUED, REVOKED = "issued.json", "revoked.crl"
+
+TEMPLATE = """\
+# A project: who belongs together, and where they meet. Nothing in here is secret.
+name: {name}
+
+# The server that all connect to, as sites and askers name it, and its one open port.
+host: {host}
+port: 8102
+
+# Holders of data. Each makes its own keys: silot site request NAME
+sites: [north, south, west]
+
+# Who may ask them: silot site request NAME --asker
+askers: [analyst]
+
+# Other names or addresses of the server, if it has any.
+# hosts: [10.0.0.5]
+"""
+
+
+class Issued(BaseModel):
+    """A certificate that was issued.
+
+    Attributes
+    ----------
+    name, role
+        Whose.
+    serial
+        Its number, in hexadecimal digits.
+    until
+        When it expires.
+    revoked
+        Whether it is no longer valid.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    role: Role
+    serial: str
+    until: datetime
+    revoked: bool = False
+
+
+class _Register(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    certificates: list[Issued] = []
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """A project as its coordinator has it.
+
+    Attributes
+    ----------
+    folder
+        Where it is.
+    project
+        Who belongs to it.
+    authority
+        What certifies them.
+    """
+
+    folder: Path
+    project: Project
+    authority: Authority
+
+    @classmethod
+    def new(cls, plan: str | Path, folder: str | Path) -> Deployment:
+        """Make a deployment of a project's file in a new folder.
+
+        Raises
+        ------
+        FileError
+            The file cannot be read, or the folder is there (``file-exists``).
+        InputError
+            ``project-field``.
+        """
+        place, project = Path(folder), Project.load(plan)
+        text = read_bytes(Path(plan))
+        if place.exists():
+            raise FileError(
+                f"{place} is there. Give a new folder: keys are never written over.",
+                code="file-exists",
+            )
+        # There once it is whole: a folder that is there is never written over.
+        partial = place.with_name(f".{place.name}.partial")
+        shutil.rmtree(partial, ignore_errors=True)
+        try:
+            authority, _ = provision(project, partial)
+            # Read as YAML whatever it was: JSON is YAML too.
+            write_whole(partial / PLAN, text)
+            made = cls(partial, project, authority)
+            made._keep([])
+            made._note(Signed.load(partial / SIGNED).certificate.encode())
+            partial.rename(place)
+        except BaseException:
+            shutil.rmtree(partial, ignore_errors=True)
+            raise
+        return cls(place.resolve(), project, authority)
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Deployment:
+        """Read a deployment; members that were added to its file belong to it from now on.
+
+        Raises
+        ------
+        FileError
+            The folder is none (``deploy-folder``), or a file of it cannot be read.
+        InputError
+            ``project-field``; ``project-changed`` where more than members changed.
+        """
+        place = Path(folder)
+        if not (place / PLAN).is_file() or not (place / AUTHORITY / ROOT_KEY).is_file():
+            raise FileError(
+                f"{place} is no deployment. Give the folder that `silot deploy provision` made.",
+                code="deploy-folder",
+            )
+        found = cls(
+            place.resolve(), Project.load(place / PLAN), Authority.load(place / AUTHORITY)
+        )  # fmt: skip
+        signed = Signed.load(place / SIGNED)
+        if signed.project != found.project:
+            members = {"sites": (), "askers": ()}
+            before, now = (
+                each.model_dump() | members for each in (signed.project, found.project)
+            )  # fmt: skip
+            if before != now:
+                changed = ", ".join(name for name in now if now[name] != before[name])
+                raise InputError(
+                    f"{PLAN} has another {changed} than certificates and kits that were made. Put "
+                    "it back, or provision a new folder.",
+                    code="project-changed",
+                )
+            if found.server is not None:
+                _write(found.server.folder / OWN / PROJECT, found.project.model_dump())
+            signed.model_copy(update={"project": found.project}).save(place / SIGNED)
+        return found
+
+    @property
+    def server(self) -> Kit | None:
+        """The kit of the server; ``None`` where it was moved to another machine."""
+        place = self.folder / SERVER
+        return Kit.load(place, Role.SERVER) if place.exists() else None
+
+    @property
+    def issued(self) -> list[Issued]:
+        """All certificates that were issued, the first first."""
+        file = self.folder / AUTHORITY / ISSUED
+        return _checked(_Register, _json(file), file).certificates
+
+    def sign(self, asked: bytes) -> tuple[Signed, Issued]:
+        """Certify a member, and note that.
+
+        Raises
+        ------
+        FileError
+            ``request-format``.
+        InputError
+            ``request-member``.
+        """
+        signed = sign(self.authority, self.project, asked)
+        return signed, self._note(signed.certificate.encode())
+
+    def renew(self) -> tuple[Path, Issued]:
+        """Certify the server anew, for the key it has; return what its kit is to be given.
+
+        A kit that is here has it already.
+
+        Raises
+        ------
+        FileError
+            Its request is missing, or none (``request-format``).
+        """
+        signed, issued = self.sign(read_bytes(self.folder / REQUEST))
+        file = self.folder / SIGNED
+        signed.save(file)
+        if self.server is not None:
+            complete_kit(self.folder / SERVER, signed)
+        return file, issued
+
+    def revoke(self, names: list[str]) -> tuple[Path, list[Issued]]:
+        """Revoke all certificates of members; return the list of all ever revoked, and the new.
+
+        Raises
+        ------
+        InputError
+            Nobody of that name has a certificate (``revoke-name``).
+        """
+        known = {each.name for each in self.issued}
+        for name in names:
+            if name not in known:
+                raise InputError(
+                    f"no certificate was issued to {name[:60]!r}. There are some of "
+                    f"{', '.join(sorted(known))}.",
+                    code="revoke-name",
+                )
+        fresh = [each for each in self.issued if each.name in names and not each.revoked]
+        now = [
+            each.model_copy(update={"revoked": each.revoked or each.name in names})
+            for each in self.issued
+        ]
+        file = self.folder / AUTHORITY / REVOKED
+        # What was revoked stays so, whatever became of the register.
+        before = Revoked(file, self.authority.certificate).numbers()
+        numbers = {int(each.serial, 16) for each in now if each.revoked} | before
+        data = self.authority.revoke(numbers)
+        self._keep(now)
+        write_whole(file, data)
+        if self.server is not None:
+            self.server.revoke(data)
+        return file, fresh
+
+    def _note(self, certificate: bytes) -> Issued:
+        found = member_of(x509.load_pem_x509_certificate(certificate), self.authority.certificate)
+        made = Issued(
+            name=found.name, role=found.role, serial=f"{found.serial:x}", until=found.until
+        )
+        self._keep([*self.issued, made])
+        return made
+
+    def _keep(self, issued: list[Issued]) -> None:
+        body = _Register(certificates=issued).model_dump(mode="json")
+        _write(self.folder / AUTHORITY / ISSUED, body)
+
+
+def write_template(path: Path) -> None:
+    """Write a project's file to fill in.
+
+    Raises
+    ------
+    FileError
+        It is there (``file-exists``), is of another kind (``file-kind``), or cannot be written.
+    """
+    if path.suffix not in (".yml", ".yaml"):
+        raise FileError(f"{path.name} is no .yml or .yaml. Give such a name.", code="file-kind")
+    if path.exists():
+        raise FileError(f"{path} is there. Give a new name, or edit it.", code="file-exists")
+    name = path.resolve().parent.name
+    fits = name[:1].isalnum() and all(c.isascii() and (c.isalnum() or c in "-_.") for c in name)
+    text = TEMPLATE.format(name=name[:60] if fits else "wards", host=socket.gethostname())
+    write_whole(path, text.encode())
+
+
+def check_port(port: int) -> None:
+    """Raise where the server could not listen.
+
+    Raises
+    ------
+    FileError
+        Another process listens there (``port-taken``), or it may not be used (``port-denied``).
+    """
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind(("", port))
+        except PermissionError:
+            raise FileError(
+                f"port {port} is for the system. Take one of 1024 or more in the project's file.",
+                code="port-denied",
+            ) from None
+        except OSError:
+            raise FileError(
+                f"port {port} is taken by another process. End it (`ss -ltnp 'sport = :{port}'` "
+                "names it), or provision another port.",
+                code="port-taken",
+            ) from None
+
+
+__all__ = ["Deployment", "Issued", "check_port", "write_template"]

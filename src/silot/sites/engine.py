@@ -1,0 +1,130 @@
+"""The engine (NVFlare) of a kit: its configuration, in which all but carrying bytes is shut."""
+
+from __future__ import annotations
+
+import sys
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+from ..errors import ExtraError
+from .authority import ROOT, Role
+
+if TYPE_CHECKING:
+    from .kit import Kit, Project
+
+CHANNEL = "silot"
+
+_COMPONENTS = {Role.SITE: "silot.sites.flare.Answering", Role.SERVER: "silot.sites.flare.Relaying"}
+_PEOPLE = ("project_admin", "org_admin", "lead", "member")
+_RIGHTS = ("submit_job", "clone_job", "manage_job", "download_job", "view", "operate",
+           "shell_commands", "byoc")  # fmt: skip
+
+
+def stem(role: Role) -> str:
+    return "server" if role is Role.SERVER else "client"
+
+
+def startup_name(role: Role) -> str:
+    words = {Role.SERVER: "server", Role.SITE: "client", Role.ASKER: "admin"}
+    return f"fed_{words[role]}.json"
+
+
+def startup(project: Project, name: str, role: Role) -> dict[str, Any]:
+    """How the engine connects."""
+    service = {"target": f"{project.host}:{project.port}", "scheme": "grpc"}
+    if role is Role.SERVER:
+        server = {
+            "name": project.name, "service": service, "admin_server": project.host,
+            "admin_port": project.port, "ssl_private_key": "server.key", "ssl_cert": "server.crt",
+            "ssl_root_cert": ROOT, "connection_security": "mtls",
+        }  # fmt: skip
+        return {"format_version": 2, "servers": [server]}
+    if role is Role.SITE:
+        client = {
+            "ssl_private_key": "client.key", "ssl_cert": "client.crt", "ssl_root_cert": ROOT,
+            "fqsn": name, "is_leaf": True, "connection_security": "mtls",
+        }  # fmt: skip
+        servers = [{"name": project.name, "service": service, "identity": project.host}]
+        return {"format_version": 2, "servers": servers, "client": client}
+    admin = {
+        "project_name": project.name, "username": name, "server_identity": project.host,
+        "scheme": "grpc", "host": project.host, "port": project.port,
+        "connection_security": "mtls", "uid_source": "user_input", "with_file_transfer": False,
+        "upload_dir": "transfer", "download_dir": "transfer", "client_key": "client.key",
+        "client_cert": "client.crt", "ca_cert": ROOT,
+    }  # fmt: skip
+    return {"format_version": 1, "admin": admin}
+
+
+def local(role: Role) -> dict[str, dict[str, Any]]:
+    """What the engine may do: carry silot's messages."""
+    if role is Role.ASKER:
+        return {"comm_config.json": _LINES}
+    component = {"id": CHANNEL, "path": _COMPONENTS[role], "args": {}}
+    resources: dict[str, Any] = {
+        "format_version": 2, "class_list_enforcement_mode": "enforce",
+        "class_allow_list": [_COMPONENTS[role]], "allow_log_streaming": False,
+        "components": [component],
+    }  # fmt: skip
+    if role is Role.SITE:
+        resources["client"] = {"retry_timeout": 30}
+    else:
+        resources["servers"] = [{"max_num_clients": 1000, "heart_beat_timeout": 60}]
+    rights = dict.fromkeys(_RIGHTS, "none")
+    return {
+        "resources.json": resources,
+        "authorization.json": {
+            "format_version": "1.0",
+            "permissions": dict.fromkeys(_PEOPLE, rights),
+        },
+        "log_config.json": _LOGS,
+        "comm_config.json": _LINES,
+    }
+
+
+# The engine holds what it received for as long as its sender might repeat it: 65 s, by default.
+# silot asks again itself. What is on its way is held twice.
+_LINES: dict[str, Any] = {
+    "streaming_retry_wait": 4.0, "streaming_retry_timeout": 1.0,
+    "streaming_window_size": 1 << 24, "streaming_ack_interval": 1 << 22,
+}  # fmt: skip
+
+# One file, in turns of 5 MB; it stays where it is.
+_LOGS: dict[str, Any] = {
+    "version": 1, "disable_existing_loggers": False,
+    "formatters": {"plain": {"format": "%(asctime)s %(levelname)s %(name)s"}},
+    "handlers": {"file": {
+        "class": "logging.handlers.RotatingFileHandler", "level": "INFO", "formatter": "plain",
+        "filename": "silot/engine.log", "maxBytes": 5_000_000, "backupCount": 3,
+    }},
+    "root": {"level": "INFO", "handlers": ["file"]},
+}  # fmt: skip
+
+
+def command(kit: Kit) -> list[str]:
+    """The command line that runs the engine of a server or a site.
+
+    Raises
+    ------
+    ExtraError
+        It is not installed (``extra-nvflare``).
+    """
+    if find_spec("nvflare") is None:
+        raise absent()
+    kind = "server" if kit.role is Role.SERVER else "client"
+    words = [f"org={kit.name}", "secure_train=true", "config_folder=config"]
+    words += [f"uid={kit.name}"] if kind == "client" else []
+    return [
+        sys.executable, "-u", "-m", f"nvflare.private.fed.app.{kind}.{kind}_train",
+        "-m", str(kit.folder), "-s", f"fed_{kind}.json", "--set", *words,
+    ]  # fmt: skip
+
+
+def absent() -> ExtraError:
+    """What is said where the engine is not installed."""
+    return ExtraError(
+        "sites are reached over NVFlare. Run: pip install 'silot[nvflare]'", code="extra-nvflare"
+    )
+
+
+__all__ = ["absent", "command"]

@@ -1,0 +1,277 @@
+"""NVFlare as the wire: what runs in its server and sites, and how an asker reaches them.
+
+A site's component lives in the engine's long-lived process and answers bytes with bytes; no job is
+ever submitted. The server's passes bytes on, of askers to sites and back.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import io
+import os
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+from ..errors import SilotError
+from ..federation.exchange import Unreached
+from .authority import Role
+from .credential import barred, presence, present
+from .engine import CHANNEL, absent
+from .joined import site_of
+from .kit import LOCAL, Kit
+from .running import BEAT, ELSEWHERE, Places, elsewhere, hold, place_of
+from .site import refusal, refused
+
+try:
+    from nvflare.apis.event_type import EventType
+    from nvflare.apis.fl_component import FLComponent
+    from nvflare.apis.fl_context import FLContext
+    from nvflare.fuel.f3.cellnet.defs import (
+        CellChannel,
+        Encoding,
+        MessageHeaderKey,
+        MessageType,
+        ReturnCode,
+    )
+    from nvflare.fuel.f3.cellnet.utils import make_reply, new_cell_message
+    from nvflare.fuel.f3.streaming.byte_receiver import RxTask
+    from nvflare.fuel.f3.streaming.stream_const import STREAM_CHANNEL, StreamHeaderKey
+    from nvflare.fuel.flare_api.flare_api import Session, new_secure_session
+    from nvflare.fuel.utils.config_service import ConfigService
+except ImportError:
+    raise absent() from None
+
+_TOPIC, _HERE = "ask", "here"
+# Seconds for a word of the server.
+_WAIT = 5.0
+_TO, _SECONDS = "silot_to", "silot_seconds"
+# Bytes of a message that is worth the time to look for what holds others of them.
+_LARGE = 1 << 23
+# Of what is left of an asker's time, what the way back takes.
+_WAY = 0.5
+
+
+class Answering(FLComponent):
+    """At a site: the party of the kit, behind the engine's connection."""
+
+    def handle_event(self, event_type: str, fl_ctx: FLContext) -> None:
+        """Begin to answer once the engine is connected, and shut all else before that."""
+        if event_type == EventType.SYSTEM_BOOTSTRAP:
+            _cell(fl_ctx).core_cell.add_incoming_filter(channel="*", topic="*", cb=_shut)
+        if event_type != EventType.SYSTEM_START:
+            return
+        with _ending():
+            kit = Kit.load(_workspace(fl_ctx))
+            hold(kit)
+            site = site_of(kit)
+
+        def answer(message: Any) -> Any:
+            return make_reply(ReturnCode.OK, "", site.handle(_received(message)))
+
+        cell = _cell(fl_ctx)
+        _say_where(cell, kit)
+        cell.register_request_cb(channel=CHANNEL, topic=_TOPIC, cb=answer)
+        threading.Thread(target=_keep_saying_where, args=(cell, kit), daemon=True).start()
+
+
+class Relaying(FLComponent):
+    """At the server: bytes to a site and its reply back. It can read neither."""
+
+    def handle_event(self, event_type: str, fl_ctx: FLContext) -> None:
+        """Begin to relay once the engine listens."""
+        if event_type != EventType.SYSTEM_START:
+            return
+        folder, cell = _workspace(fl_ctx), _cell(fl_ctx)
+        with _ending():
+            kit = Kit.load(folder)
+            hold(kit)
+            own = kit.identity()
+
+        def relay(message: Any) -> Any:
+            name, seconds = message.get_header(_TO), message.get_header(_SECONDS)
+            asked = _received(message)
+            # Read anew: a site may have joined since.
+            known = name in Kit.load(folder).project.sites and isinstance(seconds, float)
+            code = barred(asked, Role.ASKER, own) if known else "site-unknown"
+            if code:
+                return make_reply(ReturnCode.OK, "", refusal(code))
+            passed = new_cell_message({}, asked)
+            reply = cell.send_request(
+                channel=CHANNEL, topic=_TOPIC, target=name, request=passed, optional=True,
+                timeout=max(seconds, _WAY),
+            )  # fmt: skip
+            code = reply.get_header(MessageHeaderKey.RETURN_CODE)
+            told = _received(reply)
+            wrong = barred(told, Role.SITE, own)
+            return make_reply(code, "", refusal(wrong) if wrong else told)
+
+        places = Places()
+
+        def here(message: Any) -> Any:
+            try:
+                # The engine lets any member say that it is another.
+                code = places.heard(*present(_received(message), own))
+            except SilotError as error:
+                code = error.code
+            return make_reply(ReturnCode.OK, "", refusal(code) if code else b"")
+
+        cell.register_request_cb(channel=CHANNEL, topic=_TOPIC, cb=relay)
+        cell.register_request_cb(channel=CHANNEL, topic=_HERE, cb=here)
+
+
+# Channels of silot's messages, and those of the engine that bring them.
+_OPEN = {CHANNEL, CellChannel.RETURN_ONLY, STREAM_CHANNEL}
+
+
+def _shut(message: Any) -> Any:
+    """Refuse what is no message of silot, before anything of it is read.
+
+    The engine runs commands of its server, such as those of a shell, and asks the site's own rules
+    about them only if the server says so.
+    """
+    if message.get_header(MessageHeaderKey.MSG_TYPE) != MessageType.REQ:
+        return None
+    channel = message.get_header(MessageHeaderKey.CHANNEL, "")
+    streamed = message.get_header(StreamHeaderKey.CHANNEL, channel)
+    # Silot's own are plain bytes.
+    encoded = Encoding.FOBS in (
+        message.get_header(MessageHeaderKey.PAYLOAD_ENCODING),
+        message.get_header(StreamHeaderKey.PAYLOAD_ENCODING),
+    )
+    if channel in _OPEN and streamed in _OPEN and not (encoded and streamed == CHANNEL):
+        return None
+    return make_reply(ReturnCode.INVALID_REQUEST, "refused", None)
+
+
+def _received(reply: Any) -> Any:
+    """What came, of which the engine lets go: it keeps it beside its note that nothing is lost."""
+    with RxTask.map_lock:
+        for task in RxTask.rx_task_map.values():
+            # Others are not read yet.
+            if task.completed and task.stream_future and task.stream_future.done():
+                task.stream_future = None
+    payload, reply.payload = reply.payload or b"", None
+    if len(payload) > _LARGE:
+        # In its own rings, too.
+        gc.collect()
+    return payload
+
+
+def _say_where(cell: Any, kit: Kit) -> None:
+    """Tell the server which copy of the kit this is; end the process if another one runs.
+
+    To the engine the newest connection of a name is the right one: two would part the questions.
+    """
+    reply = cell.send_request(
+        channel=CHANNEL, topic=_HERE, target="server", optional=True, timeout=_WAIT,
+        request=new_cell_message({}, presence(kit.identity(), place_of(kit))),
+    )  # fmt: skip
+    with _ending():
+        if refused(bytes(reply.payload or b"")) == ELSEWHERE:
+            raise elsewhere(kit)
+
+
+def _keep_saying_where(cell: Any, kit: Kit) -> None:
+    pause = threading.Event()
+    while not pause.wait(BEAT):
+        with contextlib.suppress(Exception):
+            _say_where(cell, kit)
+
+
+class Wire:
+    """An asker's connection to the server; made again when it is lost.
+
+    Parameters
+    ----------
+    kit
+        Of the asker.
+    """
+
+    def __init__(self, kit: Kit) -> None:
+        ConfigService.initialize({}, [str(kit.folder / LOCAL)])
+        self._kit = kit
+        self._session: Session | None = None
+        self._lock = threading.Lock()
+
+    def __call__(self, name: str, data: bytes, seconds: float) -> bytes:
+        """Bring bytes to a site and its reply back."""
+        session = self._connected(seconds)
+        message = new_cell_message({_TO: name, _SECONDS: max(seconds - _WAY, _WAY)}, data)
+        try:
+            cell: Any = session.api.cell
+            reply = cell.send_request(
+                channel=CHANNEL, topic=_TOPIC, target="server", request=message, optional=True,
+                timeout=seconds,
+            )  # fmt: skip
+        except Exception:  # noqa: BLE001 - whatever the engine says of a lost connection
+            self._drop(session)
+            raise Unreached("server-unreachable") from None
+        code = reply.get_header(MessageHeaderKey.RETURN_CODE)
+        payload = _received(reply)
+        if code == ReturnCode.OK:
+            return payload
+        if code in (ReturnCode.AUTHENTICATION_ERROR, ReturnCode.UNAUTHENTICATED):
+            self._drop(session)
+        raise Unreached
+
+    def close(self) -> None:
+        """Leave."""
+        with self._lock:
+            if self._session is not None:
+                _quietly(self._session.close)
+            self._session = None
+
+    def _connected(self, seconds: float) -> Session:
+        with self._lock:
+            if self._session is not None and self._session.api.closed:
+                self._session = None
+            if self._session is None:
+                with _silence():
+                    try:
+                        self._session = new_secure_session(
+                            self._kit.name, str(self._kit.folder), timeout=min(seconds, 10.0)
+                        )
+                    except Exception:  # noqa: BLE001 - as above
+                        raise Unreached("server-unreachable") from None
+            return self._session
+
+    def _drop(self, session: Session) -> None:
+        with self._lock:
+            if self._session is session:
+                self._session = None
+        _quietly(session.close)
+
+
+def _cell(context: FLContext) -> Any:
+    engine: Any = context.get_engine()
+    return engine.get_cell()
+
+
+@contextlib.contextmanager
+def _ending() -> Any:
+    """End the process where it cannot begin: the engine would go on without its component."""
+    try:
+        yield
+    except SilotError as error:
+        print(f"error: {error}", file=sys.stderr, flush=True)
+        os._exit(error.exit_status)
+
+
+def _workspace(context: FLContext) -> Path:
+    # The engine goes to the kit's folder when it starts.
+    return Path.cwd()
+
+
+def _quietly(leave: Any) -> None:
+    with _silence(), contextlib.suppress(Exception):
+        leave()
+
+
+@contextlib.contextmanager
+def _silence() -> Any:
+    """Keep the engine's remarks off the terminal."""
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        yield

@@ -1,0 +1,141 @@
+"""What a site teaches with: models that were fitted before it joined, in files of its kit."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict
+
+from ..data.files import read_arrays, write_whole
+from ..distillation.questions import Inputs, inputs_of
+from ..distillation.teacher import Teacher
+from ..federation.policy import Policy
+from ..federation.question import Question
+from ..privacy.ledger import Ledger
+from .taking import Taking
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from ..distillation.recipes import Recipe
+
+_INPUTS = "transfer.npz"
+
+
+class Taught(BaseModel):
+    """A teacher as a site keeps it: what it told, and was charged, is in the site's ledger.
+
+    Attributes
+    ----------
+    models
+        Files of the models, each fitted to its own part of the records.
+    inputs
+        The transfer set, where the site has it.
+    size
+        How many records the models were fitted to.
+    askers
+        Who is answered; ``None`` for all of the project.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    models: tuple[Path, ...]
+    inputs: Path | None = None
+    size: int | None = None
+    askers: tuple[str, ...] | None = None
+
+    def load(self) -> list[tuple[nn.Module, Recipe]]:
+        """The models, and how each is built."""
+        # Slow to import; the first says which extra is missing.
+        from ..distillation import train  # noqa: F401
+        from ..distillation.recipes import load_model
+
+        return [load_model(path) for path in self.models]
+
+    def transfer(self) -> Inputs | None:
+        """The transfer set."""
+        if self.inputs is None:
+            return None
+        points: Any = read_arrays(self.inputs)["X"]
+        return inputs_of(points.tolist() if points.dtype.kind == "U" else points)
+
+    def teacher(self, policy: Policy, ledger: Ledger) -> Teacher:
+        """Who answers."""
+        models = self.load()
+        # Slow to import.
+        from ..distillation import module_predict
+
+        return Teacher(
+            [partial(module_predict, module) for module, _ in models],
+            size=self.size,
+            labels=models[0][1].labels.names,
+            policy=policy,
+            ledger=ledger,
+            inputs=self.transfer(),
+            askers=self.askers,
+        )
+
+    def sentence(self) -> str:
+        """What it is, for the admin of the site."""
+        models, inputs = self.load(), self.transfer()
+        kinds = sorted({recipe.kind for _, recipe in models})
+        parts = [
+            f"{len(models)} model{'s' * (len(models) > 1)} ({', '.join(kinds)}) of the labels "
+            f"{', '.join(models[0][1].labels.names)}"
+        ]
+        parts += [] if self.size is None else [f"of {self.size} records"]
+        parts += [] if inputs is None else [f"{len(inputs)} inputs of a transfer set are here"]
+        askers = "every asker" if self.askers is None else ", ".join(self.askers)
+        return f"{'; '.join(parts)}; may answer {askers}, as the policy allows"
+
+
+def keep(
+    folder: Path,
+    models: Sequence[tuple[nn.Module, Recipe]],
+    *,
+    inputs: Inputs | None,
+    size: int | None,
+    askers: tuple[str, ...] | None,
+) -> Taught:
+    """Write what a site teaches with to a folder of its kit."""
+    # Slow to import.
+    from ..distillation.recipes import save_model
+
+    files = [folder / f"teacher-{k + 1}.npz" for k in range(len(models))]
+    for file, (module, recipe) in zip(files, models, strict=True):
+        save_model(file, module, recipe)
+    if inputs is not None:
+        buffer = io.BytesIO()
+        np.savez(buffer, X=np.asarray(inputs))
+        write_whole(folder / _INPUTS, buffer.getvalue(), private=True)
+    place = None if inputs is None else folder / _INPUTS
+    return Taught(models=tuple(files), inputs=place, size=size, askers=askers)
+
+
+class TeachingHolder(Taking):
+    """A holder whose model answers too, under the same name.
+
+    Parameters
+    ----------
+    teacher
+        Who answers questions about the model.
+    *data
+        Of the holder.
+    """
+
+    def __init__(self, teacher: Teacher, *data: Any) -> None:
+        super().__init__(*data)
+        self._teacher = teacher
+
+    def _reply(self, question: Question, asker: str, run: str = "") -> bytes:
+        if question.on == "model":
+            return self._teacher._reply(question, asker, run)
+        return super()._reply(question, asker, run)
+
+
+__all__ = ["Taught", "TeachingHolder", "keep"]

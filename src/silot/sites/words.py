@@ -1,0 +1,91 @@
+"""What askers ask for, in words of people who never saw a terminal."""
+
+from __future__ import annotations
+
+from ..federation.disclosure import Disclosure
+from ..federation.question import question_kind, question_kinds
+
+KINDS = {
+    "class-features": "averages of random functions of the records, class by class",
+    "class-sizes": "how large each class of records is",
+    "cost-parts": "how far the records are from the asker's own data, column by column",
+    "count-labelled": "how many records have a label, and how wide they are",
+    "count-records": "the number of records, blurred by noise",
+    "count-suspects": "how many records look wrong, counted in groups and blurred by noise",
+    "describe": "how many records and columns there are",
+    "describe-teacher": "which labels the site's model predicts",
+    "disagreement": "how much models disagree on the records",
+    "distance-to": "how far the records are from the asker's own data, as one number",
+    "distance-with-error": "how far the records are from the asker's own data, and how sure that "
+    "number is",
+    "domain-errors": "how often trained models take the records for those of another site",
+    "domain-scores": "how sure trained models are that records are of this site",
+    "evaluate-combination": "how often a combination of models is right on the test records",
+    "fit-density": "a description of where the labelled records lie, class by class",
+    "interpolant-costs": "all distances between points computed from the records and the asker's",
+    "interpolant-distance": "how far points computed from the records are from the asker's own "
+    "data, as one number",
+    "interpolate": "points half way between each record and a public one",
+    "interpolate-by-class": "points half way between the records and public ones, class by class",
+    "labelled-distance-to": "how far the labelled records are from the asker's own, as one number",
+    "labelled-distance-with-error": "how far the labelled records are from the asker's own, and "
+    "how sure that number is",
+    "labelled-records": "the records themselves, with their labels",
+    "mean-features": "averages of random functions of all records",
+    "moments": "the averages of all columns, and how they vary together",
+    "predict": "what the site's model predicts for inputs the asker brings",
+    "predict-noise": "what the site's model predicts for inputs without any content",
+    "projected-quantiles": "how the records spread along random directions",
+    "records": "the records themselves",
+    "release-predictions": "what the site's model predicts, blurred by noise",
+    "score-records": "one score for every record: how far it is from the asker's own data",
+    "screen-records": "one score for every record: how suspect it is",
+    "secure-distance": "how far the records are from another site's, computed under encryption, "
+    "as one number",
+    "sketch-period": "a summary of where the records of one period lie, blurred by noise",
+    "sketch-records": "a summary of where the records lie, blurred by noise",
+    "sketch-tree": "how many records lie in each square of a map, blurred by noise",
+    "spread": "the average and the variance of every column",
+    "train-domain": "models trained to tell the records from those of another site",
+    "train-model": "a model trained on the labelled records",
+}
+
+LEVELS = {
+    "scalar": "single numbers about all records together",
+    "sketch": "a summary blurred by noise",
+    "aggregate": "statistics of many records",
+    "record": "every record",
+}
+
+_SECURE = "secure distance"
+
+
+def asked_for(kind: str) -> str:
+    """What a kind of question asks for."""
+    return KINDS.get(kind, "something that this version of silot does not know")
+
+
+def level_of(kind: str) -> str:
+    """How much an answer to a kind of question discloses; of one not known, everything."""
+    found = question_kind(kind)
+    return str(Disclosure.RECORD if found is None else found.level)
+
+
+def released(mechanism: str) -> str:
+    """What a release tells, by the name that ledgers keep."""
+    if mechanism == _SECURE:
+        return "the distance to another site's records, computed under encryption, with noise"
+    if mechanism in KINDS:
+        return KINDS[mechanism]
+    kinds = (
+        name for name, each in question_kinds().items() if vars(each).get("mechanism") == mechanism
+    )
+    return asked_for(next(kinds, ""))
+
+
+def level_words(level: str) -> str:
+    """A level by its name, and what it is."""
+    return f"{level}: {LEVELS[level]}" if level in LEVELS else "not known"
+
+
+__all__ = ["KINDS", "LEVELS", "asked_for", "level_of", "level_words", "released"]

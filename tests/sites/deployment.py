@@ -1,0 +1,124 @@
+"""A deployment of real processes on loopback: a server, sites, and an asker in this process."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from silot.federation.answer import Failure
+from silot.federation.exchange import Limits, exchange
+from silot.sites.authority import Authority, Role
+from silot.sites.connection import Sites
+from silot.sites.engine import command
+from silot.sites.flare import Wire
+from silot.sites.joined import Joined
+from silot.sites.kit import Kit, Project, begin_kit, complete_kit, provision, sign
+from silot.sites.teaching import Taught
+
+ASKER = "uni@example.org"
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@dataclass
+class Deployment:
+    """Kits of a project in a folder, and the processes that run with them."""
+
+    folder: Path
+    data: Mapping[str, Path]
+    policies: Mapping[str, Path]
+    taught: Mapping[str, Callable[[Kit], Taught]] = field(default_factory=dict)
+    authority: Authority = field(init=False)
+    project: Project = field(init=False)
+    server: Kit = field(init=False)
+    kits: dict[str, Kit] = field(init=False, default_factory=dict)
+    processes: dict[str, subprocess.Popen[bytes]] = field(init=False, default_factory=dict)
+    wires: list[Wire] = field(init=False, default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.project = Project(
+            name="wards", host="localhost", port=free_port(), sites=tuple(self.data),
+            askers=(ASKER,),
+        )  # fmt: skip
+        self.authority, self.server = provision(self.project, self.folder / "coordinator")
+        for name in self.data:
+            self.kits[name] = self.kit(name, Role.SITE)
+            joined = Joined(
+                data=self.data[name], policy=self.policies[name],
+                ledger=self.folder / f"{name}.ledger",
+                teacher=self.taught[name](self.kits[name]) if name in self.taught else None,
+            )  # fmt: skip
+            joined.save(self.kits[name])
+        self.kits[ASKER] = self.kit(ASKER, Role.ASKER)
+
+    def kit(self, name: str, role: Role) -> Kit:
+        asked = begin_kit(self.folder / name, name, role)
+        return complete_kit(self.folder / name, sign(self.authority, self.project, asked))
+
+    def start(self, *names: str) -> None:
+        """Start the server (``"server"``) or sites."""
+        for name in names:
+            kit = self.server if name == "server" else self.kits[name]
+            with (self.folder / f"{name}.out").open("ab") as out:
+                self.processes[name] = subprocess.Popen(
+                    command(kit), stdout=out, stderr=subprocess.STDOUT, start_new_session=True,
+                    env={**os.environ, "OMP_NUM_THREADS": "1", "SILOT_STATE": str(self.folder),
+                         "PYTHONPATH": os.pathsep.join(map(str, sys.path))},
+                )  # fmt: skip
+
+    def signal(self, name: str, what: signal.Signals) -> None:
+        """To a process and all that it started."""
+        os.killpg(self.processes[name].pid, what)
+
+    def kill(self, name: str) -> None:
+        self.signal(name, signal.SIGKILL)
+        self.processes.pop(name).wait()
+
+    def sites(self, names: Sequence[str] = (), **options: Any) -> Sites:
+        """The asker's federation, over a connection of its own."""
+        wire = Wire(self.kits[ASKER])
+        self.wires.append(wire)
+        identity = self.kits[ASKER].identity()
+        return Sites(identity, wire, names or self.project.sites, **options)
+
+    def ready(self, *names: str, seconds: float = 90.0) -> None:
+        """Wait until sites answer."""
+        # A message that comes while a site starts may be lost.
+        sites = self.sites(limits=Limits(deadline=3.0))
+
+        def ask(name: str, _: bytes, left: float) -> bytes:
+            if self.processes[name].poll() is not None:
+                raise RuntimeError(name)
+            sites.about(name)
+            return b"ready"
+
+        limits = Limits(deadline=seconds, first_pause=0.2, longest_pause=0.5)
+        wanted = names or self.project.sites
+        replies = exchange(dict.fromkeys(wanted, b""), ask, lambda: 0.0, limits)
+        late = {name: reply for name, reply in replies.items() if isinstance(reply, Failure)}
+        assert not late, {name: self.said(name) for name in late}
+
+    def said(self, name: str) -> str:
+        """What a process printed."""
+        return (self.folder / f"{name}.out").read_text(errors="replace")[-3000:]
+
+    def close(self) -> None:
+        for wire in self.wires:
+            wire.close()
+        for name in list(self.processes):
+            try:
+                self.signal(name, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+            self.processes[name].wait()

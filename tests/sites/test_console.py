@@ -1,0 +1,506 @@
+"""A site's page: who may open it, what it changes and what it shows."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import timedelta
+from html import unescape
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from urllib.parse import urlencode, urlsplit
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from silot.errors import FileError
+from silot.federation.question import question_kinds
+from silot.privacy import _ledger_waiting as waits
+from silot.privacy.ledger import Ledger
+from silot.sites import kit as kits
+from silot.sites.authority import Role
+from silot.sites.joined import LOG, Joined, Log
+from silot.sites.kit import Kit, Project, begin_kit, complete_kit, sign
+from silot.sites.words import KINDS, LEVELS
+
+from .project import authority, private
+
+pytest.importorskip("starlette", reason="the extra console is not installed")
+pytest.importorskip("uvicorn", reason="the extra console is not installed")
+from silot.sites.console import Console
+
+PROJECT = Project(name="wards", host="localhost", port=9000, sites=["north", "south"])
+RULES = "level: aggregate\nask: [aggregate, record]\nprivacy_epsilon: 1.0\n"
+
+
+def key(k: int) -> str:
+    return f"{k:064x}"
+
+
+@pytest.fixture
+def kit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Kit:
+    """A site that joined, with an empty ledger."""
+    monkeypatch.setenv("SILOT_STATE", str(tmp_path / "state"))
+    monkeypatch.setattr(kits, "new_key", lambda: private("console"))
+    asked = begin_kit(tmp_path / "north", "north", Role.SITE)
+    made = complete_kit(tmp_path / "north", sign(authority(), PROJECT, asked))
+    policy, ledger = tmp_path / "policy.yml", tmp_path / "north.ledger"
+    policy.write_text(RULES)
+    # There are no data: the page must do without.
+    Joined(data=tmp_path / "none.npz", ledger=ledger, policy=policy).save(made)
+    Ledger(ledger).close()
+    return made
+
+
+@pytest.fixture
+def ledger(kit: Kit) -> Iterator[Ledger]:
+    with Ledger(Joined.load(kit).ledger) as opened:
+        yield opened
+
+
+@dataclass
+class Browser:
+    """What a browser does, without one."""
+
+    console: Console
+    cookie: str = ""
+    answers: list[Any] = field(default_factory=list)
+
+    @property
+    def base(self) -> str:
+        return urlsplit(self.console.url).path.split("/enter")[0]
+
+    def send(self, method: str, path: str, form: Any = None, **headers: str | None) -> Any:
+        sent: dict[str, str | None] = {"Host": self.console.host, "Cookie": self.cookie or None}
+        body = None
+        if form is not None:
+            body = form if isinstance(form, bytes) else urlencode(form).encode()
+            sent |= {"Origin": f"http://{self.console.host}", "Content-Length": str(len(body)),
+                     "Content-Type": "application/x-www-form-urlencoded"}  # fmt: skip
+        sent |= {name.capitalize(): value for name, value in headers.items()}
+        host, port = self.console.host.split(":")
+        connection = http.client.HTTPConnection(host, int(port), timeout=30)
+        connection.putrequest(method, path, skip_host=True)
+        for name, value in sent.items():
+            if value is not None:
+                connection.putheader(name, value)
+        connection.endheaders(body)
+        answer = connection.getresponse()
+        text = answer.read().decode()
+        connection.close()
+        told = {name.lower(): value for name, value in answer.getheaders()}
+        found = SimpleNamespace(status=answer.status, text=text, headers=told)
+        self.answers.append(found)
+        return found
+
+    def get(self, path: str = "/", **headers: str | None) -> Any:
+        return self.send("GET", self.base + path, **headers)
+
+    def post(self, path: str, **form: str) -> Any:
+        return self.send("POST", self.base + path, form)
+
+    def enter(self) -> Any:
+        link = urlsplit(self.console.url).path.rsplit("/", 1)[1]
+        answer = self.post("/enter", link=link)
+        self.cookie = answer.headers.get("set-cookie", "").split(";")[0]
+        return answer
+
+    def token(self, path: str = "/pause") -> str:
+        found = re.search(r'name="token" value="([^"]+)"', self.get(path).text)
+        assert found is not None
+        return found[1]
+
+    def decide(self, id: str, decision: str) -> Any:
+        return self.post(f"/question/{id}", token=self.token(), decision=decision)
+
+
+@pytest.fixture
+def outside(kit: Kit) -> Iterator[Browser]:
+    """A browser that did not open the page yet."""
+    console = Console(kit)
+    servers: list[Any] = []
+    thread = threading.Thread(target=lambda: console.serve(started=servers.append))
+    thread.start()
+    browser = Browser(console)
+    # Answered once it runs.
+    assert browser.send("GET", "/").status == 404
+    yield browser
+    servers[0].should_exit = True
+    thread.join(30)
+    assert not thread.is_alive()
+    # What every answer must say, whatever it was.
+    for answer in browser.answers:
+        if answer.text == "Invalid HTTP request received.":
+            assert answer.status == 400
+            continue
+        policy = answer.headers["content-security-policy"]
+        assert policy.startswith("default-src 'none'") and "script" not in policy
+        assert "frame-ancestors 'none'" in policy and "form-action 'self'" in policy
+        assert answer.headers["cache-control"] == "no-store"
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert "access-control-allow-origin" not in answer.headers
+        assert "<script" not in answer.text
+
+
+@pytest.fixture
+def inside(outside: Browser) -> Browser:
+    assert outside.enter().status == 303
+    return outside
+
+
+def wait(ledger: Ledger, k: int = 1, **changed: str) -> waits.Waiting:
+    facts = {"question": "moments", "level": "aggregate", "asker": "uni"} | changed
+    ledger.hold(key(k), **facts)
+    return next(each for each in ledger.waiting if each.key == key(k))
+
+
+def elsewhere(ledger: Ledger) -> dict[str, Any]:
+    """The ledger, as another process sees it."""
+    code = (
+        "import json, sys; from silot.privacy.ledger import Ledger; l = Ledger(sys.argv[1], "
+        "create=False); l.verify(); print(json.dumps({'paused': l.paused, 'states': [w.state for w "
+        "in l.waiting], 'allowed': [[a.asker, a.level, str(a.until)] for a in l.allowed], 'rows': "
+        "len(l.entries())}))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(ledger.path)], capture_output=True, text=True, check=True
+    )
+    return json.loads(done.stdout)
+
+
+def test_the_link_opens_the_page_once(outside: Browser) -> None:
+    assert outside.get().status == 403
+    # A program that looks behind links uses none up.
+    for _ in range(3):
+        page = outside.send("GET", urlsplit(outside.console.url).path)
+        assert page.status == 200 and "Open the page" in page.text
+    link = outside.console.url.rsplit("/", 1)[1]
+    entered = outside.enter()
+    cookie = entered.headers["set-cookie"].lower()
+    assert "httponly" in cookie and "samesite=strict" in cookie
+    assert f"path={outside.base}/" in cookie
+    assert outside.get().status == 200
+    kept, outside.cookie = outside.cookie, ""
+    posted = [outside.post("/enter", **form) for form in ({"link": link}, {"link": ""}, {})]
+    for again in (*posted, outside.get(f"/enter/{link}"), outside.get()):
+        assert again.status == 403 and "set-cookie" not in again.headers
+        assert "asked and told" not in again.text
+    outside.cookie = kept
+    assert outside.get().status == 200
+
+
+@pytest.mark.parametrize("link", ["", "x", "é" * 43, "A" * 5000])
+def test_a_wrong_link_opens_nothing(outside: Browser, link: str) -> None:
+    assert outside.post("/enter", link=link).status == 403
+    assert outside.enter().status == 303
+
+
+@pytest.mark.parametrize("cookie", ["", "silot=", "silot=x", "silot=%00\xe9", "other=1"])
+def test_without_the_cookie_there_is_nothing(inside: Browser, ledger: Ledger, cookie: str) -> None:
+    asked, token = wait(ledger), inside.token()
+    inside.cookie = cookie
+    before = ledger.entries()
+    for path in ("/", "/pause", f"/question/{asked.id}"):
+        page = inside.get(path)
+        assert page.status == 403 and "uni" not in page.text
+        assert inside.post(path, token=token, decision="once").status in (403, 404)
+    assert ledger.entries() == before
+
+
+@pytest.mark.parametrize("host", ["localhost", "evil.example", "127.0.0.1", "", None, "[::1]"])
+def test_another_host_gets_nothing(inside: Browser, ledger: Ledger, host: str | None) -> None:
+    before = ledger.entries()
+    port = inside.console.host.split(":")[1]
+    for name in {host, f"{host}:{port}" if host not in (None, "127.0.0.1") else host}:
+        page = inside.get(host=name)
+        assert page.status in (400, 421) and "north" not in page.text
+    assert ledger.entries() == before
+
+
+@pytest.mark.parametrize("origin", ["http://evil.example", "null", "http://127.0.0.1:1", "", None])
+def test_a_form_of_another_origin_changes_nothing(
+    inside: Browser, ledger: Ledger, origin: str | None
+) -> None:
+    form = {"token": inside.token(), "decision": "pause"}
+    page = inside.send("POST", f"{inside.base}/pause", form, origin=origin)
+    assert page.status == 421
+    assert not ledger.paused
+
+
+@pytest.mark.parametrize("token", [None, "", "x", "é", "a" * 43])
+def test_a_form_without_its_token_changes_nothing(
+    inside: Browser, ledger: Ledger, token: str | None
+) -> None:
+    asked, held = wait(ledger), {} if token is None else {"token": token}
+    before = ledger.entries()
+    assert inside.post("/pause", decision="pause", **held).status == 403
+    assert inside.post(f"/question/{asked.id}", decision="once", **held).status == 403
+    assert ledger.entries() == before
+
+
+def test_bodies_that_are_no_forms_change_nothing(inside: Browser, ledger: Ledger) -> None:
+    token = inside.token()
+    for body in (b"", b"\xff\x00", b"a" * 100_000, b"&" * 2000,
+                 b"&".join(b"a=1" for _ in range(50)), f"token={token}".encode() + b"&x=" * 3000,
+                 json.dumps({"token": token, "decision": "pause"}).encode()):  # fmt: skip
+        assert inside.send("POST", f"{inside.base}/pause", body).status == 403
+    assert inside.post("/pause", token=token).status == 400
+    assert inside.post("/pause", token=token, decision="stop").status == 400
+    assert not ledger.paused
+
+
+def test_looking_never_changes_anything(inside: Browser, ledger: Ledger) -> None:
+    asked, token = wait(ledger), inside.token()
+    before = ledger.entries()
+    query = urlencode({"token": token, "decision": "once"})
+    for path in ("/", "/?watch=1", "/pause", f"/pause?{query}", f"/question/{asked.id}",
+                 f"/question/{asked.id}?{query}", "/enter", "/enter/x"):  # fmt: skip
+        inside.get(path)
+        inside.send("HEAD", inside.base + path)
+        for method in ("PUT", "DELETE", "PATCH", "OPTIONS"):
+            sent = inside.send(method, inside.base + path, {"token": token, "decision": "once"})
+            assert sent.status == 404
+    assert ledger.entries() == before
+
+
+def test_a_question_is_approved(inside: Browser, ledger: Ledger) -> None:
+    first, second = wait(ledger), wait(ledger, 2)
+    page = inside.get()
+    assert "(2 waiting)" in page.text and first.id in page.text and second.id in page.text
+    done = inside.decide(first.id, "once")
+    assert done.status == 303 and done.headers["location"].endswith(f"/question/{first.id}")
+    seen = elsewhere(ledger)
+    assert seen["states"] == ["approved", "waiting"] and seen["allowed"] == []
+    assert "It was approved" in inside.get(f"/question/{first.id}").text
+    assert "(1 waiting)" in inside.get().text
+
+
+def test_a_question_is_denied(inside: Browser, ledger: Ledger) -> None:
+    asked = wait(ledger)
+    assert inside.decide(asked.id, "deny").status == 303
+    assert elsewhere(ledger)["states"] == ["denied"]
+    page = inside.get(f"/question/{asked.id}")
+    assert "It was denied" in page.text and "<form" not in page.text
+
+
+@pytest.mark.parametrize(("decision", "hours"), [("hour", 1), ("day", 24)])
+def test_a_level_of_an_asker_is_approved_for_a_while(
+    inside: Browser, ledger: Ledger, decision: str, hours: int
+) -> None:
+    asked = wait(ledger)
+    wait(ledger, 2, asker="bank")
+    before = waits.utc()
+    assert inside.decide(asked.id, decision).status == 303
+    (allowed,) = ledger.allowed
+    assert (allowed.asker, allowed.level) == ("uni", "aggregate")
+    span = timedelta(hours=hours)
+    assert before + span - timedelta(seconds=1) <= allowed.until <= waits.utc() + span
+    assert elsewhere(ledger)["states"] == ["approved", "waiting"]
+    page = inside.get().text
+    assert "Answered without asking you" in page and f"approval/{allowed.id}" in page
+    # The same form, sent again, does not begin anew.
+    rows = len(ledger.entries())
+    assert inside.decide(asked.id, decision).status == 303
+    assert len(ledger.entries()) == rows
+
+
+def test_an_approval_for_a_while_is_ended(inside: Browser, ledger: Ledger) -> None:
+    inside.decide(wait(ledger).id, "day")
+    (allowed,) = ledger.allowed
+    target = f"/approval/{allowed.id}"
+    assert "End it now" in inside.get(target).text and ledger.allowed == (allowed,)
+    assert inside.post(target, token=inside.token()).status == 400
+    assert inside.post(target, decision="end").status == 403
+    assert ledger.allowed == (allowed,)
+    assert inside.post(target, token=inside.token(), decision="end").status == 303
+    assert elsewhere(ledger)["allowed"] == []
+    assert wait(ledger, 2).state == "waiting"
+    assert inside.get(target).status == 404
+    assert inside.post(target, token=inside.token(), decision="end").status == 404
+
+
+def test_who_decided_is_shown(inside: Browser, ledger: Ledger, monkeypatch: Any) -> None:
+    monkeypatch.setenv("SUDO_USER", "anna<b>")
+    asked = wait(ledger)
+    inside.decide(asked.id, "hour")
+    (allowed,) = ledger.allowed
+    assert allowed.by.startswith("anna<b> as ")
+    for path in ("/", f"/question/{asked.id}", f"/approval/{allowed.id}"):
+        text = inside.get(path).text
+        assert "anna&lt;b&gt; as " in text and "anna<b>" not in text
+
+
+def test_pause_and_go_on(inside: Browser, ledger: Ledger) -> None:
+    assert inside.post("/pause", token=inside.token(), decision="pause").status == 303
+    assert elsewhere(ledger)["paused"]
+    assert "Paused: nothing is told" in inside.get().text
+    assert inside.post("/pause", token=inside.token(), decision="go-on").status == 303
+    assert not elsewhere(ledger)["paused"]
+    assert "Not paused" in inside.get().text
+
+
+def test_what_another_process_decided_is_seen(inside: Browser, ledger: Ledger) -> None:
+    asked = wait(ledger)
+    assert "Save the decision" in inside.get(f"/question/{asked.id}").text
+    ledger.decide(asked.id, approved=False)
+    late = inside.decide(asked.id, "once")
+    assert late.status == 409 and "approval-decided" in late.text
+    assert inside.decide(asked.id, "hour").status == 303 and ledger.allowed == ()
+    assert "It was denied" in inside.get(f"/question/{asked.id}").text
+
+
+def test_a_question_that_lapsed_says_so(
+    inside: Browser, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = wait(ledger)
+    later = waits.utc() + timedelta(days=15)
+    monkeypatch.setattr(waits, "utc", lambda: later)
+    page = inside.get(f"/question/{asked.id}")
+    assert "It lapsed" in page.text and "<form" not in page.text
+    late = inside.decide(asked.id, "once")
+    assert late.status == 409 and "approval-expired" in late.text
+    assert "lapsed: nobody decided" in inside.get().text
+    assert elsewhere(ledger)["states"] == ["waiting"]  # by the true clock
+
+
+@pytest.mark.parametrize("id", ["000000000000", "0000", "x", "..%2f..", "%00", "*"])
+def test_a_question_that_is_none(inside: Browser, ledger: Ledger, id: str) -> None:
+    wait(ledger)
+    assert inside.get(f"/question/{id}").status == 404
+    assert inside.decide(id, "once").status == 404
+    assert ledger.waiting[0].state == "waiting"
+
+
+def test_what_was_told_and_what_is_left(kit: Kit, inside: Browser, ledger: Ledger) -> None:
+    ledger.reserve(key(4), mu=0.1, budget=1, mechanism="discrete Gaussian, sketch", asker="uni")
+    ledger.commit(key(4), b"SECRET-ANSWER")
+    ledger.count(key(5), account="record", question="interpolate", numbers=0, asker="uni")
+    facts = {"numbers": 1, "bits": 8.0, "data": "VERSION", "limits": (3, 40.0), "asker": "bank"}
+    ledger.count(key(6), account="chosen", question="distance-to", **facts)
+    ledger.tell(key(6), b"SECRET-ANSWER")
+    ledger.refuse("records", "policy-level", "bank")
+    Log(kit.folder / "silot" / LOG).note(
+        {"asker": "uni", "run": "r", "round": 1, "question": "interpolate", "level": "record",
+         "bytes": 1234, "mu": 0.0}
+    )  # fmt: skip
+    text = unescape(re.sub(r"<[^>]+>", "", inside.get().text))
+    assert "Records were given away." in text and "what was told to uni (1 answer)" in text
+    assert "1 answer, epsilon 0.375 (mu 0.1)" in text
+    assert "Epsilon 0.375 (mu 0.1) of 1 spent" in text
+    assert "1 of 3 told, 2 left" in text
+    assert "its policy does not allow so fine a disclosure (policy-level)" in text
+    assert "answered, 1,234 bytes" in text
+    assert "SECRET" not in text and "VERSION" not in text
+
+
+ODD = st.text(st.characters(exclude_categories=["Cs"]), max_size=220)
+PLANTED = st.sampled_from(
+    ["<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "{{ 7 * 7 }}", "&amp;",
+     "\u202eevil", "\x1b[31m", "x" * 200, "מרכז רפואי", "' or 1=1 --", "\x00", "</style>"]
+)  # fmt: skip
+
+
+@settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(asker=PLANTED | ODD, kind=PLANTED | ODD, code=PLANTED | ODD)
+def test_texts_of_others_are_texts(
+    kit: Kit, inside: Browser, ledger: Ledger, asker: str, kind: str, code: str
+) -> None:
+    asked = len(ledger.entries()) + 1
+    waiting = wait(ledger, asked, asker=asker, question=kind)
+    ledger.refuse(kind, code, asker)
+    ledger.count(key(asked), account="record", question=kind, numbers=0, asker=asker)
+    log = {"asker": asker, "question": kind, "level": code, "code": code, "bytes": kind}
+    Log(kit.folder / "silot" / LOG).note(log)
+    for page in (inside.get(), inside.get(f"/question/{waiting.id}")):
+        assert page.status == 200
+        for tag in ("<script", "<img", "</style>\n</style", "onerror=alert(1)>\n"):
+            assert tag not in page.text
+        shown = re.sub(r"\s", " ", page.text).replace("\u2068", "").replace("\u2069", "")
+        assert shown.isprintable() or not [c for c in shown if not c.isprintable()]
+        assert page.text.count("<style>") == 1 and page.text.count("<form") <= 1
+
+
+def test_a_ledger_that_went_is_said_and_comes_back(inside: Browser, ledger: Ledger) -> None:
+    path = Path(str(ledger.path))
+    away = path.with_suffix(".away")
+    ledger.pause()
+    ledger.close()
+    assert inside.get().status == 200
+    path.rename(away)
+    page = inside.get()
+    assert page.status == 503 and "ledger-gone" in page.text
+    away.rename(path)
+    assert inside.get().status == 200
+
+
+def test_a_policy_that_is_none_is_said(kit: Kit, inside: Browser) -> None:
+    policy = Joined.load(kit).policy
+    assert policy is not None
+    policy.write_text("levle: record\n")
+    page = inside.get()
+    assert page.status == 503 and "policy-field" in page.text
+    policy.write_text(RULES)
+    assert inside.get().status == 200
+
+
+def test_lines_of_a_log_that_are_none_are_left_out(kit: Kit, inside: Browser) -> None:
+    path = kit.folder / "silot" / LOG
+    path.write_bytes(b'\xff\xfe\n[1]\n"x"\n{"time": 5}\n{"asker": ["x"], "mu": "y"}\n{broken\n')
+    assert inside.get().status == 200
+
+
+def test_a_port_that_is_taken_and_a_site_that_did_not_join(kit: Kit) -> None:
+    console = Console(kit)
+    try:
+        with pytest.raises(FileError, match="port-taken"):
+            Console(kit, port=int(console.host.split(":")[1]))
+    finally:
+        console.close()
+    (kit.folder / "silot" / "site.json").unlink()
+    with pytest.raises(FileError, match="kit-format"):
+        Console(kit)
+
+
+def test_it_is_on_this_machine_alone(kit: Kit) -> None:
+    console = Console(kit)
+    try:
+        assert console._socket.getsockname()[0] == "127.0.0.1"
+        assert console.url.startswith("http://127.0.0.1:")
+    finally:
+        console.close()
+
+
+def test_every_kind_of_question_and_level_has_its_words() -> None:
+    assert set(KINDS) == set(question_kinds())
+    assert {str(each.level) for each in question_kinds().values()} <= set(LEVELS)
+
+
+def test_the_command_prints_the_link_and_ends_well(
+    kit: Kit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import typer
+
+    from silot.cli.site_console import console_command
+
+    def interrupted(console: Console) -> None:
+        console.close()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Console, "serve", interrupted)
+    app = typer.Typer()
+    app.command()(console_command)
+    done = CliRunner().invoke(app, [str(kit.folder)])
+    assert done.exit_code == 0
+    assert re.search(r"http://127\.0\.0\.1:\d+/\w+/enter/\S+\n", done.stdout)
+    assert done.stdout.endswith("closed\n")

@@ -1,0 +1,279 @@
+"""Sites as processes on loopback, behind NVFlare and real certificates: one of each kind of thing.
+
+`make sites-nightly` kills at every message; this is what is quick.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import silot
+from silot import Holder, LocalFederation, Measure, Policy
+from silot.errors import HolderError, RefusedError, WaitingError
+from silot.federation.exchange import Limits
+from silot.privacy import Ledger
+from silot.sites.connection import Carry, Sites
+from silot.sites.joined import Joined
+from silot.sites.kit import OWN, Kit
+from silot.sites.teaching import Taught, keep
+
+pytest.importorskip("nvflare", reason="sites need silot[nvflare]")
+
+from .deployment import ASKER, Deployment
+
+pytestmark = pytest.mark.real
+
+RULES = {
+    "north": {"level": "record", "privacy_epsilon": 1.0},
+    "south": {"level": "record", "privacy_epsilon": 1.0},
+    "west": {"level": "record", "privacy_epsilon": 1.0, "ask": ["record"]},
+}
+
+
+PAIR = ["north", "south"]
+PUBLIC = np.random.default_rng(9).normal(size=(300, 4))
+LABELS = silot.LabelSpace.one_hot(["sick", "well"])
+
+
+def rows(name: str) -> np.ndarray[Any, Any]:
+    place = list(RULES).index(name)
+    return np.random.default_rng(place).normal(size=(300 + 5 * place, 4)) + place
+
+
+@pytest.fixture(scope="module")
+def there(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
+    folder = tmp_path_factory.mktemp("wards")
+    data, policies = {}, {}
+    for name, rules in RULES.items():
+        data[name], policies[name] = folder / f"{name}.npz", folder / f"{name}.json"
+        np.savez(data[name], X=rows(name))
+        policies[name].write_text(json.dumps(rules))
+    # One that no other test starts anew: torch is slow to import.
+    taught = {"north": teaching} if find_spec("torch") else {}
+    made = Deployment(folder, data, policies, taught)
+    try:
+        made.start("server", *RULES)
+        made.ready()
+        yield made
+    finally:
+        made.close()
+
+
+def teaching(kit: Kit) -> Taught:
+    """A teacher that was never trained."""
+    from silot.distillation.recipes import Recipe
+
+    recipe = Recipe("vectors", LABELS, {"dimension": 4, "hidden": [8]})
+    return keep(
+        kit.folder / OWN, [(recipe.build(), recipe)], inputs=PUBLIC, size=300, askers=(ASKER,)
+    )
+
+
+def local(folder: Path) -> LocalFederation:
+    holders = {
+        name: Holder(Measure(rows(name)), Policy(**RULES[name]), Ledger(folder / f"{name}.l"))
+        for name in PAIR
+    }
+    return LocalFederation(holders, asker=ASKER)
+
+
+def plain(result: Any) -> Any:
+    def timeless(body: Any) -> Any:
+        if isinstance(body, dict):
+            return {key: timeless(value) for key, value in body.items() if key != "seconds"}
+        return [timeless(value) for value in body] if isinstance(body, list) else body
+
+    return timeless(result.to_dict())
+
+
+def messages(result: Any) -> list[Any]:
+    return [(e.round, e.holder, e.direction, e.payload) for e in result.transcript.entries]
+
+
+FEDWAD: dict[str, Any] = {"method": "fedwad", "support": 20, "rounds": 5}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, FEDWAD, {"method": "sketch", "public": PUBLIC}],
+    ids=["direct", "fedwad", "sketch"],
+)
+def test_results_are_those_of_a_local_run(
+    there: Deployment, tmp_path: Path, options: dict[str, Any]
+) -> None:
+    found = silot.distance("north", "south", federation=there.sites(PAIR), **options)
+    same = silot.distance("north", "south", federation=local(tmp_path), **options)
+    if options.get("method") == "sketch":
+        # Its noise is fresh at every ledger.
+        assert found.bill.privacy_mu == same.bill.privacy_mu > 0
+    else:
+        assert plain(found) == plain(same)
+        assert messages(found) == messages(same)
+
+
+class Killing:
+    """A wire that kills a site at its first message of a round, and starts it again."""
+
+    def __init__(self, there: Deployment, through: Carry, name: str, at: int) -> None:
+        self.there, self.through, self.name, self.at, self.sent = there, through, name, at, 0
+
+    def __call__(self, name: str, data: bytes, seconds: float) -> bytes:
+        self.sent += name == self.name
+        if name == self.name and self.sent == self.at:
+            self.there.kill(name)
+            self.there.start(name)
+        return self.through(name, data, seconds)
+
+
+def test_a_site_that_is_killed_changes_nothing(there: Deployment, tmp_path: Path) -> None:
+    sites = there.sites()
+    wire = Killing(there, sites._carry, "south", 4)
+    kit = there.kits[ASKER]
+    found = silot.distance("north", "south", federation=Sites(kit.identity(), wire, PAIR), **FEDWAD)
+    assert wire.sent > wire.at
+    same = silot.distance("north", "south", federation=local(tmp_path), **FEDWAD)
+    assert plain(found) == plain(same)
+
+
+@pytest.mark.skipif(find_spec("torch") is None, reason="torch is not installed")
+def test_a_site_that_teaches_and_is_killed_changes_nothing(there: Deployment) -> None:
+    from torch import nn
+
+    def distilled(teachers: Any) -> silot.Distillation:
+        return silot.distill(
+            nn.Linear(4, 2), teachers, PUBLIC, labels=LABELS, memory=False, epochs=1, noise=64,
+            question_batch=100,
+        )  # fmt: skip
+
+    sites = there.sites()
+    # A hello, what it is, and the second of four batches.
+    wire = Killing(there, sites._carry, "north", 4)
+    found = distilled(Sites(there.kits[ASKER].identity(), wire, ["north"]))
+    assert wire.sent > wire.at
+    taught = Joined.load(there.kits["north"]).teacher
+    assert taught is not None
+    teacher = taught.teacher(Policy(**RULES["north"]), Ledger())
+    same = distilled(LocalFederation({"north": teacher}, asker=ASKER))
+    assert found.excluded == {}
+    assert found.weights.tolist() == same.weights.tolist()
+    assert messages(found) == messages(same)
+
+
+def test_a_site_that_hangs_fails_by_the_deadline_and_comes_back(there: Deployment) -> None:
+    there.signal("south", signal.SIGSTOP)
+    try:
+        with pytest.raises(HolderError, match="'south'") as caught:
+            silot.distance("north", "south", federation=there.sites(limits=Limits(deadline=4)))
+    finally:
+        there.signal("south", signal.SIGCONT)
+    assert caught.value.code in ("holder-timeout", "holder-unreachable")
+    assert caught.value.run.transcript.entries
+    assert silot.distance("north", "south", federation=there.sites()).converged
+
+
+def test_a_server_that_is_killed_comes_back(there: Deployment) -> None:
+    federation = there.sites()
+    before = silot.distance("north", "south", federation=federation)
+    there.kill("server")
+    again = threading.Thread(target=there.start, args=("server",))
+    again.start()
+    after = silot.distance("north", "south", federation=federation)
+    again.join()
+    assert plain(after) == plain(before)
+
+
+def test_a_question_waits_for_a_person_and_is_refused_without(there: Deployment) -> None:
+    with pytest.raises(WaitingError, match="'west' waiting"):
+        silot.distance("north", "west", federation=there.sites())
+    with Ledger(there.folder / "west.ledger", state=there.folder) as ledger:
+        (held,) = ledger.waiting
+        assert (held.asker, held.level) == (ASKER, "record")
+        ledger.decide(held.id, approved=True)
+    assert silot.distance("north", "west", federation=there.sites()).converged
+    with pytest.raises(WaitingError):
+        silot.distance("north", "west", federation=there.sites(), **FEDWAD)
+    with Ledger(there.folder / "west.ledger", state=there.folder) as ledger:
+        ledger.decide(ledger.waiting[-1].id, approved=False)
+    with pytest.raises(RefusedError, match="question-denied"):
+        silot.distance("north", "west", federation=there.sites(), **FEDWAD)
+
+
+def test_nothing_but_messages_goes_through(there: Deployment) -> None:
+    """Jobs, with code or without, commands of a shell, logs: the engine's own are all shut."""
+    from nvflare.fuel.flare_api.api_spec import AuthorizationError
+
+    session = there.sites()._carry._connected(10.0)  # type: ignore[attr-defined]
+    job = there.folder / "job"
+    (job / "app/config").mkdir(parents=True)
+    (job / "app/custom").mkdir()
+    (job / "app/custom/evil.py").write_text("raise SystemExit")
+    meta = {"name": "evil", "min_clients": 1, "deploy_map": {"app": ["@ALL"]}}
+    (job / "meta.json").write_text(json.dumps(meta))
+    for side in ("server", "client"):
+        (job / f"app/config/config_fed_{side}.json").write_text(json.dumps({"format_version": 2}))
+    with pytest.raises(AuthorizationError):
+        session.submit_job(str(job))
+    for command in (
+        "ls north", "pwd north", "cat north silot/engine.log", "tail north silot/engine.log",
+        "grep north data silot/site.json", "restart client north", "shutdown client north",
+        "remove_client north", "sys_info client north", "configure_site_log all DEBUG",
+    ):  # fmt: skip
+        said = json.dumps(session.api.do_command(command), default=str)
+        # The server's own rules refuse, or nothing comes from the site.
+        silent = "no re" in said.lower() or "did not respond" in said
+        assert "authorized" in said or silent, (command, said)
+    assert there.processes["north"].poll() is None
+    assert silot.distance("north", "south", federation=there.sites()).converged
+
+
+def test_logs_hold_no_value_and_no_text_of_errors(there: Deployment) -> None:
+    for name in RULES:
+        kept = there.kits[name].folder / "silot"
+        engine = (kept / "engine.log").read_text()
+        assert str(there.folder / f"{name}.npz") not in engine
+        assert "Traceback" not in engine
+        lines = [json.loads(line) for line in (kept / "questions.log").read_text().splitlines()]
+        assert {"asker", "question", "level", "bytes", "mu", "run", "round"} <= set(lines[0])
+    assert all(line["asker"] == ASKER for line in lines)
+
+
+def test_a_hostile_server_gets_nothing_done_at_a_site(there: Deployment) -> None:
+    """It passes over its own rules, and does not ask the site for its."""
+    kit = there.server
+    resources = kit.folder / "local/resources.json"
+    before = resources.read_text()
+    body = json.loads(before)
+    body["components"][0]["path"] = "tests.sites.hostile.Hostile"
+    body["class_allow_list"] = ["tests.sites.hostile.Hostile"]
+    there.kill("server")
+    resources.write_text(json.dumps(body))
+    try:
+        there.start("server")
+        there.ready()
+        (kit.folder / "go").touch()
+        replies = kit.folder / "replies.json"
+        end = time.monotonic() + 90
+        while not replies.exists():
+            assert time.monotonic() < end
+            threading.Event().wait(0.1)
+        said = json.loads(replies.read_text())
+        assert len(said) == 12
+        for topic, (code, payload) in said.items():
+            assert (code in ("invalid_request", "timeout"), payload) == (True, "None"), topic
+        assert there.processes["north"].poll() is None
+    finally:
+        there.kill("server")
+        resources.write_text(before)
+        there.start("server")
+        there.ready()
+    assert silot.distance("north", "south", federation=there.sites()).converged

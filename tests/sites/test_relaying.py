@@ -1,0 +1,126 @@
+"""The server's part: it relays what it cannot read, of members who still are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from silot.federation.exchange import Unreached
+from silot.sites.authority import Authority, Role
+from silot.sites.connection import Sites
+from silot.sites.kit import Kit, begin_kit, complete_kit, sign
+from silot.sites.site import refused
+
+from .here import ASKER, project_in, site_at
+
+flare = pytest.importorskip("silot.sites.flare", reason="sites need silot[nvflare]")
+
+
+class Cell:
+    """The engine's connections, in this process."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.answers, self.passed = folder, dict[str, Any](), 0
+
+    def register_request_cb(self, channel: str, topic: str, cb: Any) -> None:
+        self.answers[topic] = cb
+
+    def send_request(self, target: str, request: Any, **_: Any) -> Any:
+        self.passed += 1
+        told = site_at(self.folder, target).handle(bytes(request.payload))
+        return flare.make_reply(flare.ReturnCode.OK, "", told)
+
+
+@pytest.fixture
+def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("SILOT_STATE", str(tmp_path / "state"))
+    rows = np.zeros((9, 2)), np.array(["a"] * 9)
+    project_in(tmp_path, {"north": rows, "south": rows})
+    monkeypatch.chdir(tmp_path / "coordinator/server")
+    return tmp_path
+
+
+@pytest.fixture
+def server(made: Path) -> Cell:
+    cell = Cell(made)
+    context = SimpleNamespace(get_engine=lambda: SimpleNamespace(get_cell=lambda: cell))
+    flare.Relaying().handle_event(flare.EventType.SYSTEM_START, context)
+    return cell
+
+
+@pytest.fixture
+def carry(server: Cell) -> Callable[[str, bytes, float], bytes]:
+    def carried(name: str, data: bytes, seconds: float) -> bytes:
+        message = flare.new_cell_message({flare._TO: name, flare._SECONDS: seconds}, data)
+        reply = server.answers["ask"](message)
+        if reply.get_header(flare.MessageHeaderKey.RETURN_CODE) != flare.ReturnCode.OK:
+            raise Unreached
+        return bytes(reply.payload)
+
+    return carried
+
+
+def asking(made: Path, carry: Any) -> Sites:
+    return Sites(Kit.load(made / "kits/asker").identity(), carry, ["north", "south"])
+
+
+def revoke(made: Path, *kits: str) -> None:
+    """At the server alone, while it runs."""
+    authority = Authority.load(made / "coordinator/authority")
+    numbers = [Kit.load(made / "kits" / kit).identity().member().serial for kit in kits]
+    Kit.load(made / "coordinator/server").revoke(authority.revoke(numbers))
+
+
+def test_members_are_relayed_and_strangers_get_a_code(made: Path, server: Cell, carry: Any) -> None:
+    assert asking(made, carry).about("north").name == "north"
+    assert refused(carry("east", b"", 1.0)) == "site-unknown"
+    # What does not say who wrote it is for the site to refuse.
+    assert refused(carry("north", b"garbage", 1.0)) == "wire-format"
+
+
+def test_a_revoked_asker_is_refused_before_a_site_hears_of_it(
+    made: Path, server: Cell, carry: Any
+) -> None:
+    sites = asking(made, carry)
+    sites.about("north")
+    revoke(made, "asker")
+    passed = server.passed
+    with pytest.raises(Exception, match="certificate-revoked"):
+        sites.about("north")
+    assert server.passed == passed
+
+
+def test_a_revoked_site_is_not_passed_on(made: Path, server: Cell, carry: Any) -> None:
+    sites = asking(made, carry)
+    sites.about("north")
+    revoke(made, "north")
+    for asked in (sites, asking(made, carry)):
+        with pytest.raises(Exception, match="certificate-revoked"):
+            asked.about("north")
+        assert asked.about("south").name == "south"
+
+
+def test_a_site_does_not_ask_and_another_project_has_no_say(
+    made: Path, server: Cell, carry: Any
+) -> None:
+    south = Kit.load(made / "kits/south").identity()
+    with pytest.raises(Exception, match="certificate-role"):
+        Sites(south, carry, ["north"]).about("north")
+    other = Authority.new("other")
+    project = Kit.load(made / "kits/asker").project
+    place = made / "kits/other"
+    stranger = complete_kit(place, sign(other, project, begin_kit(place, ASKER, Role.ASKER)))
+    sites = Sites(stranger.identity(), carry, ["north"])
+    with pytest.raises(Exception, match="certificate-authority"):
+        sites.about("north")
+
+
+def test_a_broken_list_lets_nobody_through(made: Path, carry: Any) -> None:
+    (made / "coordinator/server/silot/revoked.crl").write_bytes(b"none")
+    with pytest.raises(Exception, match="revocation-format"):
+        asking(made, carry).about("north")

@@ -1,0 +1,23 @@
+"""What a run holds in memory, with real processes: `make sites-nightly`."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("nvflare", reason="sites need silot[nvflare]")
+
+from .sizing import sized
+
+pytestmark = pytest.mark.nightly
+
+
+def test_a_large_answer_is_held_twice_and_not_thrice() -> None:
+    told = sized(1, 125_000, 100, 1)
+    assert told["size"] == 125_000 * 101 * 8
+    assert told["peak"] <= 2.5 * told["size"]
+
+
+def test_many_rounds_with_many_sites_lose_nothing_and_keep_nothing() -> None:
+    told = sized(20, 50, 2, 1000)
+    assert told["answers"] == 20 * 1000
+    assert told["kept"] <= 50e6
