@@ -151,8 +151,10 @@ def test_questions_are_decided(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert "[approval-decided]" in silot("site", "deny", ids[1], status=3)
     assert "[approval-unknown]" in silot("site", "approve", "ffff", status=3)
     assert "[approval-options]" in silot("site", "approve", ids[2], "--asker", "x", status=3)
+    text = silot("site", "approve", ids[2], "--for", "1h", "--asker", "x", status=3)
+    assert "[approval-asker]" in text
     text = silot("site", "inbox")
-    assert "1 questions wait" in text and "level record of uni@x.org is approved" in text
+    assert "1 question waits" in text and "level record of uni@x.org is approved" in text
     with Ledger(tmp_path / "north.ledger") as ledger:
         state = {
             key: ledger.hold(key * 64, question="records", level="record", asker="uni@x.org")

@@ -699,6 +699,30 @@ def test_numbers_are_counted_once_by_asker_and_kept(path: Path) -> None:
     assert caught.value.code == "ledger-order"
 
 
+def test_a_further_asker_of_a_question_is_noted_once_and_charged_nothing(path: Path) -> None:
+    with Ledger(path) as ledger:
+        ledger.reserve(key(1), mu=0.1, budget=1.0, mechanism="sketch", asker="clinic")
+        ledger.commit(key(1), b"noisy")
+        counted(ledger, 2, asker="clinic")
+        ledger.tell(key(2), b"exact")
+        counted(ledger, 3, asker="clinic", account="record")
+        before = ledger.tally
+        for asker in ("bank", "bank", "clinic"):
+            assert ledger.find(key(1), asker) == b"noisy"
+            assert counted(ledger, 2, asker=asker).reply == b"exact"
+            counted(ledger, 3, asker=asker, account="record")
+        assert (ledger.tally, ledger.spent) == (before, pytest.approx(0.1))
+        told = {(each.asker, each.account): each for each in ledger.told}
+    assert {pair for pair, each in told.items() if each.again} == {
+        ("bank", "release"), ("bank", "chosen"), ("bank", "record"),
+    }  # fmt: skip
+    assert told["bank", "release"].mu == told["clinic", "release"].mu == pytest.approx(0.1)
+    assert told["bank", "chosen"].numbers == told["clinic", "chosen"].numbers == 1
+    assert all(each.times == 1 for each in told.values())
+    with Ledger(path, readonly=True) as ledger:
+        ledger.verify()
+
+
 def test_what_a_rule_forbids_is_noted_once_and_counts_nothing(path: Path) -> None:
     with Ledger(path) as ledger:
         for number in (1, 2):

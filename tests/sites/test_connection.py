@@ -14,7 +14,7 @@ import pytest
 import silot
 from silot import Holder, LocalFederation, Measure, Policy
 from silot.distances import direct
-from silot.errors import FileError, HolderError, MismatchError, WaitingError
+from silot.errors import FileError, HolderError, MismatchError, WaitingError, WireError
 from silot.federation.exchange import Limits, Unreached
 from silot.federation.message import pack, unpack
 from silot.federation.sealed import Sealed
@@ -22,6 +22,7 @@ from silot.privacy import Ledger
 from silot.sites import site as module
 from silot.sites.authority import Role
 from silot.sites.connection import Carry, Sites
+from silot.sites.credential import presence, present
 from silot.sites.journal import Journal
 from silot.sites.site import Site
 
@@ -249,6 +250,27 @@ def test_who_is_nobody_of_the_project_is_refused(tmp_path: Path) -> None:
     failed(carry(there), "certificate-role", identity("east"))
     gone = {n: Site(party(n, tmp_path), revoking(identity(n), asker())) for n in NAMES}
     failed(carry(gone), "certificate-revoked")
+
+
+def test_a_site_signs_where_it_runs() -> None:
+    north, south = identity("north"), identity("south")
+    said = presence(north, b"here")
+    assert present(said, south) == ("north", b"here")
+    elsewhere = pack(unpack(said) | {"place": b"there"})
+    borrowed = pack(unpack(said) | {"credential": south.credential.body()})
+    for data in (elsewhere, borrowed, presence(asker(), b"here")):
+        with pytest.raises(MismatchError) as caught:
+            present(data, south)
+        assert caught.value.code == "certificate-role"
+    with pytest.raises(MismatchError) as caught:
+        present(said, revoking(south, north))
+    assert caught.value.code == "certificate-revoked"
+    with pytest.raises(MismatchError) as caught:
+        present(presence(identity("north", project="other"), b"here"), south)
+    assert caught.value.code == "certificate-authority"
+    for data in (b"", b"garbage", pack({"place": b"x"}), pack(unpack(said) | {"proof": 1})):
+        with pytest.raises(WireError):
+            present(data, south)
 
 
 def test_sites_that_are_not_who_they_should_be(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from cryptography import x509
-from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives import hashes, serialization
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -90,6 +90,20 @@ def test_strangers_are_not_signed(name: str, role: Role) -> None:
 def test_what_is_no_request(data: bytes) -> None:
     with pytest.raises(FileError, match="request-format"):
         sign(authority(), PROJECT, data)
+
+
+def test_only_the_server_has_names_of_machines() -> None:
+    names = x509.SubjectAlternativeName([x509.DNSName("wards.example")])
+    for role in (Role.SITE, Role.ASKER, Role.SERVER):
+        asked = x509.load_pem_x509_csr(request(private("north"), "north", role))
+        again = x509.CertificateSigningRequestBuilder(asked.subject, [])
+        again = again.add_extension(names, critical=False)
+        data = again.sign(private("north"), hashes.SHA256()).public_bytes(
+            serialization.Encoding.PEM
+        )
+        made = x509.load_pem_x509_certificate(authority().sign(data, [("north", role)]))
+        found = [each for each in made.extensions if isinstance(each.value, type(names))]
+        assert len(found) == (role is Role.SERVER)
 
 
 def test_a_request_that_was_changed_is_none() -> None:

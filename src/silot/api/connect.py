@@ -76,7 +76,9 @@ def connect(
     return opened(kit, names, timeout=timeout, schema=schema)
 
 
-def resume(run: str, *, timeout: float | None = TIMEOUT) -> Connection:
+def resume(
+    run: str, *, timeout: float | None = TIMEOUT, schema: Schema | None = None
+) -> Connection:
     """The federation of a run that stopped, waited or is done: what it was told is not asked again.
 
     Call on it what was called before; ``silot resume`` does so for runs of the command line.
@@ -85,7 +87,7 @@ def resume(run: str, *, timeout: float | None = TIMEOUT) -> Connection:
     ----------
     run
         Its name, or the beginning of it; ``silot runs`` lists all.
-    timeout
+    timeout, schema
         As for ``connect``.
 
     Returns
@@ -102,7 +104,7 @@ def resume(run: str, *, timeout: float | None = TIMEOUT) -> Connection:
         Another process runs it (``run-running``).
     """
     found = Run.load(run)
-    return opened(found.begun.kit, found.begun.names, timeout=timeout, run=found)
+    return opened(found.begun.kit, found.begun.names, timeout=timeout, run=found, schema=schema)
 
 
 def opened(
@@ -122,7 +124,7 @@ def opened(
     if unknown:
         raise MismatchError(
             f"the project has no site {unknown[0][:60]!r}; its sites are "
-            f"{', '.join(loaded.project.sites)}.",
+            f"{', '.join(loaded.project.sites)}. Check the spelling.",
             code="holder-unknown",
         )
     if len(set(chosen)) < len(chosen) or not chosen:

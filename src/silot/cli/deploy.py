@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from ..errors import InputError, SilotError
+from ..render.words import reason
 from ..sites.authority import Role, read_bytes
 from ..sites.deployment import Deployment, Issued, check_port, write_template
 from ..sites.kit import Kit
@@ -185,7 +186,7 @@ def check_command(
             "asker": f"{found.name}, certificate until {until:%Y-%m-%d}{_soon(until)}",
         }
         show_rows(rows | {name: _sentence(facts) for name, facts in told.items()})
-    if any(facts["code"] for facts in told.values()):
+    if any(facts["code"] or facts.get("stopped") for facts in told.values()):
         raise typer.Exit(6)
 
 
@@ -214,7 +215,10 @@ def _sentence(facts: dict[str, Any]) -> str:
         parts.append(f"its clock is {facts['clock']:+.0f} s off")
     if facts.get("schema"):
         parts.append(f"schema {facts.get('schema_name') or ''} {facts['schema'][:8]}")
-    parts.append("paused" if facts.get("paused") else "answers")
+    if facts.get("stopped"):
+        parts.append(f"answers nothing: {reason(facts['stopped'])} ({facts['stopped']})")
+    else:
+        parts.append("paused" if facts.get("paused") else "answers")
     return "; ".join(parts)
 
 

@@ -126,7 +126,8 @@ def _exact(rows: Iterable[Row]) -> list[dict[str, Any]]:
     """One exact answer or refusal each."""
     found: dict[str, dict[str, Any]] = {}
     for row in rows:
-        parameters = json_.loads(row.parameters) if row.event in ("count", "refuse") else {}
+        exact = row.event in ("count", "again", "refuse")
+        parameters = json_.loads(row.parameters) if exact else {}
         if row.event == "count":
             found[row.key] = {
                 "time": row.time,
@@ -138,6 +139,15 @@ def _exact(rows: Iterable[Row]) -> list[dict[str, Any]]:
             }
         elif row.event == "told":
             found[row.key]["told"] = True
+        elif row.event == "again":
+            found[row.key] = {
+                "time": row.time,
+                "asker": row.asker,
+                "question": parameters["question"],
+                "account": f"{row.mechanism}, told before",
+                "numbers": parameters["numbers"],
+                "told": True,
+            }
         elif row.event == "refuse":
             found[row.key] = {
                 "time": row.time,

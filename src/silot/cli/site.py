@@ -11,12 +11,14 @@ import typer
 
 from ..data.files import write_whole
 from ..errors import FileError
+from ..render.words import count
 from ..sites import running
 from ..sites.authority import Role, read_bytes
 from ..sites.checks import Finding, check_site, status_of
 from ..sites.joined import LOG, Joined, Log
 from ..sites.kit import OWN, Kit, begin_kit
 from ..sites.unit import unit
+from ..sites.words import waiting
 from .console import OUT, check_writable, say_where, show_rows
 from .deploy import start
 from .generate import taking
@@ -130,14 +132,22 @@ def status_command(kit: KitOption = Path(), json: JsonOption = False) -> None:
         {
             "site": f"{facts['name']} of {facts['project']}, {facts['server']}",
             "process": "none: `silot site run`" if began is None else f"since {time(began)} UTC",
-            "answers": "nothing: paused" if facts["paused"] else "under its policy",
-            "inbox": f"{facts['waiting']} questions wait; {len(facts['allowed'])} approvals for a "
-            "time stand",
+            "answers": _answers(facts),
+            "inbox": f"{waiting(facts['waiting'])}; "
+            f"{count(len(facts['allowed']), 'approval')} for a time",
             "spent": f"mu {facts['spent_mu']:.4g}",
-            "asked": f"{facts['questions']} questions"
+            "asked": count(facts["questions"], "question")
             + (f", the last at {time(facts['last'])} UTC" if facts["last"] else ""),
         }
     )
+
+
+def _answers(facts: Mapping[str, Any]) -> str:
+    if facts["paused"]:
+        return "nothing: paused; `silot site go-on`"
+    if facts["data_changed"]:
+        return "nothing: its data file was changed since it was started; start it anew"
+    return "under its policy"
 
 
 def log_command(
@@ -163,7 +173,9 @@ def log_command(
     names = ("when (UTC)", "who", "question", "level", "bytes", "mu", "outcome")
     table(names, [_row(line) for line in shown], "bytes mu")
     rest = f"; {len(shown)} are shown: --last, --page" if len(shown) < len(lines) else ""
-    OUT.print(f"{len(asked)} questions, {len(decided)} decisions{rest}", highlight=False)
+    OUT.print(
+        f"{count(len(asked), 'question')}, {count(len(decided), 'decision')}{rest}", highlight=False
+    )
 
 
 def _row(line: Mapping[str, Any]) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from ..errors import InputError
 from ..sites.authority import Role
 from ..sites.joined import Joined
 from ..sites.kit import Kit
+from ..sites.words import waiting
 from .console import OUT, show_rows
 from .options import JsonOption
 
@@ -42,7 +43,7 @@ def inbox_command(kit: KitOption = Path(), json: JsonOption = False) -> None:
         for each in waits
     ]  # fmt: skip
     table(("id", "who", "question", "level", "since (UTC)", "lapses"), rows)
-    OUT.print(f"{len(rows)} questions wait", highlight=False)
+    OUT.print(waiting(len(rows)), highlight=False)
     for each in allowed:
         OUT.print(
             f"{each.id}: level {each.level} of {each.asker} is approved until "
@@ -66,7 +67,14 @@ def approve_command(
     if asker is not None and span is None:
         raise InputError("--asker goes with --for.", code="approval-options")
     long = None if span is None else _span(span)
-    with Joined.load(site_of(kit)).account() as ledger:
+    found = site_of(kit)
+    if asker is not None and asker not in found.project.askers:
+        names = ", ".join(found.project.askers)
+        raise InputError(
+            f"{asker[:60]!r} is no asker of {found.project.name}, whose askers are {names}.",
+            code="approval-asker",
+        )
+    with Joined.load(found).account() as ledger:
         found = ledger.decide(id, approved=True, span=long, asker=asker)
     rows = {"approved": f"{found.id}: {found.question} (level {found.level}), {found.asker}"}
     if span is not None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from ..errors import InputError
+from ..errors import InputError, SilotError
 from ..privacy.ledger import Ledger
 from ..sites.authority import Role, fingerprint
 from ..sites.joined import Joined
@@ -71,6 +72,7 @@ def join_command(
         teach = None if file is None else _fitted(file)
     elif role is not Role.SITE and given:
         raise InputError("askers have no data in a kit. Leave those options out.", code="join-data")
+    before = _before(kit) if joined is not None else None
     made = complete_kit(kit, body)
     rows = {
         "member": f"{made.role} {made.name} of {made.project.name}",
@@ -84,12 +86,22 @@ def join_command(
         if teach is not None:
             joined = joined.model_copy(update={"teacher": teach(made)})
         joined.save(made)
-        rows |= {} if joined.data is None else {"data": str(joined.data)}
+        if joined.data is not None:
+            rows["data"] = str(joined.data)
+        elif before is not None:
+            rows["data"] = f"none any more; before: {before}"
         rows |= {} if joined.teacher is None else {"teacher": joined.teacher.sentence()}
         rows["ledger"] = str(joined.ledger)
     show_rows(rows)
     words = {Role.SITE: "site check --kit", Role.ASKER: "deploy check", Role.SERVER: "deploy run"}
     OUT.print(f"next: silot {words[role]} {kit}", highlight=False, markup=False, soft_wrap=True)
+
+
+def _before(kit: Path) -> Path | None:
+    """The records that the site answered with so far, where it did."""
+    with suppress(SilotError):
+        return Joined.load(Kit.load(kit)).data
+    return None
 
 
 def _joined(given: dict[str, Any], teaches: bool) -> Joined:

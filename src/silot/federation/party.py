@@ -149,7 +149,7 @@ class Party(ABC):
         if ledger is None:
             return _refused("ledger-absent")
         key = release.key
-        stored = ledger.find(key)
+        stored = ledger.find(key, asker)
         if stored is not None:
             return with_charge(stored, ledger.charged(key, run))
         # Whatever can go wrong without the records goes wrong before the charge.

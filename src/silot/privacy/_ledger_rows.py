@@ -15,8 +15,8 @@ from .accounting import ROUNDING
 FIRST = "0" * 64
 # What must stand before an event, for the same question; nothing for those that begin one.
 _BEFORE = {"reserve": "", "release": "reserve", "commit": "release", "count": "", "told": "count",
-           "refuse": "", "wait": "", "approve": "wait", "deny": "wait", "allow": "", "end": "allow",
-           "pause": "", "go-on": "pause"}  # fmt: skip
+           "again": "", "refuse": "", "wait": "", "approve": "wait", "deny": "wait", "allow": "",
+           "end": "allow", "pause": "", "go-on": "pause"}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,8 @@ class Row:
         ``"open"`` once; then for each release ``"reserve"`` before anything is computed,
         ``"release"`` when the noisy answer is stored, ``"commit"`` before it is handed over; for
         each exact answer ``"count"`` before anything is computed, ``"told"`` before it is handed
-        over (below level record, with the answer); ``"refuse"`` once for each asker, kind of
+        over (below level record, with the answer); ``"again"`` once for each further asker that
+        was handed an answer of before; ``"refuse"`` once for each asker, kind of
         question and reason. Of persons: ``"wait"`` for a question that is to be decided on,
         ``"approve"`` or ``"deny"`` once it was, ``"allow"`` for a level and an asker for a while,
         ``"end"`` before that is over, ``"pause"`` and ``"go-on"`` for everything; who did it is in
@@ -44,7 +45,8 @@ class Row:
         What is released; parameters as JSON, arrays by their digest. Of an exact answer, how it
         was accounted for; of a refusal, its code.
     key
-        SHA-256 of the question; in a refusal, of who asked for what and why not.
+        SHA-256 of the question; in a refusal, of who asked for what and why not; where it was
+        asked again, of that and who did.
     mu
         What the release spends; 0 in other rows.
     total

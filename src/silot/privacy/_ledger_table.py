@@ -8,6 +8,7 @@ import secrets
 import sqlite3
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from hashlib import sha256
 from json import dumps
 
 from ._ledger_file import VERSION
@@ -66,6 +67,8 @@ class Told:
         When.
     times, numbers, mu
         How many answers, how many numbers they told, and what they spent together.
+    again
+        Whether they had been told to another asker, whom they were charged to.
     """
 
     asker: str
@@ -76,18 +79,23 @@ class Told:
     times: int
     numbers: int
     mu: float
+    again: bool
 
 
 def told(connection: sqlite3.Connection) -> list[Told]:
     """What was told, to each asker, the latest first."""
     found = connection.execute(
         "SELECT asker, 'release', mechanism, MIN(time), MAX(time) AS latest, COUNT(*), 0, "
-        "SUM(mu * mu) FROM rows WHERE event = 'reserve' GROUP BY asker, mechanism UNION ALL "
+        "SUM(mu * mu), 0 FROM rows WHERE event = 'reserve' GROUP BY asker, mechanism UNION ALL "
         "SELECT asker, mechanism, json_extract(parameters, '$.question'), MIN(time), MAX(time), "
-        "COUNT(*), SUM(json_extract(parameters, '$.numbers')), 0.0 FROM rows "
-        "WHERE event = 'count' GROUP BY 1, 2, 3 ORDER BY latest DESC"
+        "COUNT(*), SUM(json_extract(parameters, '$.numbers')), 0.0, 0 FROM rows "
+        "WHERE event = 'count' GROUP BY 1, 2, 3 UNION ALL "
+        "SELECT asker, mechanism, json_extract(parameters, '$.question'), MIN(time), MAX(time), "
+        "COUNT(*), SUM(json_extract(parameters, '$.numbers')), "
+        "SUM(json_extract(parameters, '$.mu') * json_extract(parameters, '$.mu')), 1 FROM rows "
+        "WHERE event = 'again' GROUP BY 1, 2, 3 ORDER BY latest DESC"
     )
-    return [Told(*values[:7], mu=math.sqrt(values[7])) for values in found]
+    return [Told(*values[:7], mu=math.sqrt(values[7]), again=bool(values[8])) for values in found]
 
 
 def tally(connection: sqlite3.Connection) -> Tally:
@@ -154,6 +162,32 @@ def add(
         before.hash,
     ).chained()  # fmt: skip
     connection.execute(_INSERT, (*(getattr(new, name) for name in COLUMNS), reply))
+
+
+def add_again(connection: sqlite3.Connection, begun: Row, asker: str) -> None:
+    """Note, once, that an asker gets what was told to another one before; it spends nothing.
+
+    Parameters
+    ----------
+    connection
+        To the file.
+    begun
+        What was charged or counted when it was told first.
+    asker
+        Who gets it now.
+    """
+    key = sha256(dumps([begun.key, asker]).encode()).hexdigest()
+    if asker in ("", begun.asker) or row(connection, "again", key) is not None:
+        return
+    release = begun.event == "reserve"
+    counted = {} if release else json.loads(begun.parameters)
+    again = {
+        "question": begun.mechanism if release else counted["question"],
+        "numbers": 0 if release else counted["numbers"],
+        "mu": begun.mu,
+    }
+    account = "release" if release else begun.mechanism
+    add(connection, "again", key, mechanism=account, parameters=dumps(again), asker=asker)
 
 
 def spent(connection: sqlite3.Connection) -> float:

@@ -80,7 +80,7 @@ class Ledger:
 
     A question has one reserve and one answer for ever. Asked again, by anybody, after a crash or
     by several processes at once, it gets the stored answer and spends nothing: noise cannot be
-    averaged away.
+    averaged away. That a further asker got it is noted.
 
     An exact answer leaves two rows: ``count``, before anything is computed, with how many numbers
     it tells to whom; ``told``, with the answer, before that is handed over. A question that was
@@ -258,16 +258,21 @@ class Ledger:
             if self._place is not None:
                 self._place.check(connection)
 
-    def find(self, key: str) -> bytes | None:
+    def find(self, key: str, asker: str = "") -> bytes | None:
         """Return the stored answer to a question, ready to be handed over, if there is one.
 
         Parameters
         ----------
         key
             SHA-256 of the question, in hexadecimal digits.
+        asker
+            To whom it is handed over; by default to whom it was charged.
         """
         with self._writing() as connection:
             reply = table.stored(connection, key)
+            begun = table.row(connection, "reserve", key)
+            if reply is not None and begun is not None:
+                table.add_again(connection, begun, plain_name(asker))
             if reply is not None and table.row(connection, "commit", key) is None:
                 table.add(connection, "commit", key)
             return reply
@@ -326,6 +331,7 @@ class Ledger:
                         f"the question was reserved with mu {known.mu:g}, not {mu:g}.",
                         code="option-mu",
                     )
+                table.add_again(connection, known, plain_name(asker))
                 return
             spent = table.spent(connection)
             if not compose([spent, mu]) <= budget * (1 + ROUNDING):
@@ -428,8 +434,10 @@ class Ledger:
                 code = rule(table.tally(connection))
                 known = table.row(connection, "count", key)
                 if known is not None and code != "policy-version":
+                    table.add_again(connection, known, asker)
                     return Counted(table.stored(connection, key, "told"))
-            elif table.row(connection, "count", key) is not None:
+            elif (known := table.row(connection, "count", key)) is not None:
+                table.add_again(connection, known, asker)
                 return Counted()
             if code:
                 self._refuse(connection, question, code, asker)

@@ -191,7 +191,8 @@ class Authority:
         )  # fmt: skip
         builder = builder.add_extension(x509.ExtendedKeyUsage([purpose]), critical=False)
         for extension in asked.extensions:
-            if isinstance(extension.value, x509.SubjectAlternativeName):
+            # Others could be taken for a server of the names they wish.
+            if role is Role.SERVER and isinstance(extension.value, x509.SubjectAlternativeName):
                 builder = builder.add_extension(extension.value, critical=False)
         return builder.sign(self.key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
 

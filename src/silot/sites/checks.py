@@ -21,6 +21,7 @@ from . import running
 from .joined import LOG, Joined, Log
 from .kit import OWN, Kit
 from .reach import reach
+from .words import waiting
 
 State = Literal["well", "warning", "wrong"]
 
@@ -110,8 +111,7 @@ def _server(kit: Kit) -> Finding:
 def _data(kit: Kit, joined: Joined, data: Path) -> Finding:
     measure = joined.measure(data)
     text = f"{data.name}: {measure.size} records of {measure.dimension} features"
-    began = running.since(kit)
-    if began is not None and data.stat().st_mtime > began:
+    if _changed(kit, data):
         text += "; changed since the site was started: start it anew, it tells nothing until then"
         return Finding("data", "warning", text, "data-changed")
     with joined.account(readonly=True) as ledger:
@@ -156,7 +156,7 @@ def _ledger(joined: Joined) -> Finding:
     text = f"{rows} rows, all fit together; spent mu {spent:.4g}"
     if rules.privacy_epsilon is not None and math.isfinite(rules.privacy_epsilon):
         text += f" of {rules.budget_mu:.4g} (epsilon {rules.privacy_epsilon:g})"
-    text += f"; {waits} questions wait" if waits else ""
+    text += f"; {waiting(waits)}" if waits else ""
     if paused:
         text += "; paused: nothing is told until `silot site go-on`"
         return Finding("ledger", "warning", text, "holder-paused")
@@ -173,6 +173,15 @@ def _disk(places: dict[str, Path]) -> Finding:
     return Finding("disk", "well", text)
 
 
+def _changed(kit: Kit, data: Path) -> bool:
+    """Whether data were changed, moved or replaced since the site was started, if it runs."""
+    began = running.since(kit)
+    try:
+        return began is not None and data.stat().st_ctime > began
+    except OSError:
+        return True
+
+
 def status_of(kit: Kit) -> dict[str, Any]:
     """What a site does now, in facts."""
     joined, began = Joined.load(kit), running.since(kit)
@@ -180,13 +189,15 @@ def status_of(kit: Kit) -> dict[str, Any]:
         waits = sum(each.state == "waiting" for each in ledger.waiting)
         paused, spent, allowed = ledger.paused, ledger.spent, ledger.allowed
     lines = Log(kit.folder / OWN / LOG).lines()
+    changed = joined.data is not None and _changed(kit, joined.data)
     return {
         "name": kit.name, "project": kit.project.name, "silot": __version__,
         "server": f"{kit.project.host}:{kit.project.port}",
         "running_since": None if began is None else datetime.fromtimestamp(began, UTC).isoformat(
             timespec="seconds"
         ),
-        "paused": paused, "waiting": waits, "spent_mu": spent, "questions": len(lines),
+        "paused": paused, "data_changed": changed, "waiting": waits, "spent_mu": spent,
+        "questions": len(lines),
         "allowed": [
             vars(each) | {"since": each.since.isoformat(), "until": each.until.isoformat()}
             for each in allowed

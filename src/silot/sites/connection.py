@@ -7,9 +7,9 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
+from typing import TYPE_CHECKING, TypeGuard, TypeVar
 
 from ..errors import HolderError, InputError, MismatchError, SilotError, WireError
 from ..federation.answer import WAITING, Answer, Failure, decode_reply, encode_reply
@@ -19,6 +19,7 @@ from ..federation.recorded import digest_of
 from ..federation.result import Billed, Run
 from ..federation.run import Clock, Progress, Reply, run
 from ..federation.sealed import Sealed
+from .about import About
 from .authority import Role
 from .credential import Credential, Identity
 from .journal import Journal
@@ -35,38 +36,11 @@ B = TypeVar("B", bound=Billed)
 # Seconds of the first try, and bytes a second of a wire that is slow.
 PATIENCE = 5.0
 _SLOW = 1e6
-# What a site says of itself.
-_FACTS, _LONGEST_FACT = ("schema", "schema_name", "paused"), 200
 # No failure is as long.
 _LARGEST_FAILURE = 1 << 16
 
 Carry = Callable[[str, bytes, float], bytes]
 """Brings bytes to a site and its reply back, within so many seconds; ``Unreached`` if it cannot."""
-
-
-@dataclass(frozen=True)
-class About:
-    """What a site says of itself.
-
-    Attributes
-    ----------
-    name
-        In its certificate.
-    silot
-        Its version.
-    clock
-        Seconds by which its clock is ahead.
-    until
-        When its certificate expires.
-    facts
-        The rest, such as the hash of its schema.
-    """
-
-    name: str
-    silot: str
-    clock: float
-    until: datetime
-    facts: Mapping[str, Any]
 
 
 class Sites:
@@ -308,19 +282,7 @@ class Sites:
         sealed = self._question(name, b"", (self.run_name, 0))
         began = datetime.now(UTC)
         answer, until = self._carried(name, sealed, seconds or self._limits.deadline or 60.0)
-        ended = datetime.now(UTC)
-        try:
-            there = datetime.fromisoformat(str(answer.facts["clock"]))
-            ahead = (there - began).total_seconds() - (ended - began).total_seconds() / 2
-        except (KeyError, ValueError, TypeError):
-            raise WireError(
-                f"what {name!r} says of itself has no time. It runs other code, or a broken one.",
-                code="wire-format",
-            ) from None
-        said = {key: answer.facts.get(key) for key in _FACTS}
-        facts = {key: value for key, value in said.items() if str(value)[:_LONGEST_FACT] == value
-                 and str(value).isprintable() or isinstance(value, bool)}  # fmt: skip
-        return About(name, str(answer.facts.get("silot", ""))[:40], ahead, until, facts)
+        return About.of(name, answer.facts, until=until, asked=began, answered=datetime.now(UTC))
 
     def _asked(
         self, name: str, message: bytes, place: tuple[str, int], seconds: float
@@ -397,4 +359,4 @@ def _is_answer(reply: bytes | Failure) -> TypeGuard[bytes]:
         return False
 
 
-__all__ = ["About", "Carry", "Sites"]
+__all__ = ["Carry", "Sites"]

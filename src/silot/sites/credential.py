@@ -278,4 +278,6 @@ def _odd(why: str) -> WireError:
     return WireError(f"the bytes are no message between sites: {why}.", code="wire-format")
 
 
-__all__ = ["Credential", "Identity", "Revoked", "barred", "check_version", "opened"]
+__all__ = [
+    "Credential", "Identity", "Revoked", "barred", "check_version", "opened", "presence", "present",
+]  # fmt: skip

@@ -138,7 +138,7 @@ def site_of(kit: Kit) -> Site:
         return "" if _seen(joined.data) == seen else "data-changed"
 
     def facts() -> dict[str, Any]:
-        return {**known, "paused": ledger.paused}
+        return {**known, "paused": ledger.paused, "stopped": fresh()}
 
     note = Log(kit.folder / OWN / LOG).note
     return Site(joined.party(ledger, kit), kit.identity(), fresh=fresh, note=note, facts=facts)

@@ -13,6 +13,7 @@ import fcntl
 import hashlib
 import os
 import re
+import time
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -28,6 +29,9 @@ from ..privacy._ledger_head import state_folder
 from .kit import _checked, _json
 
 _RUN, _JOURNAL, _LOCK, _ENDED, _CANCELLED = "run.json", "journal", "lock", "ended", "cancelled"
+
+# Seconds in which whoever looks at a run has looked.
+_LOOK = 0.5
 
 DONE, STOPPED, RUNNING, CANCELLED = "done", "stopped", "running", "cancelled"
 
@@ -140,7 +144,7 @@ class Run:
         """``done``, ``running``, ``waiting for`` a site, ``stopped`` or ``cancelled``."""
         if self.cancelled:
             return CANCELLED
-        held = self._locked()
+        held = self._locked(fcntl.LOCK_SH)
         if held is None:
             return RUNNING
         held.close()
@@ -162,7 +166,10 @@ class Run:
             raise MismatchError(
                 f"the run {self.begun.run} was cancelled. Begin anew.", code="run-cancelled"
             )
-        held = self._locked()
+        end = time.monotonic() + _LOOK
+        while (held := self._locked(fcntl.LOCK_EX)) is None and time.monotonic() < end:
+            # Somebody may be looking, for a moment.
+            time.sleep(_LOOK / 20)
         if held is None:
             raise InputError(
                 f"the run {self.begun.run} is running in another process. Wait for it, or "
@@ -184,12 +191,12 @@ class Run:
         (self.place / _CANCELLED).touch(mode=0o600)
         return True
 
-    def _locked(self) -> IO[bytes] | None:
-        """The lock, if no process has it; the system frees that of one that was killed."""
+    def _locked(self, kind: int) -> IO[bytes] | None:
+        """The lock, to run or to look, if no process runs it; of a killed one it is free."""
         handle = os.open(self.place / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
         held = os.fdopen(handle, "r+b")
         try:
-            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(held, kind | fcntl.LOCK_NB)
         except OSError:
             held.close()
             return None

@@ -93,7 +93,8 @@ class Standing:
         lines.append(
             Table(
                 "What each asker was told: one line for each kind of answer. An answer that was "
-                "prepared and got lost on its way counts as told.",
+                "prepared and got lost on its way counts as told. Answers of before were given to "
+                "another asker first, and spend nothing again.",
                 _columns("Who asked", "What was told", "Level", "How much", "First", "Last"),
                 rows,
             )
@@ -124,7 +125,7 @@ class Standing:
         policy = self.policy
         if policy.privacy_epsilon is None:
             return "None are allowed."
-        mu = math.sqrt(sum(each.mu**2 for each in self.told))
+        mu = math.sqrt(sum(each.mu**2 for each in self.told if not each.again))
         delta = policy.privacy_delta
         if math.isinf(policy.privacy_epsilon):
             return f"Without any limit. Spent so far: {_epsilon(mu, delta)}."
@@ -264,6 +265,8 @@ def _level(told: Told) -> str:
 
 def _amount(told: Told, delta: float) -> str:
     times = count(told.times, "answer")
+    if told.again:
+        times += " of before"
     if told.account == "release":
         return f"{times}, {_epsilon(told.mu, delta)}"
     if told.account == "record":

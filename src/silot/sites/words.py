@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..federation.disclosure import Disclosure
 from ..federation.question import question_kind, question_kinds
+from ..render.words import count
 
 KINDS = {
     "class-features": "averages of random functions of the records, class by class",
@@ -58,6 +59,11 @@ LEVELS = {
 }
 
 _SECURE = "secure distance"
+
+
+def waiting(questions: int) -> str:
+    """How many questions wait for a decision."""
+    return f"{count(questions, 'question')} {'waits' if questions == 1 else 'wait'}"
 
 
 def asked_for(kind: str) -> str:
