@@ -375,6 +375,7 @@ def test_all_results_are_shown(files: Path) -> None:
 
 
 MUTATIONS = """
+import hashlib
 import random, resource, sys
 from pathlib import Path
 from silot.api.combine import read_releases
@@ -405,7 +406,7 @@ for k in range(int(sys.argv[2])):
     if k % 4:
         # By somebody who signs well whatever there is.
         public = MAGIC + key.public.signing
-        data = public + key.sign(public + data) + data
+        data = public + key.sign(public + hashlib.sha256(data).digest()) + data
     out.write_bytes(data)
     try:
         read_releases([out])[0].to_dict()

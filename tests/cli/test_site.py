@@ -188,14 +188,14 @@ def test_who_decided_and_when_is_in_the_log(
     user = pwd.getpwuid(os.getuid()).pw_name
     ids = [each["id"] for each in json.loads(silot("site", "inbox", "--json"))]
     before = datetime.now(UTC).isoformat(timespec="seconds")
-    silot("site", "approve", ids[0], "--for", "1h", "--asker", "bank")
+    silot("site", "approve", ids[0], "--for", "1h", "--asker", "uni@x.org")
     monkeypatch.delenv("SUDO_USER")
     silot("site", "deny", ids[1])
     silot("site", "pause")
     lines = json.loads(silot("site", "log", "--json"))
     assert [(line["decision"], line["asker"], line["question"], line["by"]) for line in lines] == [
         ("approve", "uni@x.org", "records", f"anna as {user}"),
-        ("allow", "bank", "", f"anna as {user}"),
+        ("allow", "uni@x.org", "", f"anna as {user}"),
         ("deny", "uni@x.org", "records", user), ("pause", "", "", user),
     ]  # fmt: skip
     assert all(line["time"] >= before for line in lines)

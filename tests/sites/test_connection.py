@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -202,6 +203,26 @@ def test_a_journal_hides_what_it_holds(tmp_path: Path) -> None:
     (tmp_path / "c.journal").write_text("something else entirely")
     with pytest.raises(FileError, match="journal-format"):
         Journal(tmp_path / "c.journal", key)
+    assert (tmp_path / "c.journal").read_text() == "something else entirely"
+
+
+def test_replies_of_a_journal_stay_where_they_were_written(tmp_path: Path) -> None:
+    key, path = asker().key, tmp_path / "a.journal"
+    sizes = [0]
+    with closing(Journal(path, key)) as journal:
+        sizes[0] = path.stat().st_size
+        for name in ("north", "south"):
+            journal.keep(name, b"question", b"reply of the site")
+            sizes.append(path.stat().st_size)
+    body = path.read_bytes()
+    head, first, second = (body[begin:end] for begin, end in zip([0, *sizes], sizes, strict=False))
+    for moved in (head + second + first, head + second, head + first + first):
+        path.write_bytes(moved)
+        with pytest.raises(FileError, match="journal-format"):
+            Journal(path, key)
+    path.write_bytes(head + first + second[:-1])
+    with closing(Journal(path, key)) as journal:
+        assert len(journal) == 1
 
 
 def test_a_journal_that_cannot_be_written_stops_the_run(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from queue import Queue
 from types import SimpleNamespace
 from typing import Any
 
@@ -26,6 +27,7 @@ class Cell:
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.answers, self.passed = folder, dict[str, Any](), 0
+        self.core_cell, self.replies = self, Queue[Any]()
 
     def register_request_cb(self, channel: str, topic: str, cb: Any) -> None:
         self.answers[topic] = cb
@@ -34,6 +36,11 @@ class Cell:
         self.passed += 1
         told = site_at(self.folder, target).handle(bytes(request.payload))
         return flare.make_reply(flare.ReturnCode.OK, "", told)
+
+    def send_reply(self, reply: Any, to: str, ids: list[str], **_: Any) -> None:
+        """Of what travels whole, later."""
+        assert (to, ids) == ("asker", ["a"])
+        self.replies.put(reply)
 
 
 @pytest.fixture
@@ -53,11 +60,17 @@ def server(made: Path) -> Cell:
     return cell
 
 
-@pytest.fixture
-def carry(server: Cell) -> Callable[[str, bytes, float], bytes]:
+@pytest.fixture(params=[True, False], ids=["whole", "streamed"])
+def carry(server: Cell, request: Any) -> Callable[[str, bytes, float], bytes]:
+    key, back = flare.MessageHeaderKey, flare.StreamHeaderKey.STREAM_REQ_ID
+    way = {key.ORIGIN: "asker", key.REQ_ID: "a"} if request.param else {back: "a"}
+
     def carried(name: str, data: bytes, seconds: float) -> bytes:
-        message = flare.new_cell_message({flare._TO: name, flare._SECONDS: seconds}, data)
+        message = flare.new_cell_message({flare._TO: name, flare._SECONDS: seconds, **way}, data)
         reply = server.answers["ask"](message)
+        if request.param:
+            assert reply is None
+            reply = server.replies.get(timeout=60)
         if reply.get_header(flare.MessageHeaderKey.RETURN_CODE) != flare.ReturnCode.OK:
             raise Unreached
         return bytes(reply.payload)

@@ -372,12 +372,16 @@ class Audit(Shown):
         return f"Audit({self.protocol} seen by {self.viewpoint!r}: {self.verdict})"
 
 
+# Errors below are those of rounding, which differ from machine to machine.
+_ROUNDED = 1e-9
+
+
 def _strength(attack: Attack) -> tuple[float, float, float, float]:
     return (
         attack.exact_rate or 0.0,
         float(bool(attack.certified)) + (attack.certified_rate or 0.0),
         attack.reidentification_rate or 0.0,
-        -(attack.relative_rmse if attack.relative_rmse is not None else np.inf),
+        -(np.inf if attack.relative_rmse is None else max(attack.relative_rmse, _ROUNDED)),
     )
 
 

@@ -180,6 +180,11 @@ class Key:
         """Ed25519 signature (64 bytes)."""
         return self._signing.sign(data)
 
+    def own(self, salt: bytes) -> ChaCha20Poly1305:
+        """A cipher for what nobody else is to read or write, by HKDF of the key and a salt."""
+        seed = self._signing.private_bytes_raw()
+        return ChaCha20Poly1305(HKDF(hashes.SHA256(), 32, salt, b"silot-key-1 own").derive(seed))
+
     def unlock(self, data: bytes) -> bytes:
         """What was locked for this key.
 

@@ -1,11 +1,13 @@
 """Files that travel in place of connections: one message each, signed over every byte.
 
 A file is the magic, the signer's public key (32 bytes), its signature (64 bytes) and a map in
-msgpack. The signature is over the magic, the key and the map: nothing in the file is outside it.
+msgpack. The signature is over the magic, the key and the SHA-256 of the map: nothing in the file is
+outside it.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 from collections.abc import Collection, Mapping
@@ -108,7 +110,7 @@ class Sealed:
             "reply": self.reply,
         })  # fmt: skip
         signing = key.public.signing
-        return MAGIC + signing + key.sign(MAGIC + signing + body) + body
+        return b"".join((MAGIC, signing, key.sign(_signed(signing, body)), body))
 
     @classmethod
     def of_bytes(cls, data: bytes, file: str = "the file") -> Sealed:
@@ -122,19 +124,18 @@ class Sealed:
         if not data.startswith(MAGIC) or len(data) < _HEAD:
             raise _malformed(file, "it does not begin as one")
         signer, signature = data[len(MAGIC) : len(MAGIC) + 32], data[len(MAGIC) + 32 : _HEAD]
-        signed = b"".join((MAGIC, signer, memoryview(data)[_HEAD:]))
-        if not verified(signer, signature, signed):
+        body = memoryview(data)[_HEAD:]
+        if not verified(signer, signature, _signed(signer, body)):
             raise FileError(
                 f"{file} is not as it was signed: it was cut off or changed on its way. Ask for "
                 "it again.",
                 code="sealed-signature",
             )
-        del signed
         try:
-            body = unpack(memoryview(data)[_HEAD:], flat=True)
+            fields = unpack(body, flat=True)
         except WireError:
             raise _malformed(file, "its body cannot be read") from None
-        return cls(**_fields(body, file), signer=signer, file=file)
+        return cls(**_fields(fields, file), signer=signer, file=file)
 
 
 def write_sealed(path: str | Path, sealed: Sealed, key: Key, to: PublicKey | None = None) -> None:
@@ -194,6 +195,11 @@ def read_sealed(
     if keys is not None:
         keys.check(sealed.author, sealed.signer, file.name)
     return sealed
+
+
+def _signed(signer: bytes, body: bytes | memoryview) -> bytes:
+    """What a signature is over."""
+    return MAGIC + signer + hashlib.sha256(body).digest()
 
 
 def _bytes_of(file: Path, most: int) -> bytes:

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import IO
 
-_IN_MEMORY = 1 << 26
+_IN_MEMORY = 1 << 23
 # Smaller ones are not worth a seek.
-_SMALL = 1 << 12
+_SMALL = 1 << 8
 
 
 @dataclass
@@ -53,7 +53,7 @@ class Spool:
             return self._file.read(size)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Stored:
     """A message in the file of a spool."""
 

@@ -18,7 +18,7 @@ _MAGIC = "silot-transcript"
 _VERSION = 1
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Entry:
     """One message.
 

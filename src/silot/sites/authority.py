@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Collection, Container
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
+from functools import lru_cache
 from pathlib import Path
 from typing import cast
 
@@ -248,34 +250,57 @@ def member_of(
         ``certificate-revoked``, ``certificate-role``.
     """
     now = datetime.now(UTC) if now is None else now
-    try:
-        certificate.verify_directly_issued_by(root)
-    except (ValueError, TypeError, InvalidSignature):
+    found = _issued(certificate, root)
+    if found is None:
         raise _refused(
             "was not signed by the authority of this project. Ask its coordinator for one",
             "certificate-authority",
-        ) from None
-    for each in (root, certificate):
-        if now + _SLACK < each.not_valid_before_utc:
-            raise _refused(
-                f"is valid from {each.not_valid_before_utc:%Y-%m-%d %H:%M} UTC, and this machine "
-                f"has {now:%Y-%m-%d %H:%M}. Set its clock",
-                "certificate-early",
-            )
-        if now > each.not_valid_after_utc:
-            raise _refused(
-                f"expired at {each.not_valid_after_utc:%Y-%m-%d %H:%M} UTC. Renew it: `silot "
-                "deploy sign` of its request (of the server: `silot deploy renew`), then `silot "
-                "site join`; or set this machine's clock",
-                "certificate-expired",
-            )
-    if certificate.serial_number in revoked:
+        )
+    if now + _SLACK < found.since:
+        raise _refused(
+            f"is valid from {found.since:%Y-%m-%d %H:%M} UTC, and this machine has "
+            f"{now:%Y-%m-%d %H:%M}. Set its clock",
+            "certificate-early",
+        )
+    if now > found.until:
+        raise _refused(
+            f"expired at {found.until:%Y-%m-%d %H:%M} UTC. Renew it: `silot deploy sign` of its "
+            "request (of the server: `silot deploy renew`), then `silot site join`; or set this "
+            "machine's clock",
+            "certificate-expired",
+        )
+    if found.serial in revoked:
         raise _refused("was revoked. Ask the coordinator of the project", "certificate-revoked")
+    if found.member is None:
+        raise _refused("has no role that silot knows", "certificate-role")
+    return found.member
+
+
+@dataclass(frozen=True)
+class _Issued:
+    """What stands in a certificate that an authority signed; both are valid in that time."""
+
+    since: datetime
+    until: datetime
+    serial: int
+    member: Member | None
+
+
+@lru_cache(maxsize=1024)
+def _issued(certificate: x509.Certificate, root: x509.Certificate) -> _Issued | None:
+    # Takes longer than all else about a message.
     try:
-        name, role = _named(certificate.subject)
-    except ValueError:
-        raise _refused("has no role that silot knows", "certificate-role") from None
-    return Member(name, role, certificate.serial_number, certificate.not_valid_after_utc)
+        certificate.verify_directly_issued_by(root)
+    except (ValueError, TypeError, InvalidSignature):
+        return None
+    serial, until = certificate.serial_number, certificate.not_valid_after_utc
+    member = None
+    with suppress(ValueError):
+        member = Member(*_named(certificate.subject), serial, until)
+    return _Issued(
+        max(root.not_valid_before_utc, certificate.not_valid_before_utc),
+        min(root.not_valid_after_utc, until), serial, member,
+    )  # fmt: skip
 
 
 def read_certificate(path: Path) -> x509.Certificate:

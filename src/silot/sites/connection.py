@@ -15,14 +15,13 @@ from ..errors import HolderError, InputError, MismatchError, SilotError, WireErr
 from ..federation.answer import WAITING, Answer, Failure, decode_reply, encode_reply
 from ..federation.exchange import Limits, Unreached, exchange
 from ..federation.protocol import Protocol
-from ..federation.recorded import digest_of
 from ..federation.result import Billed, Run
 from ..federation.run import Clock, Progress, Reply, run
 from ..federation.sealed import Sealed
 from .about import About
-from .authority import Role
+from .authority import Member, Role
 from .credential import Credential, Identity
-from .journal import Journal
+from .journal import Journal, note_of
 from .site import hello, introduced, raise_refusal
 
 if TYPE_CHECKING:
@@ -90,7 +89,7 @@ class Sites:
         self._cancelled = threading.Event()
         # How often each site was asked each message: what it is asked a second time is another
         # question, which a site answers from its memory and charges nothing for.
-        self._times = Counter[tuple[str, str]]()
+        self._times = Counter[bytes]()
         self._absences: dict[tuple[str, bytes, int], Failure] = {}
         self._joint = 0
         self._noted: dict[tuple[str, bytes], bytes] = {}
@@ -196,7 +195,7 @@ class Sites:
 
     def is_kept(self, name: str, message: bytes) -> bool:
         """Whether the journal has what comes of a message, asked now."""
-        time_ = self._times[name, digest_of(message)]
+        time_ = self._times[note_of(name, message)]
         return self._journal is not None and self._journal.has(name, message, time_)
 
     def keep(self, name: str, message: bytes, reply: bytes) -> None:
@@ -265,7 +264,7 @@ class Sites:
         return replies
 
     def _time(self, name: str, message: bytes) -> int:
-        key = name, digest_of(message)
+        key = note_of(name, message)
         self._times[key] += 1
         return self._times[key] - 1
 
@@ -304,18 +303,18 @@ class Sites:
         credential = self._credentials.get(name)
         if credential is None:
             credential = introduced(self._carry(name, hello(), seconds))
-            self._check(credential, name)
+            self._check(credential.member(self._identity.root, self._identity.revoked), name)
             self._credentials[name] = credential
         written = self._identity.write(question, credential.key)
         data = [self._carry(name, written, seconds)]
         try:
             raise_refusal(data[0])
-            answer, signer, member = self._identity.read(data.pop(), ["answer"])
+            answer, _, member = self._identity.read(data.pop(), ["answer"])
         except SilotError:
             # It may have another key since it was started anew.
             del self._credentials[name]
             raise
-        self._check(signer, name)
+        self._check(member, name)
         fits = (question.run, question.round, question.answers)
         if (answer.run, answer.round, answer.facts.get("answers")) != fits:
             raise MismatchError(
@@ -323,8 +322,8 @@ class Sites:
             )
         return answer, member.until
 
-    def _check(self, credential: Credential, name: str) -> None:
-        member = credential.member(self._identity.root, self._identity.revoked)
+    @staticmethod
+    def _check(member: Member, name: str) -> None:
         if member.role is not Role.SITE or member.name != name:
             raise MismatchError(
                 f"who answers for {name!r} has the certificate of {member.role} {member.name!r}. "

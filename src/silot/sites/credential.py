@@ -11,6 +11,7 @@ import re
 from collections.abc import Collection, Container, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import cast
 
@@ -84,20 +85,14 @@ class Credential:
         MismatchError
             As ``member_of``; ``certificate-proof`` where the key is not the certificate's.
         """
-        try:
-            certificate = x509.load_pem_x509_certificate(self.certificate)
-            found = member_of(certificate, root, revoked, now)
-            public = certificate.public_key()
-            if not isinstance(public, RSAPublicKey):
-                raise InvalidSignature
-            public.verify(self.proof, _said(self.key), _PADDING, hashes.SHA256())
-        except (InvalidSignature, ValueError, TypeError):
+        certificate = _proven(self)
+        if certificate is None:
             raise MismatchError(
                 "the message was signed by a key that is not the certificate's. Do not use it; ask "
                 "who sent it.",
                 code="certificate-proof",
-            ) from None
-        return found
+            )
+        return member_of(certificate, root, revoked, now)
 
 
 class Revoked(Container[int]):
@@ -268,6 +263,20 @@ def check_version(version: str) -> None:
             "all machines: `silot site check` shows it.",
             code="silot-version",
         )
+
+
+@lru_cache(maxsize=1024)
+def _proven(credential: Credential) -> x509.Certificate | None:
+    """The certificate that a credential's key is of; ``None`` where that is not proven."""
+    try:
+        certificate = x509.load_pem_x509_certificate(credential.certificate)
+        public = certificate.public_key()
+        if not isinstance(public, RSAPublicKey):
+            return None
+        public.verify(credential.proof, _said(credential.key), _PADDING, hashes.SHA256())
+    except (InvalidSignature, ValueError, TypeError):
+        return None
+    return certificate
 
 
 def _said(key: PublicKey) -> bytes:

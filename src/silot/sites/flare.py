@@ -12,6 +12,8 @@ import io
 import os
 import sys
 import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +54,11 @@ _TO, _SECONDS = "silot_to", "silot_seconds"
 _LARGE = 1 << 23
 # Of what is left of an asker's time, what the way back takes.
 _WAY = 0.5
+# Bytes of a message that travels whole: to cut a small one into a stream takes the engine longer
+# than all the rest. Of a longer reply comes a word that it is, and the question is streamed.
+_WHOLE, _LONG = 1 << 20, "silot_long"
+# Questions that a process has in hand at once.
+_HANDS = 64
 
 
 class Answering(FLComponent):
@@ -69,11 +76,15 @@ class Answering(FLComponent):
             site = site_of(kit)
 
         def answer(message: Any) -> Any:
-            return make_reply(ReturnCode.OK, "", site.handle(_received(message)))
+            whole = _is_whole(message)
+            reply = site.handle(_received(message))
+            if whole and len(reply) > _WHOLE:
+                return _long()
+            return make_reply(ReturnCode.OK, "", reply)
 
         cell = _cell(fl_ctx)
         _say_where(cell, kit)
-        cell.register_request_cb(channel=CHANNEL, topic=_TOPIC, cb=answer)
+        cell.register_request_cb(channel=CHANNEL, topic=_TOPIC, cb=_in_hand(cell, answer))
         threading.Thread(target=_keep_saying_where, args=(cell, kit), daemon=True).start()
 
 
@@ -99,10 +110,9 @@ class Relaying(FLComponent):
             if code:
                 return make_reply(ReturnCode.OK, "", refusal(code))
             passed = new_cell_message({}, asked)
-            reply = cell.send_request(
-                channel=CHANNEL, topic=_TOPIC, target=name, request=passed, optional=True,
-                timeout=max(seconds, _WAY),
-            )  # fmt: skip
+            reply = _sent(cell, _TOPIC, name, passed, max(seconds, _WAY), whole=_is_whole(message))
+            if reply.get_header(_LONG):
+                return _long()
             code = reply.get_header(MessageHeaderKey.RETURN_CODE)
             told = _received(reply)
             wrong = barred(told, Role.SITE, own)
@@ -118,7 +128,7 @@ class Relaying(FLComponent):
                 code = error.code
             return make_reply(ReturnCode.OK, "", refusal(code) if code else b"")
 
-        cell.register_request_cb(channel=CHANNEL, topic=_TOPIC, cb=relay)
+        cell.register_request_cb(channel=CHANNEL, topic=_TOPIC, cb=_in_hand(cell, relay))
         cell.register_request_cb(channel=CHANNEL, topic=_HERE, cb=here)
 
 
@@ -146,8 +156,58 @@ def _shut(message: Any) -> Any:
     return make_reply(ReturnCode.INVALID_REQUEST, "refused", None)
 
 
+def _in_hand(cell: Any, answer: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Have messages that travel whole be answered by threads of our own.
+
+    The engine calls back in those that read what arrives: were all of them to wait for replies,
+    none would be read.
+    """
+    pool = ThreadPoolExecutor(_HANDS, "silot")
+
+    def later(message: Any) -> None:
+        try:
+            reply = answer(message)
+        except Exception:  # noqa: BLE001 - as the engine has it of its own threads
+            reply = make_reply(ReturnCode.PROCESS_EXCEPTION)
+        asker, asked = (message.get_header(key) for key in _BACK)
+        cell.core_cell.send_reply(reply, asker, [asked], optional=True)
+
+    def begin(message: Any) -> Any:
+        if not _is_whole(message):
+            return answer(message)
+        pool.submit(later, message)
+        return None
+
+    return begin
+
+
+_BACK = MessageHeaderKey.ORIGIN, MessageHeaderKey.REQ_ID
+
+
+def _sent(
+    cell: Any, topic: str, target: str, message: Any, seconds: float, *, whole: bool = True
+) -> Any:
+    """The reply to a message, or that there is none."""
+    return (cell.core_cell if whole else cell).send_request(
+        channel=CHANNEL, topic=topic, target=target, request=message, optional=True,
+        timeout=seconds,
+    )  # fmt: skip
+
+
+def _is_whole(message: Any) -> bool:
+    return not message.get_header(StreamHeaderKey.STREAM_REQ_ID)
+
+
+def _long() -> Any:
+    reply = make_reply(ReturnCode.OK, "", b"")
+    reply.set_header(_LONG, True)
+    return reply
+
+
 def _received(reply: Any) -> Any:
     """What came, of which the engine lets go: it keeps it beside its note that nothing is lost."""
+    if _is_whole(reply):
+        return reply.payload or b""
     with RxTask.map_lock:
         for task in RxTask.rx_task_map.values():
             # Others are not read yet.
@@ -165,10 +225,8 @@ def _say_where(cell: Any, kit: Kit) -> None:
 
     To the engine the newest connection of a name is the right one: two would part the questions.
     """
-    reply = cell.send_request(
-        channel=CHANNEL, topic=_HERE, target="server", optional=True, timeout=_WAIT,
-        request=new_cell_message({}, presence(kit.identity(), place_of(kit))),
-    )  # fmt: skip
+    word = new_cell_message({}, presence(kit.identity(), place_of(kit)))
+    reply = _sent(cell, _HERE, "server", word, _WAIT)
     with _ending():
         if refused(bytes(reply.payload or b"")) == ELSEWHERE:
             raise elsewhere(kit)
@@ -195,20 +253,23 @@ class Wire:
         self._kit = kit
         self._session: Session | None = None
         self._lock = threading.Lock()
+        # Sites whose replies were long.
+        self._long = set[str]()
 
     def __call__(self, name: str, data: bytes, seconds: float) -> bytes:
         """Bring bytes to a site and its reply back."""
         session = self._connected(seconds)
+        whole = len(data) <= _WHOLE and name not in self._long
         message = new_cell_message({_TO: name, _SECONDS: max(seconds - _WAY, _WAY)}, data)
         try:
-            cell: Any = session.api.cell
-            reply = cell.send_request(
-                channel=CHANNEL, topic=_TOPIC, target="server", request=message, optional=True,
-                timeout=seconds,
-            )  # fmt: skip
+            reply = _sent(session.api.cell, _TOPIC, "server", message, seconds, whole=whole)
         except Exception:  # noqa: BLE001 - whatever the engine says of a lost connection
             self._drop(session)
             raise Unreached("server-unreachable") from None
+        if reply.get_header(_LONG) and whole:
+            # It repeats its answer.
+            self._long.add(name)
+            return self(name, data, seconds)
         code = reply.get_header(MessageHeaderKey.RETURN_CODE)
         payload = _received(reply)
         if code == ReturnCode.OK:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import threading
 import weakref
-from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
+
+from cryptography.exceptions import InvalidTag
 
 from ..errors import FileError, WireError
 from ..federation.keys import Key
@@ -15,18 +17,16 @@ from ..federation.message import pack, unpack
 from ..federation.recorded import digest_of
 
 _MAGIC = b"silot-journal-1\n"
-_LENGTH = 8
-
-
-@dataclass(frozen=True)
-class _Place:
-    start: int
-    size: int
-    digest: str
+_LENGTH, _SALT, _NONCE, _TAG = 8, 32, 12, 16
+_NOTE, _REPLY = b"note", b"reply"
 
 
 class Journal:
-    """An append-only file of replies, each locked for the key of who runs, after a note of it.
+    """An append-only file of replies, each after a note of it, which who runs alone can read.
+
+    A file is the magic, a salt (32 bytes), and for each reply the lengths of note and reply (8
+    bytes each), and both under ChaCha20-Poly1305 by ``Key.own``, each after a random nonce (12
+    bytes), where they are in the file being authenticated: nobody else can write one, either.
 
     A reply is on the disk before a protocol sees it. What was cut off while it was written, by a
     crash, is cut away: it is asked for again.
@@ -46,8 +46,10 @@ class Journal:
 
     def __init__(self, path: str | Path, key: Key) -> None:
         self.path, self._key = Path(path), key
+        self._cipher = key.own(b"")
         self._lock = threading.Lock()
-        self._places: dict[tuple[str, str], _Place] = {}
+        # Where each note begins. A run may have very many.
+        self._places: dict[bytes, int] = {}
         try:
             handle = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600)
             self._file = os.fdopen(handle, "r+b")
@@ -72,25 +74,22 @@ class Journal:
 
     def find(self, name: str, message: bytes, again: int = 0) -> bytes | None:
         """What a site replied to a message, if it did; ``again`` counts it in the run from 0."""
-        note = name, _digest(message, again)
         with self._lock:
-            place = self._places.get(note)
-            if place is None:
+            start = self._places.get(note_of(name, message, again))
+            if start is None:
                 return None
-            self._file.seek(place.start)
-            locked = self._file.read(place.size)
-        try:
-            reply = self._key.unlock(locked)
-        except FileError:
-            raise self._odd() from None
-        if digest_of(reply) != place.digest:
+            self._file.seek(start)
+            _, of_note, of_reply = self._lengths()
+            note, locked = self._file.read(of_note), self._file.read(of_reply)
+        reply = self._unlocked(locked, start, _REPLY)
+        if digest_of(reply) != self._note(note, start)[-1]:
             raise self._odd()
         return reply
 
     def has(self, name: str, message: bytes, again: int = 0) -> bool:
         """Whether ``find`` would find a reply."""
         with self._lock:
-            return (name, _digest(message, again)) in self._places
+            return note_of(name, message, again) in self._places
 
     def keep(self, name: str, message: bytes, reply: bytes, again: int = 0) -> None:
         """Write down a reply; ``settle`` has it stay.
@@ -100,25 +99,24 @@ class Journal:
         FileError
             The file cannot be written: the run must not go on (``journal-unwritable``).
         """
-        digest, of_reply = _digest(message, again), digest_of(reply)
-        key = self._key.public
-        note = key.lock(pack([name, digest, of_reply]))
-        head, rest = key.locked(reply)
-        size = len(head) + len(rest)
-        lengths = len(note).to_bytes(_LENGTH, "big") + size.to_bytes(_LENGTH, "big")
+        note = pack([name, _digest(message, again), digest_of(reply)])
+        of_note, of_reply = (len(each) + _NONCE + _TAG for each in (note, reply))
+        lengths = of_note.to_bytes(_LENGTH, "big") + of_reply.to_bytes(_LENGTH, "big")
         try:
             with self._lock:
                 start = self._file.seek(0, os.SEEK_END)
                 try:
-                    for part in (lengths, note, head, rest):
-                        self._file.write(part)
+                    self._file.write(lengths)
+                    for kind, data in ((_NOTE, note), (_REPLY, reply)):
+                        nonce = os.urandom(_NONCE)
+                        self._file.write(nonce)
+                        self._file.write(self._cipher.encrypt(nonce, data, _at(kind, start)))
                     self._file.flush()
                 except OSError:
                     # Half a reply would hide those after it.
                     self._file.truncate(start)
                     raise
-                start += len(lengths) + len(note)
-                self._places[name, digest] = _Place(start, size, of_reply)
+                self._places[note_of(name, message, again)] = start
         except OSError as error:
             raise self._unwritable(error) from None
 
@@ -139,30 +137,43 @@ class Journal:
         """Find the replies; the file ends where the last whole one does."""
         size = self._file.seek(0, os.SEEK_END)
         self._file.seek(0)
-        if size < len(_MAGIC):
+        end = len(_MAGIC) + _SALT
+        if size < end and _MAGIC.startswith(self._file.read(len(_MAGIC))):
             self._file.truncate(0)
-            self._file.write(_MAGIC)
+            self._file.write(_MAGIC + os.urandom(_SALT))
             self._file.flush()
-            return
+        self._file.seek(0)
         if self._file.read(len(_MAGIC)) != _MAGIC:
             raise self._odd()
-        end = len(_MAGIC)
+        self._cipher = self._key.own(self._file.read(_SALT))
         while end + 2 * _LENGTH <= size:
-            of_note, of_reply = (int.from_bytes(self._file.read(_LENGTH), "big") for _ in range(2))
-            start = end + 2 * _LENGTH + of_note
+            whole, of_note, _ = self._lengths()
             # Zeros are what a power cut may leave of what was not settled.
-            if start + of_reply > size or of_note == 0:
+            if end + whole > size or of_note == 0:
                 break
-            name, digest, told = self._note(self._file.read(of_note))
-            self._places[name, digest] = _Place(start, of_reply, told)
-            end = self._file.seek(start + of_reply)
+            name, digest, _ = self._note(self._file.read(of_note), end)
+            self._places[_noted(name, digest)] = end
+            end = self._file.seek(end + whole)
         self._file.truncate(end)
 
-    def _note(self, locked: bytes) -> tuple[str, str, str]:
+    def _lengths(self) -> tuple[int, int, int]:
+        """Bytes of what begins here, of its note, and of its reply."""
+        note, reply = (int.from_bytes(self._file.read(_LENGTH), "big") for _ in range(2))
+        return 2 * _LENGTH + note + reply, note, reply
+
+    def _unlocked(self, locked: bytes, start: int, kind: bytes) -> bytes:
+        """What is kept of a reply that begins there."""
+        nonce, rest = locked[:_NONCE], memoryview(locked)[_NONCE:]
+        try:
+            return self._cipher.decrypt(nonce, rest, _at(kind, start))
+        except (InvalidTag, ValueError):
+            raise self._odd() from None
+
+    def _note(self, locked: bytes, start: int) -> tuple[str, str, str]:
         """Who replied, and digests of the message and of the reply."""
         try:
-            body = unpack(self._key.unlock(locked))
-        except (FileError, WireError):
+            body = unpack(self._unlocked(locked, start, _NOTE))
+        except WireError:
             raise self._odd() from None
         parts = cast("list[object]", body) if isinstance(body, list) else []
         if [type(part) for part in parts] != [str, str, str]:
@@ -184,8 +195,21 @@ class Journal:
         )
 
 
+def _at(kind: bytes, start: int) -> bytes:
+    return kind + start.to_bytes(_LENGTH, "big")
+
+
+def note_of(name: str, message: bytes, again: int = 0) -> bytes:
+    """What a message to a site is known by, in few bytes."""
+    return _noted(name, _digest(message, again))
+
+
+def _noted(name: str, digest: str) -> bytes:
+    return hashlib.sha256(f"{digest} {name}".encode()).digest()
+
+
 def _digest(message: bytes, again: int) -> str:
     return f"{digest_of(message)}{f'.{again}' if again else ''}"
 
 
-__all__ = ["Journal"]
+__all__ = ["Journal", "note_of"]
