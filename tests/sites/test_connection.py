@@ -36,7 +36,7 @@ QUICK = Limits(deadline=5.0, first_pause=0.001, longest_pause=0.002)
 def rows(name: str) -> Measure:
     rng = np.random.default_rng(NAMES.index(name))
     # Enough for a sketch, whatever the noise of the count.
-    count = 910 + 5 * NAMES.index(name)
+    count = 510 + 5 * NAMES.index(name)
     return Measure(
         rng.normal(size=(count, 3)) + NAMES.index(name), weights=rng.uniform(0.5, 2, count)
     )
