@@ -53,6 +53,7 @@ RUNS: dict[str, Callable[[Any, int], Any]] = {
         *NAMES, method="sketch", public=PUBLIC, seed=at, federation=fed
     ),
     "barycenter": lambda fed, _: silot.barycenter(fed, support=8, rounds=4),
+    "adapt": lambda fed, _: silot.adapt(fed, model="logistic", iterations=40, budget=0.9),
 }
 
 

@@ -211,8 +211,9 @@ def test_a_question_waits_for_a_person_and_is_refused_without(there: Deployment)
 def test_nothing_but_messages_goes_through(there: Deployment) -> None:
     """Jobs, with code or without, commands of a shell, logs: the engine's own are all shut."""
     from nvflare.fuel.flare_api.api_spec import AuthorizationError
+    from nvflare.fuel.flare_api.flare_api import new_secure_session
 
-    session = there.sites()._carry._connected(10.0)  # type: ignore[attr-defined]
+    session = new_secure_session(ASKER, str(there.kits[ASKER].folder), timeout=10.0)
     job = there.folder / "job"
     (job / "app/config").mkdir(parents=True)
     (job / "app/custom").mkdir()
@@ -232,6 +233,7 @@ def test_nothing_but_messages_goes_through(there: Deployment) -> None:
         # The server's own rules refuse, or nothing comes from the site.
         silent = "no re" in said.lower() or "did not respond" in said
         assert "authorized" in said or silent, (command, said)
+    session.close()
     assert there.processes["north"].poll() is None
     assert silot.distance("north", "south", federation=there.sites()).converged
 

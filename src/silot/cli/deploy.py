@@ -124,7 +124,7 @@ def revoke_command(
         OUT.print("they were revoked before; the list is written anew", highlight=False)
     say_where(list=file)
     whose = "at every site and asker" if made.server is not None else "at the server, sites, askers"
-    _next(f"{whose}: silot site revoke KIT {file.name}")
+    _next(f"{whose}: silot site revoke KIT {file}")
 
 
 def run_command(

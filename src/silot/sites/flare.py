@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import io
+import logging
 import os
 import sys
 import threading
@@ -19,18 +20,22 @@ from typing import Any
 
 from ..errors import SilotError
 from ..federation.exchange import Unreached
-from .authority import Role
+from .authority import ROOT, Role
 from .credential import barred, presence, present
 from .engine import CHANNEL, absent
 from .joined import site_of
-from .kit import LOCAL, Kit
+from .kit import LOCAL, STARTUP, Kit
 from .running import BEAT, ELSEWHERE, Places, elsewhere, hold, place_of
 from .site import refusal, refused
 
 try:
     from nvflare.apis.event_type import EventType
     from nvflare.apis.fl_component import FLComponent
+    from nvflare.apis.fl_constant import ConnectionSecurity, ReservedKey
     from nvflare.apis.fl_context import FLContext
+    from nvflare.apis.signal import Signal
+    from nvflare.apis.utils.decomposers import flare_decomposers
+    from nvflare.fuel.f3.cellnet.cell import Cell
     from nvflare.fuel.f3.cellnet.defs import (
         CellChannel,
         Encoding,
@@ -38,11 +43,16 @@ try:
         MessageType,
         ReturnCode,
     )
+    from nvflare.fuel.f3.cellnet.fqcn import FQCN
     from nvflare.fuel.f3.cellnet.utils import make_reply, new_cell_message
+    from nvflare.fuel.f3.drivers.driver_params import DriverParams
     from nvflare.fuel.f3.streaming.byte_receiver import RxTask
     from nvflare.fuel.f3.streaming.stream_const import STREAM_CHANNEL, StreamHeaderKey
-    from nvflare.fuel.flare_api.flare_api import Session, new_secure_session
+    from nvflare.fuel.sec.authn import set_add_auth_headers_filters
+    from nvflare.fuel.utils.admin_name_utils import new_admin_client_name
     from nvflare.fuel.utils.config_service import ConfigService
+    from nvflare.private.defs import ClientType
+    from nvflare.private.fed.authenticator import Authenticator, validate_auth_headers
 except ImportError:
     raise absent() from None
 
@@ -57,6 +67,8 @@ _WAY = 0.5
 # Bytes of a message that travels whole: to cut a small one into a stream takes the engine longer
 # than all the rest. Of a longer reply comes a word that it is, and the question is streamed.
 _WHOLE, _LONG = 1 << 20, "silot_long"
+# Seconds between tries to join the server, and of all of them.
+_AGAIN, _LONGEST_JOIN = 0.05, 10.0
 # Questions that a process has in hand at once.
 _HANDS = 64
 
@@ -251,20 +263,20 @@ class Wire:
     def __init__(self, kit: Kit) -> None:
         ConfigService.initialize({}, [str(kit.folder / LOCAL)])
         self._kit = kit
-        self._session: Session | None = None
+        self._cell: Cell | None = None
         self._lock = threading.Lock()
         # Sites whose replies were long.
         self._long = set[str]()
 
     def __call__(self, name: str, data: bytes, seconds: float) -> bytes:
         """Bring bytes to a site and its reply back."""
-        session = self._connected(seconds)
+        cell = self.connected(seconds)
         whole = len(data) <= _WHOLE and name not in self._long
         message = new_cell_message({_TO: name, _SECONDS: max(seconds - _WAY, _WAY)}, data)
         try:
-            reply = _sent(session.api.cell, _TOPIC, "server", message, seconds, whole=whole)
+            reply = _sent(cell, _TOPIC, "server", message, seconds, whole=whole)
         except Exception:  # noqa: BLE001 - whatever the engine says of a lost connection
-            self._drop(session)
+            self._drop(cell)
             raise Unreached("server-unreachable") from None
         if reply.get_header(_LONG) and whole:
             # It repeats its answer.
@@ -275,35 +287,71 @@ class Wire:
         if code == ReturnCode.OK:
             return payload
         if code in (ReturnCode.AUTHENTICATION_ERROR, ReturnCode.UNAUTHENTICATED):
-            self._drop(session)
+            self._drop(cell)
         raise Unreached
 
     def close(self) -> None:
         """Leave."""
         with self._lock:
-            if self._session is not None:
-                _quietly(self._session.close)
-            self._session = None
+            cell, self._cell = self._cell, None
+        if cell is not None:
+            _stop(cell)
 
-    def _connected(self, seconds: float) -> Session:
+    def connected(self, seconds: float) -> Cell:
+        """The engine's connection, made within so many seconds if there is none."""
         with self._lock:
-            if self._session is not None and self._session.api.closed:
-                self._session = None
-            if self._session is None:
-                with _silence():
-                    try:
-                        self._session = new_secure_session(
-                            self._kit.name, str(self._kit.folder), timeout=min(seconds, 10.0)
-                        )
-                    except Exception:  # noqa: BLE001 - as above
-                        raise Unreached("server-unreachable") from None
-            return self._session
+            if self._cell is None:
+                self._cell = _joined(self._kit, min(seconds, _LONGEST_JOIN))
+            return self._cell
 
-    def _drop(self, session: Session) -> None:
+    def _drop(self, cell: Cell) -> None:
         with self._lock:
-            if self._session is session:
-                self._session = None
-        _quietly(session.close)
+            if self._cell is cell:
+                self._cell = None
+        _stop(cell)
+
+
+def _joined(kit: Kit, seconds: float) -> Cell:
+    """A connection of the kit's member to its server, each having proven who it is.
+
+    It is what a session of the engine's console has, without the console: that waits a second
+    before it tries again where the line is not there at once, and it never is.
+    """
+    project, startup = kit.project, kit.folder / STARTUP
+    root, certificate, key = (str(startup / name) for name in (ROOT, "client.crt", "client.key"))
+    flare_decomposers.register()
+    context = FLContext()
+    context.set_public_props({ReservedKey.IDENTITY_NAME: kit.name})
+    with _silence():
+        cell = Cell(
+            fqcn=new_admin_client_name(), root_url=f"grpc://{project.host}:{project.port}",
+            secure=True, create_internal_listener=False, parent_url=None,
+            auth_identity_map={FQCN.ROOT_SERVER: project.host},
+            credentials={
+                DriverParams.CA_CERT.value: root, DriverParams.CLIENT_CERT.value: certificate,
+                DriverParams.CLIENT_KEY.value: key,
+                DriverParams.CONNECTION_SECURITY.value: ConnectionSecurity.MTLS,
+            },
+        )  # fmt: skip
+        try:
+            cell.start()
+            member = Authenticator(
+                cell=cell, project_name=project.name, client_name=kit.name,
+                client_type=ClientType.ADMIN, expected_sp_identity=project.host, secure_mode=True,
+                root_cert_file=root, private_key_file=key, cert_file=certificate,
+                msg_timeout=seconds, retry_interval=_AGAIN, timeout=seconds,
+            )  # fmt: skip
+            proofs: Any = member.authenticate(context, Signal())
+            token, signature, session, verifier = proofs
+        except Exception:  # noqa: BLE001 - whatever the engine says of a server that is not there
+            _stop(cell)
+            raise Unreached("server-unreachable") from None
+    set_add_auth_headers_filters(cell, kit.name, token, signature, session)
+    cell.core_cell.add_incoming_filter(
+        channel="*", topic="*", cb=validate_auth_headers, token_verifier=verifier,
+        logger=logging.getLogger(__name__), local_cell_fqcn=cell.get_fqcn(),
+    )  # fmt: skip
+    return cell
 
 
 def _cell(context: FLContext) -> Any:
@@ -326,9 +374,9 @@ def _workspace(context: FLContext) -> Path:
     return Path.cwd()
 
 
-def _quietly(leave: Any) -> None:
+def _stop(cell: Cell) -> None:
     with _silence(), contextlib.suppress(Exception):
-        leave()
+        cell.stop()
 
 
 @contextlib.contextmanager

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from ..errors import InputError
 from ..privacy._ledger_head import state_folder
 from .authority import Role
 from .joined import Joined
@@ -16,6 +17,14 @@ from .kit import Kit
 def unit(kit: Kit) -> str:
     """Lines of a unit that runs the kit's process, as the owner of its folder."""
     silot = Path(sys.executable).with_name("silot")
+    owner = kit.folder.owner()
+    if kit.folder.stat().st_uid != os.getuid():
+        # The folder of state would be another's.
+        raise InputError(
+            f"the kit is of {owner!r}, who must print its unit: sudo -u {owner} {silot} site unit "
+            f"{kit.folder}.",
+            code="unit-owner",
+        )
     group = "deploy" if kit.role is Role.SERVER else "site"
     writes = [str(kit.folder)]
     settings: Mapping[str, str] = {
@@ -30,7 +39,7 @@ def unit(kit: Kit) -> str:
         "After=network-online.target",
         "",
         "[Service]",
-        f"User={kit.folder.owner()}",
+        f"User={owner}",
         *(f'Environment="{name}={_escaped(value)}"' for name, value in settings.items()),
         f'ExecStart="{_escaped(str(silot))}" {group} run "{_escaped(str(kit.folder))}"',
         "Restart=on-failure",
