@@ -117,6 +117,16 @@ def test_parts_depend_on_no_order(pair: tuple[Measure, Measure], seed: int) -> N
         )
 
 
+def test_counts_are_weights_without_order() -> None:
+    # Divided by their largest they would sum to another number in another order.
+    masses = np.array([3.0, 6, 5, 4, 7, 6, 5, 1, 7, 7, 2, 3])
+    points = np.arange(12.0)[:, None]
+    for seed in range(50):
+        rows = np.random.default_rng(seed).permutation(12)
+        shuffled = Measure(points[rows], masses[rows]).weights
+        assert (shuffled == Measure(points, masses).weights[rows]).all()
+
+
 def test_parts_by_class_depend_on_no_order() -> None:
     table, other = patients(90, 1), patients(70, 2)
     first, again = (

@@ -372,16 +372,13 @@ class Audit(Shown):
         return f"Audit({self.protocol} seen by {self.viewpoint!r}: {self.verdict})"
 
 
-# Errors below are those of rounding, which differ from machine to machine.
-_ROUNDED = 1e-9
-
-
 def _strength(attack: Attack) -> tuple[float, float, float, float]:
+    # Smaller errors are those of rounding, which differ from machine to machine.
     return (
         attack.exact_rate or 0.0,
         float(bool(attack.certified)) + (attack.certified_rate or 0.0),
         attack.reidentification_rate or 0.0,
-        -(np.inf if attack.relative_rmse is None else max(attack.relative_rmse, _ROUNDED)),
+        -(np.inf if attack.relative_rmse is None else max(attack.relative_rmse, 1e-9)),
     )
 
 

@@ -256,51 +256,41 @@ def member_of(
             "was not signed by the authority of this project. Ask its coordinator for one",
             "certificate-authority",
         )
-    if now + _SLACK < found.since:
+    since, until, member = found
+    if now + _SLACK < since:
         raise _refused(
-            f"is valid from {found.since:%Y-%m-%d %H:%M} UTC, and this machine has "
+            f"is valid from {since:%Y-%m-%d %H:%M} UTC, and this machine has "
             f"{now:%Y-%m-%d %H:%M}. Set its clock",
             "certificate-early",
         )
-    if now > found.until:
+    if now > until:
         raise _refused(
-            f"expired at {found.until:%Y-%m-%d %H:%M} UTC. Renew it: `silot deploy sign` of its "
+            f"expired at {until:%Y-%m-%d %H:%M} UTC. Renew it: `silot deploy sign` of its "
             "request (of the server: `silot deploy renew`), then `silot site join`; or set this "
             "machine's clock",
             "certificate-expired",
         )
-    if found.serial in revoked:
+    if certificate.serial_number in revoked:
         raise _refused("was revoked. Ask the coordinator of the project", "certificate-revoked")
-    if found.member is None:
+    if member is None:
         raise _refused("has no role that silot knows", "certificate-role")
-    return found.member
-
-
-@dataclass(frozen=True)
-class _Issued:
-    """What stands in a certificate that an authority signed; both are valid in that time."""
-
-    since: datetime
-    until: datetime
-    serial: int
-    member: Member | None
+    return member
 
 
 @lru_cache(maxsize=1024)
-def _issued(certificate: x509.Certificate, root: x509.Certificate) -> _Issued | None:
-    # Takes longer than all else about a message.
+def _issued(
+    certificate: x509.Certificate, root: x509.Certificate
+) -> tuple[datetime, datetime, Member | None] | None:
+    """From when to when an authority vouches for whom; it takes longer than all else."""
     try:
         certificate.verify_directly_issued_by(root)
     except (ValueError, TypeError, InvalidSignature):
         return None
-    serial, until = certificate.serial_number, certificate.not_valid_after_utc
-    member = None
+    since = max(root.not_valid_before_utc, certificate.not_valid_before_utc)
+    until, member = certificate.not_valid_after_utc, None
     with suppress(ValueError):
-        member = Member(*_named(certificate.subject), serial, until)
-    return _Issued(
-        max(root.not_valid_before_utc, certificate.not_valid_before_utc),
-        min(root.not_valid_after_utc, until), serial, member,
-    )  # fmt: skip
+        member = Member(*_named(certificate.subject), certificate.serial_number, until)
+    return since, min(root.not_valid_after_utc, until), member
 
 
 def read_certificate(path: Path) -> x509.Certificate:

@@ -115,8 +115,9 @@ def as_weights(weights: npt.ArrayLike | None, size: int, name: str = "weights") 
             f"{name} sums to zero. At least one record needs a positive weight.",
             code="weights-zero",
         )
-    # Dividing by the largest first keeps huge weights from overflowing the sum.
-    array /= largest
+    # Huge weights would overflow the sum. A power of two is divided by without rounding: counts
+    # have one sum in any order.
+    array = np.ldexp(array, -int(np.frexp(largest)[1]))
     return array / array.sum()
 
 
