@@ -280,7 +280,8 @@ def test_sites_of_other_schemas_are_not_asked(desk: Path, silot_: Silot) -> None
     assert all_runs() == []
     read_by(desk, south=40)
     site_at.cache_clear()
-    silot_(*words, "--schema", "south-schema.yml")
+    found = json.loads(silot_(*words, "--schema", "south-schema.yml"))
+    assert found["preflight"] is None
     assert [told(desk, name) for name in ("north", "south")] == [1, 1]
     # Who has none fits all.
     own = Schema.load("north-schema.yml")

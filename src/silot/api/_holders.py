@@ -137,7 +137,9 @@ class Parties:
         """What the tables look like that the caller owns; no party is asked."""
         own = {} if self.own is None else {COORDINATOR: self.own.measure}
         public = {} if self.public is None else {PUBLIC: self.public}
-        unseen = () if self.measures else self.names
+        # Known once sites were asked: who reads by a schema says so.
+        vouched = getattr(self.federation, "vouched", ())
+        unseen = [] if self.measures else [name for name in self.names if name not in vouched]
         return Preflight.of({**self.measures, **own, **public}, unseen)
 
 

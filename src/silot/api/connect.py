@@ -170,6 +170,11 @@ class Connection(Sites):
         return self._begun.run
 
     @property
+    def vouched(self) -> frozenset[str]:
+        """Sites that say by which schema they read their tables."""
+        return self._schemas.vouched
+
+    @property
     def folder(self) -> Path:
         """Folder of the run, which is begun by that."""
         return self._begin().place

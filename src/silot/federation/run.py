@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Self, TypeVar, cast, runtime_checkable
 from typing import Protocol as TypingProtocol
@@ -170,9 +170,9 @@ def run(
         try:
             result = drive(protocol, exchange)
         except SilotError as error:
-            error.run = record.run_of(protocol, told="")
+            error.run = record.run_of(protocol, engine, told="")
             raise
-    return result.with_run(record.run_of(protocol, told=str(protocol.disclosure)))
+    return result.with_run(record.run_of(protocol, engine, told=str(protocol.disclosure)))
 
 
 class _Record:
@@ -226,8 +226,10 @@ class _Record:
             if isinstance(answer, Answer):
                 self._levels.append(questions[name].level)
 
-    def run_of(self, protocol: Protocol[Any], told: str) -> Run:
+    def run_of(self, protocol: Protocol[Any], engine: Runtime, told: str) -> Run:
         """The bill and the transcript; ``told`` is the level where no question was answered."""
+        # A runtime may know whose columns a schema describes: nobody needs to look at those.
+        vouched: Collection[str] = getattr(engine, "vouched", ())
         transcript = Transcript(protocol.name, dict(protocol.parameters), tuple(self._entries))
         return Run(
             rounds=self.rounds,
@@ -238,7 +240,7 @@ class _Record:
             disclosure=str(max(self._levels)) if self._levels else told,
             privacy_mu=max(map(compose, self._charges.values()), default=0.0),
             transcript=transcript,
-            preflight=Preflight.of({}, sorted(protocol.holders)),
+            preflight=Preflight.of({}, sorted(set(protocol.holders) - {*vouched})),
         )
 
 

@@ -25,6 +25,11 @@ class Schemas:
     def __contains__(self, name: str) -> bool:
         return name in self._known
 
+    @property
+    def vouched(self) -> frozenset[str]:
+        """Parties that read their tables by one."""
+        return frozenset(name for name, (digest, _) in self._known.items() if digest)
+
     def add(self, name: str, told: bytes) -> None:
         """Note what a site told, in bytes of ``told_by``, and compare.
 
