@@ -113,9 +113,13 @@ class Deployment:
         """What a process printed."""
         return (self.folder / f"{name}.out").read_text(errors="replace")[-3000:]
 
+    def hang_up(self) -> None:
+        """Close the asker's connections."""
+        while self.wires:
+            self.wires.pop().close()
+
     def close(self) -> None:
-        for wire in self.wires:
-            wire.close()
+        self.hang_up()
         for name in list(self.processes):
             try:
                 self.signal(name, signal.SIGKILL)

@@ -75,6 +75,13 @@ def there(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
         made.close()
 
 
+@pytest.fixture(autouse=True)
+def _hang_up(there: Deployment) -> Iterator[None]:
+    """Hundreds of connections that all come back after a server's death would be a fault apart."""
+    yield
+    there.hang_up()
+
+
 @pytest.fixture(scope="module")
 def expected(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Any]:
     folder = tmp_path_factory.mktemp("local")
@@ -158,6 +165,7 @@ def test_a_site_killed_at_every_message(
                 assert found.bill.privacy_mu**2 == pytest.approx(told), (at, each)
         else:
             assert plain(found) == expected(name), at
+        there.hang_up()
         if wire.sent < at:
             return
 
