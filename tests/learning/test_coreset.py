@@ -22,6 +22,7 @@ from silot.federation import Answer, Failure, Question
 from silot.federation.question import decode_question
 from silot.learning import NearestNeighbour
 from silot.learning.coreset import Condensing, Coreset
+from silot.privacy import Ledger
 from silot.report import render
 from silot.value.turns import Turns
 from tests.problems import Array, cost_of_matrix, draw_weights, seeds
@@ -438,6 +439,31 @@ def test_records_of_classes_that_are_not_public_are_no_class_of_the_private_one(
     pytest.importorskip("dp_accounting")
     found = private(classes=["a", "b"])
     assert set(found.sizes) == {"a", "b"}
+    assert "% of the records are of no public class, and left out" in found.status
+    assert "no public class" not in private().status
+    with pytest.raises(MismatchError, match="labels-disjoint"):
+        private(classes=["u", "v"])
+
+
+def test_no_release_is_spent_on_fewer_points_than_classes() -> None:
+    pytest.importorskip("dp_accounting")
+    many, kinds = np.random.default_rng(11).normal(size=(600, 2)), ["a", "b", "c"] * 200
+    public, ledger = Measure(many, labels=kinds), Ledger()
+    rules = Policy(level="sketch", privacy_epsilon=1.0)
+    federation = LocalFederation({"a": Holder(public, rules, ledger)})
+    with pytest.raises(InputError, match="option-support"):
+        silot.coreset(federation, 2, labels=True, method="sketch", public=public)
+    assert ledger.spent == 0.0
+
+
+def test_records_to_test_on_are_sent_to_nobody() -> None:
+    x = Measure(X, labels=KINDS)
+    sent = [
+        [entry.payload for entry in found.transcript.entries]
+        for found in (silot.coreset({"a": x}, 4, labels=True, **more) for more in ({}, {"test": x}))
+        if found.transcript is not None
+    ]
+    assert len(sent) == 2 and sent[0] == sent[1]
 
 
 # How it is shown.

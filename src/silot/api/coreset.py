@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
+
+import numpy as np
 
 from ..data.measure import Data
 from ..errors import InputError
 from ..federation.run import Federation, Progress, Runtime, run
 from ..learning.coreset import Condensing, Coreset, of_released, released
 from ..options import check_known
+from ..sketch.asking import public_classes
+from ..value.shares import allot
 from ._holders import Holders, Parties, side_named
-from .sketch import run_sketches
+from .sketch import Spending, of_release, run_sketches
 
 _OWN = ("weights", "rounds", "tol")
 
@@ -125,6 +129,16 @@ def _of_sketches(
     # Checked before anything is released.
     fit = Condensing(size=size, labels=bool(parties.labels), seed=seed, **own)
     fit.among(parties.names)
+    _check_classes(parties, size, more)
     sketches = run_sketches(replace(parties, own=None), seed=seed, progress=progress, **more)
     found = run(fit.among(sketches.names), released(sketches))
     return of_released(found, sketches).with_run(sketches)
+
+
+def _check_classes(parties: Parties, size: int, options: Mapping[str, Any]) -> None:
+    """Raise where there are fewer points than public classes: a release would be spent on it."""
+    spending, more = Spending.parted(options)
+    given = of_release(parties, more, spending)
+    public, classes = given.get("public"), given.get("classes")
+    if parties.labels and (public is not None or classes is not None):
+        allot(np.ones(len(public_classes(public, classes))), size)

@@ -24,6 +24,9 @@ from ..value.fedbary import FedBary, Rounds
 from ..value.result import Barycenter
 from .neighbour import NearestNeighbour
 
+# Part of the mass of a sketch that noise alone may put into a class.
+_NOISE = 0.05
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Coreset(Barycenter):
@@ -208,15 +211,27 @@ def released(sketches: Sketches) -> dict[str, Measure]:
             found[name] = each
             continue
         known = np.isin(each.names, sketches.book.classes)
-        if not (each.weights[known] > 0).any():
+        if each.weights[known].sum() < _NOISE:
             raise MismatchError(
-                f"the sketch of {name!r} has no record of a public class. Write labels alike on "
-                "both sides, or leave the holder out.",
+                f"the sketch of {name!r} has hardly a record of a public class. Write labels "
+                "alike on both sides, or leave the holder out.",
                 code="labels-disjoint",
             )
         # Records of all other classes were counted together: they are no class.
         found[name] = Measure(each.points[known], each.weights[known], each.names[known])
     return found
+
+
+def _left_out(sketches: Sketches, shares: Mapping[str, float]) -> str:
+    """How a status says that records are of no public class."""
+    other = sum(
+        share * float(each.weights[~np.isin(each.names, sketches.book.classes)].sum())
+        for name, share in shares.items()
+        if (each := sketches.measures[name]).names is not None
+    )
+    if other < _NOISE:
+        return ""
+    return f"; about {100 * other:.0f} % of the records are of no public class, and left out"
 
 
 def of_released(found: Coreset, sketches: Sketches) -> Coreset:
@@ -238,7 +253,7 @@ def of_released(found: Coreset, sketches: Sketches) -> Coreset:
         distances=distances,
         status=(
             f"{noise * loud}{found.status}; of what was released: objective and distances are "
-            "estimates, not certified"
+            f"estimates, not certified{_left_out(sketches, found.shares)}"
         ),
         converged=found.converged and not loud,
         seed=sketches.seed,
