@@ -53,7 +53,6 @@ RUNS: dict[str, Callable[[Any, int], Any]] = {
         *NAMES, method="sketch", public=PUBLIC, seed=at, federation=fed
     ),
     "barycenter": lambda fed, _: silot.barycenter(fed, support=8, rounds=4),
-    "coreset": lambda fed, _: silot.coreset(fed, 8, rounds=4, active=2),
 }
 
 
