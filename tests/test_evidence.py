@@ -38,7 +38,7 @@ def test_papers_and_figures_are_listed(capsys: pytest.CaptureFixture[str]) -> No
     ("words", "said"),
     [
         (["nope"], "there is no paper 'nope'; there are distillation, "),
-        (["fedwad", "figure-9"], "fedwad has no figure 'figure-9'; it has figure-2, "),
+        (["fedwad", "figure-9"], "fedwad has no figure 'figure-9'; it has coreset, "),
         (["all", "figure-2"], "all takes no figure"),
     ],
 )

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .api.adapt import adapt
     from .api.combine import combine
     from .api.connect import connect, resume
+    from .api.coreset import coreset
     from .api.distances import distance, distance_matrix, pooled_distance
     from .api.distill import Distill, distill
     from .api.records import value_records
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from .errors import SilotError
     from .federation import Holder, LocalFederation, Own, Policy, Transcript
     from .learning import ModelSpec
+    from .learning.coreset import Coreset
     from .records.counts import BrokenCounts
     from .records.result import RecordScores
     from .schemas.result import Draft, SchemaCheck
@@ -66,6 +68,7 @@ __all__ = [
     "Barycenter",
     "BrokenCounts",
     "Contributions",
+    "Coreset",
     "Distance",
     "DistanceMatrix",
     "Distill",
@@ -100,6 +103,7 @@ __all__ = [
     "check_schema",
     "combine",
     "connect",
+    "coreset",
     "count_broken",
     "distance",
     "distance_matrix",

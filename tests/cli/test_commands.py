@@ -263,6 +263,8 @@ def test_a_shell_completes_commands_options_and_values(
         "pooled north.npz --buyer south.npz --report south.npz",
         "barycenter north.npz south.npz --report north.npz",
         "barycenter north.npz south.npz --out north.npz",
+        "coreset north.npz south.npz -o south.npz",
+        "coreset north.npz --labels --test south.npz --out south.npz",
         "audit --data north.npz --report north.npz",
         "value north.npz south.npz --public public.npz --report public.npz",
     ],

@@ -39,6 +39,7 @@ CASES: list[Any] = [
     pytest.param(
         ("barycenter", *HOLDERS, "--support", "20", "--rounds", "2"), True, id="barycenter"
     ),
+    pytest.param(("coreset", *HOLDERS, "--size", "9", "--rounds", "2"), True, id="coreset"),
     pytest.param(("audit", "--data", "north.npz", "--questions", "2"), False, id="policy"),
     pytest.param(("value", *HOLDERS, "--validation", "mine.npz"), True, id="value"),
     pytest.param(

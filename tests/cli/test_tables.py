@@ -93,6 +93,7 @@ def test_column_options_are_the_schemas() -> None:
         ("pooled", "north.csv", "--buyer", "south.csv", "--report"),
         ("value", "north.csv", "south.csv", "--report"),
         ("barycenter", "north.csv", "south.csv", "--report"),
+        ("coreset", "north.csv", "south.csv", "--size", "5", "--report"),
         ("records", "north.csv", "--validation", "south.csv", "--report"),
         ("release", "north.csv", "--ledger", "n.ledger", "--out"),
     ],

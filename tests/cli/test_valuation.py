@@ -137,6 +137,22 @@ def test_barycenter_saves_its_labelled_atoms(folder: Path) -> None:
     assert (folder / "q.png").stat().st_size > 1000
 
 
+def test_coreset_saves_its_labelled_points_and_tests_them(folder: Path) -> None:
+    done = silot(
+        folder, "coreset", *HOLDERS, "--labels", "--size", "30", "--active", "1", "-o", "c.npz",
+        "--test", "mine.npz", "--json",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["disclosure"] == "record" and found["tests"] > 0
+    assert found["accuracy"] > 0.5 and found["size"] == 30 == sum(found["sizes"].values())
+    with np.load(folder / "c.npz") as stored:
+        assert stored["X"].shape == (30, 64) and stored["w"].sum() == pytest.approx(1.0)
+        assert set(stored["y"]) == set("0123456789")
+    shown = silot(folder, "coreset", *HOLDERS, "--size", "4")
+    assert "one that stands for a single record is that record" in " ".join(shown.stdout.split())
+
+
 @pytest.mark.parametrize(
     ("arguments", "status", "code"),
     [
@@ -164,6 +180,11 @@ def test_barycenter_saves_its_labelled_atoms(folder: Path) -> None:
         (("barycenter", "north.npz", "south.npz", "--weights", "1"), 3, "option-weights"),
         (("barycenter", "north.npz", "--out", "q.csv"), 4, "file-kind"),
         (("barycenter", "north.npz", "--labels", "--support", "3"), 3, "option-support"),
+        (("coreset", "north.npz", "--labels", "--size", "3"), 3, "option-support"),
+        (("coreset", "north.npz", "--test", "mine.npz"), 3, "labels-absent"),
+        (("coreset", "north.npz", "--out", "q.csv"), 4, "file-kind"),
+        (("coreset", *HOLDERS, "--active", "1", "--rounds", "2"), 3, "option-rounds"),
+        (("coreset", *HOLDERS, "-m", "sketch"), 3, "public-absent"),
         (
             ("records", "north.npz", "--validation", "mine.npz", "--report", "r.html",
              "--image-shape", "7x7"),

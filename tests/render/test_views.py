@@ -47,6 +47,7 @@ def made() -> dict[str, Any]:
         "iterated": distance(method="fedwad", rounds=3, support=8),
         "matrix": silot.distance_matrix(data),
         "barycenter": silot.barycenter(data, rounds=3, support=6),
+        "coreset": silot.coreset(data, 6, rounds=3),
         "worth": silot.value_holders(data, public[:40], why=True, shapley=True),
         "sketches": silot.sketches(many, public=public),
         "policy": silot.audit_policy(silot.Policy(), data["south"], questions=4),
@@ -65,7 +66,7 @@ def printed(result: Any) -> str:
 def test_no_kind_of_result_is_forgotten() -> None:
     named = [getattr(silot, name) for name in silot.__all__]
     kinds = [each for each in named if inspect.isclass(each) and issubclass(each, Shown)]
-    assert len(kinds) == 17
+    assert len(kinds) == 18
     for kind in [*kinds, Predictions]:
         module, _, name = kind.view.partition(":")
         room = import_module(f".{module}", kind.__module__.rpartition(".")[0])
@@ -90,7 +91,7 @@ def test_a_terminal_a_notebook_and_a_page_show_the_same_bill(name: str) -> None:
     assert linked == {f"#{each}" for each in whole.sections}
 
 
-@pytest.mark.parametrize("name", ["matrix", "barycenter", "worth", "sketches"])
+@pytest.mark.parametrize("name", ["matrix", "barycenter", "coreset", "worth", "sketches"])
 def test_names_are_text_and_nothing_else(name: str) -> None:
     result = MADE[name]
     for shown in (Page(result._repr_html_()), Page(render_result(result))):

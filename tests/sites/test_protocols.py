@@ -155,6 +155,10 @@ def barycenter(**options: Any) -> Callable[[Any], Any]:
     return lambda fed: silot.barycenter(fed, support=8, rounds=3, **options)
 
 
+def coreset(**options: Any) -> Callable[[Any], Any]:
+    return lambda fed: silot.coreset(fed, 8, rounds=4, **options)
+
+
 def pooled(**options: Any) -> Callable[[Any], Any]:
     return lambda fed: silot.pooled_distance(fed, MINE, **options)
 
@@ -249,6 +253,17 @@ CASES = {
     "barycenter": Case(barycenter(), "describe distance-to interpolate-by-class"),
     "barycenter labels": Case(
         barycenter(labels=True), "class-sizes describe interpolate-by-class labelled-distance-to"
+    ),
+    "barycenter of a few a round": Case(
+        barycenter(active=2), "describe distance-to interpolate-by-class"
+    ),
+    "coreset": Case(coreset(), "describe distance-to interpolate-by-class"),
+    "coreset of a few a round": Case(
+        coreset(active=1, labels=True, test=MINE),
+        "class-sizes describe interpolate-by-class labelled-distance-to",
+    ),
+    "coreset sketch": Case(
+        coreset(method="sketch", labels=True, test=MINE, **RELEASE), ASKS["sketch"]
     ),
     "barycenter sketch": Case(barycenter(method="sketch", **RELEASE), ASKS["sketch"]),
     "pooled": Case(pooled(), "describe interpolant-costs moments"),

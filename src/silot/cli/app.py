@@ -33,6 +33,7 @@ COMMANDS = {
     "valuation": ("value",),
     "records": ("records",),
     "barycenter": ("barycenter",),
+    "coreset": ("coreset",),
     "methods": ("methods",),
     "audit": ("audit",),
     "ledger": ("ledger",),

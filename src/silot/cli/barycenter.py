@@ -39,10 +39,10 @@ class BarycenterMethod(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Atoms(Flags):
-    """Files of the barycenter itself."""
+    """Files of what was found itself."""
 
     out: Annotated[
-        Path | None, typer.Option(help="Save the barycenter's atoms to this .npz file.")
+        Path | None, typer.Option("--out", "-o", help="Save the atoms to this .npz file.")
     ] = None
     plot: Annotated[Path | None, typer.Option(help="Draw the objective by round to this file.")] = (
         None

@@ -3,6 +3,7 @@
 from .combine import RULES, Combination, Rule, combine
 from .density import DensitySpec, check_density, fit_density, log_density
 from .features import random_features
+from .neighbour import NearestNeighbour
 from .spec import KINDS, Kind, ModelSpec
 from .training import Training, cross_predictions, initial, probabilities, train
 
@@ -13,6 +14,7 @@ __all__ = [
     "DensitySpec",
     "Kind",
     "ModelSpec",
+    "NearestNeighbour",
     "Rule",
     "Training",
     "check_density",

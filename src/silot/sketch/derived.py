@@ -24,9 +24,9 @@ from ..privacy.compare import Drawn, Rate, Sampler, squared_distance
 from ..privacy.sketch import Decoded, Reading
 from ..privacy.tilts import FEWEST_RECORDS
 from ..transport._check import whole
-from ..value.fedbary import shares_of
 from ..value.mixtures import mixture_shapley
 from ..value.result import Barycenter, Contributions
+from ..value.shares import shares_of
 from ..value.together import with_shapley, without_shapley
 from ..value.worth import Sampled, worth
 from .centre import SketchCentre, centre_of

@@ -29,6 +29,11 @@ class SketchBook(Protocol):
         """Whether the coordinator has a measure of its own."""
         ...
 
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Public classes that records were counted by; empty without labels."""
+        ...
+
     def distance(self, a: str, b: str, *, why: bool = False) -> Distance:
         """Distance of two of them."""
         ...

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ..federation.view import bill_rows, bill_sections, facts, missing_table
 from ..render import Block, Cell, Column, Heading, Paragraph, Table, plain_table, textual
 from ..render.words import (
@@ -18,7 +20,12 @@ from .result import Barycenter
 
 def barycenter_sections(result: Barycenter) -> list[Block]:
     """How far every holder is from the barycenter, the objective and the bill."""
-    rows = [
+    return distance_sections(result, _rows(result))
+
+
+def distance_sections(result: Barycenter, rows: Mapping[str, str]) -> list[Block]:
+    """How far every holder is, what else is to be said in ``rows``, and the bill."""
+    told = [
         [
             name,
             f"{result.shares[name]:.3f}",
@@ -28,15 +35,20 @@ def barycenter_sections(result: Barycenter) -> list[Block]:
         for name, distance in result.distances.items()
     ]
     columns = [textual("holder"), *map(Column, ("weight", "distance", "bounds"))]
-    return [plain_table(columns, rows), facts({**_rows(result), **bill_rows(result)})]
+    return [plain_table(columns, told), facts({**rows, **bill_rows(result)})]
 
 
 def _rows(result: Barycenter) -> dict[str, str]:
     return {
-        "objective": f"{result.objective:.6g}; no measure has less than {result.lower:.6g}",
+        "objective": objective_text(result),
         "atoms": str(len(result.weights)),
         "status": result.status,
     }
+
+
+def objective_text(result: Barycenter) -> str:
+    """The objective, and what no measure goes below."""
+    return f"{result.objective:.6g}; no measure has less than {result.lower:.6g}"
 
 
 def barycenter_page(result: Barycenter) -> list[Block]:
@@ -48,8 +60,17 @@ def barycenter_page(result: Barycenter) -> list[Block]:
         f"its squared distances is {number(result.objective)}, and that of no measure is less "
         f"than {low}."
     )
+    return [
+        Heading("Between the holders", level=1),
+        Paragraph(lead, "lead"),
+        *distance_page(result, "barycenter", _rows(result)),
+    ]
+
+
+def distance_page(result: Barycenter, what: str, rows: Mapping[str, str]) -> list[Block]:
+    """Distances to what was found, what else is to be said in ``rows``, and the bill."""
     columns = [textual("holder"), *map(Column, ("weight", "distance", "bounds")), textual("status")]
-    rows = [
+    told = [
         [
             Cell(printable(name)),
             Cell(f"{result.shares[name]:.3f}", result.shares[name]),
@@ -59,13 +80,13 @@ def barycenter_page(result: Barycenter) -> list[Block]:
         ]
         for name, distance in result.distances.items()
     ]
-    blocks: list[Block] = [Heading("Between the holders", level=1), Paragraph(lead, "lead")]
+    blocks: list[Block] = []
     if not result.converged:
         blocks.append(Paragraph(f"Not converged: {printable(result.status, 400)}", "warning"))
     blocks += [
-        Heading("Distances to the barycenter", "distances", "Distances"),
-        Table("Holders by their distance to the barycenter.", columns, rows, filter=True),
-        facts(_rows(result)),
+        Heading(f"Distances to the {what}", "distances", "Distances"),
+        Table(f"Holders by their distance to the {what}.", columns, told, filter=True),
+        facts(rows),
     ]
     if result.history:
         # Slow to import: it draws.

@@ -102,6 +102,14 @@ class Centre:
         )
 
     @property
+    def coupled(self) -> dict[str, float]:
+        """Shares of the holders that told a coupling, by name; they sum to 1."""
+        if self.couplings.keys() == self.shares.keys():
+            return self.shares
+        total = sum(self.shares[name] for name in sorted(self.couplings))
+        return {name: self.shares[name] / total for name in self.couplings}
+
+    @property
     def objective(self) -> float:
         """Weighted cost of all couplings."""
         return self.objective_at(self.atoms)
@@ -109,7 +117,7 @@ class Centre:
     def objective_at(self, atoms: Array) -> float:
         """Weighted cost of all couplings, with the atoms elsewhere."""
         total = 0.0
-        for name, share in sorted(self.shares.items()):
+        for name, share in sorted(self.coupled.items()):
             coupling = self.couplings[name]
             costs = coupling.costs(atoms, self.weights, self.codes)
             total += share * float(coupling.masses @ costs)
@@ -119,7 +127,7 @@ class Centre:
         """Put every atom at the weighted mean of what goes to it: the best for these couplings."""
         pull = np.zeros(len(self.atoms))
         total = np.zeros_like(self.atoms)
-        for name, share in sorted(self.shares.items()):
+        for name, share in sorted(self.coupled.items()):
             coupling = self.couplings[name]
             mass = share * coupling.masses[self.codes]
             pull += mass
@@ -127,12 +135,10 @@ class Centre:
         held = pull > 0
         self.atoms = np.where(held[:, None], total / np.where(held, pull, 1.0)[:, None], self.atoms)
 
-    def note(self, k: int) -> bool:
-        """Add to the history; return whether it can be compared with the round before."""
-        entry = {"round": float(k), "objective": self.objective, "holders": float(len(self.shares))}
-        same = bool(self.history) and self.history[-1]["holders"] == entry["holders"]
-        self.history.append(entry)
-        return same
+    def note(self, k: int) -> None:
+        """Add to the history what is known after a round."""
+        holders = float(len(self.couplings))
+        self.history.append({"round": float(k), "objective": self.objective, "holders": holders})
 
     def reference(self, name: str, place: float) -> Array:
         """The holder's reference: at ``place`` of the way from the barycenter to its records."""

@@ -15,23 +15,23 @@ from ..distances.joint import Joint, quorum_of
 from ..distances.questions.distances import Describe
 from ..distances.questions.labelled import (
     ClassSizes,
-    Codes,
     InterpolateByClass,
     decode_classes,
     encode_classes,
 )
 from ..distances.result import Distance
 from ..distances.sides import Reference, present, read_descriptions, reference_options
-from ..errors import HolderError, InputError, MismatchError
+from ..errors import HolderError, InputError
 from ..federation.answer import Answer, Array, Failure
 from ..federation.protocol import Answers, Protocol, Steps, failure_error, required
 from ..federation.question import Answerer, Question
 from ..options import anything, count, none_or, number, option, part, seed, share, truth, word
-from ..transport._check import real
 from .answers import FoundBarycenter, class_masses, missing_text, told_distance
 from .centre import Centre, Coupling
 from .result import Barycenter
+from .shares import allot, shares_of
 from .target import Target
+from .turns import Turns
 
 # References nearer the barycenter than this are put there.
 _LEAST_PLACE = 0.1
@@ -89,9 +89,16 @@ class FedBary(Joint[Barycenter]):
         "Atoms S of the barycenter.", count(), default=100, brief="Atoms of the reference."
     )
     rounds: int = option("Most rounds.", count(), default=20)
+    active: int | None = option(
+        "Holders asked a round: so many, and all of them in turn, in an order that is drawn anew "
+        "every turn. What a holder told before counts until it is asked again. ``None`` asks all.",
+        none_or(count()),
+        default=None,
+        brief="Holders asked a round, all in turn. Default: all.",
+    )
     tol: float = option(
-        "Stop when a round lowers the objective by less than this share, with references at the "
-        "barycenter itself.",
+        "Stop when a round, or a turn of all holders, lowers the objective by less than this "
+        "share, with references at the barycenter itself.",
         number(least=0),
         default=1e-4,
         flag=False,
@@ -170,7 +177,15 @@ class FedBary(Joint[Barycenter]):
             {
                 "support": self.first.support,
                 **self.values(
-                    "rounds", "tol", "seed", "t", "place", "labels", "label_weight", "embedding"
+                    "rounds",
+                    "active",
+                    "tol",
+                    "seed",
+                    "t",
+                    "place",
+                    "labels",
+                    "label_weight",
+                    "embedding",
                 ),
             },
             expected_rounds=self.rounds + 2 + self.labels,
@@ -180,6 +195,13 @@ class FedBary(Joint[Barycenter]):
         """The rounds between these holders, which other protocols take part by part."""
         names = tuple(holders)
         needed = quorum_of(self.quorum, names)
+        turn = 1 if self.active is None else -(-len(names) // self.active)
+        if turn > self.rounds:
+            raise InputError(
+                f"rounds is {self.rounds}, and it takes {turn} to ask {len(names)} holders "
+                f"{self.active} at a time. Raise rounds or active.",
+                code="option-rounds",
+            )
         return Rounds(self, names, shares_of(self.weights, names), needed)
 
 
@@ -224,7 +246,7 @@ class Rounds:
             present = self.present(answers, present, missing)
             classes, masses = self._classes({name: required(answers, name) for name in present})
         atoms, weights = self.options.first.build(described)
-        codes = _allot(masses, len(atoms))
+        codes = allot(masses, len(atoms))
         inside = np.bincount(codes, weights, minlength=len(masses))
         weights = weights * (masses / inside)[codes]
         total = sum(self.shares[name] for name in present)
@@ -239,12 +261,16 @@ class Rounds:
     ) -> Steps[bool]:
         place = self.options.place
         text = encode_classes(list(classes)) if classes else ""
+        turns = Turns(self.options.active, self.options.seed)
+        last: Mapping[str, float] | None = None
         for k in range(self.options.rounds):
-            references = {name: centre.reference(name, place) for name in centre.shares}
+            asked = turns.following(tuple(centre.shares))
+            references = {name: centre.reference(name, place) for name in asked}
             answers = yield {
                 name: self._question(atoms, centre, text) for name, atoms in references.items()
             }
-            self.present(answers, tuple(references), missing)
+            others = len(centre.shares) - len(asked)
+            present(answers, asked, missing, self.quorum - others)
             for name, atoms in references.items():
                 if name in missing:
                     centre.drop(name)
@@ -253,15 +279,24 @@ class Rounds:
                 centre.take(name, Coupling.of(answer, atoms, centre.codes, self.options.t))
             # Not held while holders work on the next question.
             del answers
-            centre.move()
-            if not centre.note(k):
+            if not centre.couplings:
                 continue
-            before, now = (entry["objective"] for entry in centre.history[-2:])
-            if before - now <= self.options.tol * before:
+            centre.move()
+            centre.note(k)
+            if not turns.over:
+                continue
+            before, last = last, centre.history[-1]
+            if self._gains_little(before, last):
                 if place == 0.0:
                     return True
                 place = 0.5 * place if place > _LEAST_PLACE else 0.0
         return False
+
+    def _gains_little(self, before: Mapping[str, float] | None, now: Mapping[str, float]) -> bool:
+        """Whether all holders were asked, and hardly lowered the objective."""
+        if before is None or before["holders"] != now["holders"]:
+            return False
+        return before["objective"] - now["objective"] <= self.options.tol * before["objective"]
 
     def _question(self, atoms: Array, centre: Centre, classes: str) -> Question:
         return InterpolateByClass(
@@ -335,9 +370,10 @@ class Rounds:
         )
 
     def _status(self, found: FoundBarycenter) -> str:
+        turn = "round" if self.options.active is None else "turn of all holders"
         if found.settled:
             text = (
-                f"converged: a round lowered the objective by less than {self.options.tol:g}; "
+                f"converged: a {turn} lowered the objective by less than {self.options.tol:g}; "
                 "other first atoms (seed) or more support may still find a lower one"
             )
         else:
@@ -359,30 +395,3 @@ def _keeps_distance(answer: Answer | Failure | None) -> bool:
 
 def _untold_text(untold: Sequence[str]) -> str:
     return f"; {', '.join(untold)} told no distance to it" if untold else ""
-
-
-def _allot(masses: Array, size: int) -> Codes:
-    """Class of every atom: in proportion to the masses, one atom each at least."""
-    if size < len(masses):
-        raise InputError(
-            f"support is {size} for {len(masses)} classes; give every class an atom at least.",
-            code="option-support",
-        )
-    counts = np.ones(len(masses), dtype=np.int64)
-    for _ in range(size - len(masses)):
-        counts[np.argmax(masses / counts)] += 1
-    return np.repeat(np.arange(len(masses)), counts).astype(np.int64)
-
-
-def shares_of(weights: Mapping[str, float] | None, names: Sequence[str]) -> dict[str, float]:
-    """Weights of holders that sum to 1, equal by default."""
-    given = dict.fromkeys(names, 1.0) if weights is None else dict(weights)
-    if set(given) != set(names):
-        raise MismatchError(
-            f"weights name {sorted(given)} and the holders are {sorted(names)}.",
-            code="option-weights",
-        )
-    if not all(real(value, "weight", "option-weights") > 0 for value in given.values()):
-        raise InputError("weights must be positive numbers.", code="option-weights")
-    total = float(sum(sorted(given.values())))
-    return {name: float(value) / total for name, value in given.items()}

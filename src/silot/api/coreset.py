@@ -1,0 +1,144 @@
+"""The short way to a few points that stand for the records of several holders."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, cast
+
+import numpy as np
+
+from ..data.measure import Data
+from ..errors import InputError
+from ..federation.run import Federation, Progress, Runtime, run
+from ..learning.coreset import Condensing, Coreset, of_released, released
+from ..options import check_known
+from ..sketch.asking import public_classes
+from ..value.shares import allot
+from ._holders import Holders, Parties, side_named
+from .sketch import Spending, of_release, run_sketches
+
+_OWN = ("weights", "rounds", "tol")
+
+
+def coreset(
+    holders: Holders | Sequence[str],
+    size: int = 100,
+    *,
+    labels: bool | str = False,
+    method: str = "fedbary",
+    test: Data | None = None,
+    seed: int = 0,
+    federation: Federation | Runtime | None = None,
+    progress: Callable[[Progress], None] | None = None,
+    **options: Any,
+) -> Coreset:
+    r"""Points that stand for the records of all holders: a federated Wasserstein coreset.
+
+    .. math:: \min_{q_1, \dots, q_K} \sum_i \lambda_i
+        W_2^2\Big(P_i, \frac{1}{K} \sum_k \delta_{q_k}\Big)
+
+    Parameters
+    ----------
+    holders
+        Data (as for ``distance``) by name; a sequence is named ``"0"``, ``"1"`` and so on. Or a
+        federation (as for ``distance_matrix``), or names of some of its holders.
+    size
+        Points K.
+    labels
+        Find the points of each class apart; they have labels then, and ``classifier`` is the
+        1-nearest-neighbour classifier on them. For data frames the name of the column that has the
+        labels.
+    method
+        ``"fedbary"``: every round discloses means of records. ``"sketch"``: from one
+        differentially private release of each holder, and nothing else.
+    test
+        Labelled records of the caller's own that the classifier is tested on. No holder sees them.
+    seed
+        Seed of everything random.
+    federation
+        Whose holders are meant, where ``holders`` are names.
+    progress
+        Called after every exchange.
+    **options
+        ``weights``, ``rounds`` and ``tol``; ``active`` (holders asked a round) and ``quorum`` with
+        ``"fedbary"``; options of ``silot.sketches`` such as ``public`` and ``privacy_epsilon``
+        with ``"sketch"``.
+
+    Returns
+    -------
+    Coreset
+        With ``"fedbary"`` certified distances to every holder that told its own. It is a
+        stationary point: another ``seed`` may find a better one.
+
+    Raises
+    ------
+    InputError, MismatchError
+        As ``barycenter``; fewer points than classes, ``test`` without labels.
+
+    Notes
+    -----
+    Rakotomamonjy, Nadjahi and Ralaivola, *Federated Wasserstein Distance*, 2024, sec. 4.2.
+
+    Examples
+    --------
+    >>> found = coreset({"a": [[0.0], [1.0]], "b": [[4.0], [5.0]]}, size=2)
+    >>> found.size, round(found.objective, 6)
+    (2, 4.0)
+    """
+    if method not in ("fedbary", "sketch"):
+        raise InputError(f"method is {method!r}; give 'fedbary' or 'sketch'.", code="option-method")
+    if test is not None and not labels:
+        raise InputError(
+            "test= needs a classifier, and points without labels are none. Give labels=True.",
+            code="labels-absent",
+        )
+    parties = _parties(holders, labels, test, federation)
+    if method == "sketch":
+        found = _of_sketches(parties, size, seed, progress, options)
+    else:
+        check_known(Condensing, options, "coreset")
+        fit = Condensing(size=size, labels=bool(labels), seed=seed, **options)
+        found = parties.run(fit.among(parties.names), progress)
+    return found if test is None else found.tested(parties.trusted.measure)
+
+
+def _parties(
+    holders: Holders | Sequence[str],
+    labels: bool | str,
+    test: Data | None,
+    federation: Federation | Runtime | None,
+) -> Parties:
+    """Who takes part: all that were given, or some holders of a federation by their names."""
+    if federation is None:
+        return Parties.of(cast("Holders", holders), labels, test)
+    names = tuple(side_named(name) for name in cast("Sequence[object]", holders))
+    return replace(Parties.of(federation, labels, test), names=names)
+
+
+def _of_sketches(
+    parties: Parties,
+    size: int,
+    seed: int,
+    progress: Callable[[Progress], None] | None,
+    options: dict[str, Any],
+) -> Coreset:
+    """The coreset of what was released, by the same rounds; nobody is asked again."""
+    own = {name: options[name] for name in _OWN if name in options}
+    more = {name: value for name, value in options.items() if name not in own}
+    # Checked before anything is released.
+    fit = Condensing(size=size, labels=bool(parties.labels), seed=seed, **own)
+    fit.among(parties.names)
+    _check_classes(parties, size, more)
+    sketches = run_sketches(replace(parties, own=None), seed=seed, progress=progress, **more)
+    found = run(fit.among(sketches.names), released(sketches))
+    return of_released(found, sketches).with_run(sketches)
+
+
+def _check_classes(parties: Parties, size: int, options: Mapping[str, Any]) -> None:
+    """Raise where there are fewer points than public classes: a release would be spent on it."""
+    spending, more = Spending.parted(options)
+    given = of_release(parties, more, spending)
+    public, classes = given.get("public"), given.get("classes")
+    if parties.labels and (public is not None or classes is not None):
+        allot(np.ones(len(public_classes(public, classes))), size)
