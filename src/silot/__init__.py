@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from . import transport
     from .api._methods import METHODS
     from .api.adapt import adapt
+    from .api.cluster import cluster
     from .api.combine import combine
     from .api.connect import connect, resume
     from .api.coreset import coreset
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from .federation import Holder, LocalFederation, Own, Policy, Transcript
     from .learning import ModelSpec
     from .learning.coreset import Coreset
+    from .learning.clustering import Clustering
     from .records.counts import BrokenCounts
     from .records.result import RecordScores
     from .schemas.result import Draft, SchemaCheck
@@ -67,6 +69,7 @@ __all__ = [
     "Audit",
     "Barycenter",
     "BrokenCounts",
+    "Clustering",
     "Contributions",
     "Coreset",
     "Distance",
@@ -101,6 +104,7 @@ __all__ = [
     "audit_policy",
     "barycenter",
     "check_schema",
+    "cluster",
     "combine",
     "connect",
     "coreset",

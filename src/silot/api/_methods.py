@@ -18,6 +18,7 @@ from ..secure.forecast import Forecast
 from ..secure.method import Secure
 from ..sketch.methods import METHODS, Pairwise, method_named
 from ..sketch.releasing import Private
+from ..sketch.result import Sketches
 from ._holders import Parties, in_words
 from .sketch import Spending, of_release, run_private
 
@@ -96,12 +97,25 @@ class Comparison:
             return result.named(self.parties.columns)
         return in_words(result, self.parties, (a, b))
 
-    def matrix(self, progress: Callable[[int, int], None] | None = None) -> DistanceMatrix:
-        """Distances of all pairs; those to the coordinator's own data as ``COORDINATOR``."""
+    def released(self) -> Sketches | None:
+        """One release of every holder, where the method has one that tells all distances."""
+        release = self.method.release(self.parties.names, self.parties.own)
+        if release is None:
+            return None
+        return replace(self._run(release), columns=self.parties.columns)
+
+    def matrix(
+        self,
+        progress: Callable[[int, int], None] | None = None,
+        released: Sketches | None = None,
+    ) -> DistanceMatrix:
+        """Distances of all pairs; those to the coordinator's own data as ``COORDINATOR``.
+
+        What holders ``released`` already is not asked for again.
+        """
         own = self.parties.own
-        release = self.method.release(self.parties.names, own)
-        if release is not None:
-            released = replace(self._run(release), columns=self.parties.columns)
+        released = released or self.released()
+        if released is not None:
             return released.matrix(own=own is not None, why=getattr(self.method, "why", False))
         names = (*self.parties.names, *([] if own is None else [COORDINATOR]))
         couples = list(combinations(names, 2))

@@ -155,6 +155,17 @@ def distance_matrix(
            [1., 0., 2.],
            [3., 2., 0.]])
     """
+    return comparison_of(holders, method, labels, covariance, options).matrix(progress)
+
+
+def comparison_of(
+    holders: Holders,
+    method: str | Pairwise,
+    labels: bool | str,
+    covariance: Covariance,
+    options: Mapping[str, Any],
+) -> Comparison:
+    """What distances between all pairs of holders are found by."""
     name, options = chosen(method, options)
     parties = Parties.of(holders, labels)
     if len(parties.names) < 2:
@@ -162,7 +173,7 @@ def distance_matrix(
             f"{len(parties.names)} holder(s) given; a matrix needs two or more.",
             code="holder-names",
         )
-    return Comparison.of(name, parties, covariance, options).matrix(progress)
+    return Comparison.of(name, parties, covariance, options)
 
 
 def pooled_distance(

@@ -11,7 +11,7 @@ from ..federation.answer import Answer, Array
 from ..federation.protocol import Steps
 from ..options import option, truth
 from ..transport import ExactPlan, exact_plan
-from ..transport.resampling import chance_distance
+from ..transport.chance import chance_distance
 from .pairwise import Pairwise, Sides
 from .parts import asked_clouds
 from .questions.distances import Records

@@ -243,7 +243,7 @@ def matrix_page(result: DistanceMatrix) -> list[Block]:
     blocks += [
         Heading("Distances", "distances", "Distances"),
         heat_map(names, result.values, None, order="given"),
-        _pairs(result),
+        matrix_pairs(result),
         Facts(
             [
                 ("distance", f"Wasserstein distance of order {result.p}; smaller is closer."),
@@ -263,7 +263,8 @@ def matrix_page(result: DistanceMatrix) -> list[Block]:
     return [*blocks, *bill_sections([("", result)])]
 
 
-def _pairs(result: DistanceMatrix) -> Table:
+def matrix_pairs(result: DistanceMatrix) -> Table:
+    """All pairs with their distances and bounds, for a page."""
     likely = any(pair.interval is not None for pair in result.pairs.values())
     columns = [textual("holder"), textual("other holder"), Column("distance"), Column("bounds")]
     columns += [Column("likely (95 %)")] if likely else []

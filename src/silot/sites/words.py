@@ -34,6 +34,7 @@ KINDS = {
     "labelled-records": "the records themselves, with their labels",
     "mean-features": "averages of random functions of all records",
     "moments": "the averages of all columns, and how they vary together",
+    "own-chance": "how far apart two halves of the records are, and how sure that number is",
     "predict": "what the site's model predicts for inputs the asker brings",
     "predict-noise": "what the site's model predicts for inputs without any content",
     "projected-quantiles": "how the records spread along random directions",

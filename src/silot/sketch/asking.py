@@ -215,6 +215,7 @@ class SketchPlan:
             seed=self.seed,
             calibration=self._calibration(geometry, rate, mu),
             tails=tails_of(self.sample),
+            sample=self.sample,
         )
         return Sketches(
             names=self.holders,

@@ -53,7 +53,8 @@ class DecodedSketches:
     """Decoded sketches by name.
 
     ``pages`` holds the coordinator's own under its name, without noise. Without a ``calibration``
-    distances are estimates from samples of the sketches, and have no interval.
+    distances are estimates from samples of the sketches, and have no interval. ``sample`` has the
+    public records, or those that stand for them.
     """
 
     names: tuple[str, ...]
@@ -66,6 +67,7 @@ class DecodedSketches:
     seed: int
     calibration: Calibration | None = None
     tails: str = ""
+    sample: npt.NDArray[np.float64] | None = field(default=None, repr=False)
     _drawn: dict[str, Drawn] = field(default_factory=dict[str, Drawn], repr=False)
     _sides: dict[str, Side] = field(default_factory=dict[str, Side], repr=False)
     _told: dict[tuple[str, str], Interval] = field(

@@ -1,4 +1,4 @@
-"""What a distance owes to the finite number of records: its bias, its error, and chance."""
+"""What a distance owes to the finite number of records: its bias and its error."""
 
 from __future__ import annotations
 
@@ -24,15 +24,7 @@ FEWEST = 10
 _MOST = 500
 """Records that are split in halves; more of them tell little more."""
 _SPLIT = 150
-"""Geometric mean of the sizes of the two sides that chance is tried on, at most."""
-_LARGEST_SIDE = 1000
-_SPLITS = 6
-_LEAST_SIDE = 5
-_MOST_TIMES = 4
-# Of the logarithm of a distance, for every doubling of the size beyond what was tried.
-_RATE_ERROR = 0.005
-# The same where the law is known by as many records as one side has.
-_TARGET_ERROR = 0.02
+"""Records that the dimension is judged by."""
 _LEVEL = 0.95
 _NEIGHBOURS = 10
 # The part of the gap between halves that is not known to be bias or error.
@@ -183,142 +175,6 @@ def _farthest(parts: Array) -> float:
     return float(min(top[0] * math.exp(min(beyond, 300.0)), _MOST_BEYOND * top[-1]))
 
 
-def chance_distance(
-    own: tuple[Array, Array, Codes], target: tuple[Array, Array, Codes], between: Array | None,
-    *, p: int = 2, matched: bool = False, pooled: bool = True,
-) -> float | None:  # fmt: skip
-    r"""Distance that two samples of one law stay below in 95 % of cases, at the sizes given.
-
-    Both sides are put together and split at random, again and again: the law of these distances
-    is that of two samples of the pooled law. What is returned is their mean and the standard
-    errors that make the next one lie below with that probability. Samples of more than 150 records
-    are tried at that size and half of it, and the power of the size that fits both is followed
-    to the full one.
-
-    Parameters
-    ----------
-    own, target
-        Points, weights (none of them zero) and codes of labels of both sides.
-    between
-        What the labels of two codes add to the cost (C, C); ``None`` without labels.
-    p
-        1 or 2.
-    matched
-        Whether the second side is weighted to have the class proportions of the first, as a
-        target is within its tolerance.
-    pooled
-        Whether the one law is that of both sides together; else that of the target alone, of
-        which there are too few records for both: sizes are smaller in proportion, and followed
-        to the full ones.
-
-    Returns
-    -------
-    float or None
-        ``None`` where one side has fewer than ten records by Kish's effective number.
-
-    Notes
-    -----
-    A permutation test; the level holds for the next split, by Student's t of six of them.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> rng = np.random.default_rng(0)
-    >>> x, y = rng.normal(size=(40, 2)), rng.normal(size=(40, 2))
-    >>> w, codes = np.full(40, 1 / 40), np.zeros(40, np.int64)
-    >>> 0.3 < chance_distance((x, w, codes), (y, w, codes), None) < 0.8
-    True
-    """
-    if min(1.0 / float(side[1] @ side[1]) for side in (own, target)) < FEWEST:
-        return None
-    part, tried = _tried(len(own[0]), len(target[0]), pooled)
-    if not pooled and sum(tried) > len(target[0]):
-        return None
-    points, weights, codes = target[0], target[1] * len(target[0]), target[2]
-    if pooled:
-        points, codes = np.concatenate([own[0], points]), np.concatenate([own[2], codes])
-        # Weights of one record on average, or the smaller side's would outweigh the other's.
-        weights = np.concatenate([own[1] * len(own[0]), weights])
-    law = _Law(points, weights, codes, between, p, matched)
-    full, half = law.split(tried, halves=part < 1.0)
-    distances = full ** (1.0 / p)
-    mean = float(distances.mean())
-    square = float(distances.var(ddof=1)) * (1.0 + 1.0 / _SPLITS)
-    if part < 1.0 and mean > 0:
-        # How often the size doubles beyond what was tried, and by what the distance falls then.
-        doublings = -math.log2(part)
-        fall, error = _fall(full, half, p)
-        scale = 2.0 ** (-fall * doublings)
-        error = math.hypot(error, _RATE_ERROR if pooled else _TARGET_ERROR) * doublings
-        mean, square = mean * scale, (square + (mean * error) ** 2) * scale**2
-    return mean + float(stdtrit(_SPLITS - 1, _LEVEL)) * math.sqrt(square)
-
-
-def _tried(own: int, target: int, pooled: bool) -> tuple[float, list[int]]:
-    """The part of the records that chance is tried on, and how many of each side that is."""
-    part = 1.0
-    if not pooled:
-        # Beyond some times as many, it is the number of the fewer that counts.
-        own = min(own, _MOST_TIMES * target)
-        part = target / (own + target)
-    part = min(part, _SPLIT / math.sqrt(own * target))
-    return part, [min(max(int(part * k), _LEAST_SIDE), k, _LARGEST_SIDE) for k in (own, target)]
-
-
-def _fall(full: Array, half: Array, p: int) -> tuple[float, float]:
-    """Power of the size by which a distance falls, and the error of its logarithm a doubling."""
-    ratio = half / float(full.mean())
-    fall = math.log2(min(max(float(ratio.mean()), 1.0), 2.0)) / p
-    spread = float((ratio - full / float(full.mean())).std(ddof=1)) / (math.log(2.0) * p)
-    return fall, math.log(2.0) * spread / math.sqrt(_SPLITS)
-
-
-@dataclass(frozen=True, eq=False)
-class _Law:
-    """Records of one law, that are split at random into two samples."""
-
-    cloud: Array
-    weights: Array
-    codes: Codes
-    between: Array | None
-    p: int
-    matched: bool
-
-    def split(self, sizes: list[int], *, halves: bool) -> tuple[Array, Array]:
-        """Costs between samples of these sizes, split by split, and between halves of these."""
-        keys = record_keys(self.cloud, self.weights, self.codes)
-        full, half = np.empty(_SPLITS), np.empty(_SPLITS)
-        for k in range(_SPLITS):
-            order = np.argsort(_mixed(keys, k + 1), kind="stable")[: sum(sizes)]
-            first, second = order[: sizes[0]], order[sizes[0] :]
-            cost = cost_matrix(self.cloud[first], self.cloud[second], p=self.p)
-            if self.between is not None:
-                cost = cost + self.between[np.ix_(self.codes[first], self.codes[second])]
-            full[k] = self._cost(cost, first, second)
-            if halves:
-                few, least = sizes[0] // 2, sizes[1] // 2
-                half[k] = self._cost(cost[:few, :least], first[:few], second[:least])
-        return full, half
-
-    def _cost(self, cost: Array, first: Index, second: Index) -> float:
-        sides = [(self.weights[side], self.codes[side]) for side in (first, second)]
-        return _split_cost(cost, *sides, matched=self.matched)
-
-
-def _split_cost(
-    cost: Array, first: tuple[Array, Codes], second: tuple[Array, Codes], *, matched: bool
-) -> float:
-    a, b = first[0] / first[0].sum(), second[0] / second[0].sum()
-    if matched:
-        most = int(max(first[1].max(), second[1].max())) + 1
-        there = np.bincount(second[1], b, minlength=most)
-        wanted = np.bincount(first[1], a, minlength=most)
-        ratio = np.divide(wanted, there, out=np.zeros(most), where=there > 0)[second[1]]
-        if float(b @ ratio) > 0:
-            b = b * ratio / float(b @ ratio)
-    return max(plan_from_cost(cost, a, b).cost, 0.0)
-
-
 def distinct_records(points: Array, weights: Array, codes: Codes) -> Index:
     """Records without copies, where all are repeated alike: each then stands for as many.
 
@@ -340,7 +196,7 @@ def lots(points: Array, weights: Array, codes: Codes) -> Index:
 
     Neither the order in which records are given nor the others change a record's lot.
     """
-    return np.argsort(_mixed(record_keys(points, weights, codes), 0), kind="stable")
+    return np.argsort(mixed(record_keys(points, weights, codes), 0), kind="stable")
 
 
 def record_keys(points: Array, weights: Array, codes: Codes, *, apart: bool = True) -> Keys:
@@ -361,10 +217,10 @@ def record_keys(points: Array, weights: Array, codes: Codes, *, apart: bool = Tr
     same = np.concatenate([[False], keys[order][1:] == keys[order][:-1]])
     started = np.maximum.accumulate(np.where(same, 0, np.arange(len(keys))))
     turn[order] = (np.arange(len(keys)) - started).astype(np.uint64)
-    return _mixed(keys, 0) + turn * factors[-1]
+    return mixed(keys, 0) + turn * factors[-1]
 
 
-def _mixed(keys: Keys, salt: int) -> Keys:
+def mixed(keys: Keys, salt: int) -> Keys:
     """Numbers whose every bit depends on every bit of the keys (splitmix64)."""
     found = keys + np.uint64((salt * 0x9E3779B97F4A7C15 + 0x632BE59BD9B4E019) % 2**64)
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):

@@ -11,7 +11,7 @@ from .distances import (
 )
 from .labelled import ClassSizes, InterpolateByClass, LabelledDistanceTo, LabelledRecords
 from .parts import CostParts
-from .uncertainty import DistanceWithError, LabelledDistanceWithError
+from .uncertainty import DistanceWithError, LabelledDistanceWithError, OwnChance
 
 __all__ = [
     "ClassSizes",
@@ -27,5 +27,6 @@ __all__ = [
     "LabelledDistanceWithError",
     "LabelledRecords",
     "Moments",
+    "OwnChance",
     "Records",
 ]

@@ -9,10 +9,12 @@ from typing import ClassVar
 import numpy as np
 
 from ...federation.answer import Answer
+from ...federation.disclosure import Account, Disclosure
 from ...federation.message import Scalar
-from ...federation.question import Array, Codes, Names, register
+from ...federation.question import Array, Codes, Names, Question, register
 from ...transport import ExactPlan, exact_plan
-from ...transport.resampling import FEWEST, chance_distance, corrected_cost, distinct_records, lots
+from ...transport.chance import chance_distance, chance_law
+from ...transport.resampling import FEWEST, corrected_cost, distinct_records, lots
 from .distances import DistanceTo, move_of, share_of
 from .labelled import LabelledDistanceTo, codes_of
 
@@ -101,6 +103,46 @@ class LabelledDistanceWithError(LabelledDistanceTo):
         return {name: 2.0 * move if doubled else move for name, move in found.items()}
 
 
+@dataclass(frozen=True, kw_only=True)
+class OwnChance(Question):
+    """How far apart two samples of the holder's own law are, at its size: three numbers.
+
+    ``mean`` and ``spread`` of the distance ``W_p``, and the ``error`` of the mean, as splits of
+    the records tell. Holders of few records tell nothing.
+    """
+
+    kind: ClassVar[str] = "own-chance"
+    level: ClassVar[Disclosure] = Disclosure.SCALAR
+    account: ClassVar[Account] = Account.NAMED
+
+    p: int = 2
+
+    def numbers(self, records: int, dimension: int) -> int:
+        return 3
+
+    def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
+        used = np.flatnonzero(weights > 0)
+        codes = np.zeros(len(used), dtype=np.int64)
+        places = used[distinct_records(points[used], weights[used], codes)]
+        masses = weights[places] / weights[places].sum()
+        own = points[places], masses, codes[: len(places)]
+        law = chance_law(own, own, None, p=self.p, pooled=False)
+        if law is None:
+            return Answer()
+        return Answer(scalars={"mean": law.mean, "spread": law.spread, "error": law.error})
+
+    def moves(
+        self, points: Array, weights: Array, labels: Names | None, answer: Answer
+    ) -> Mapping[str, float]:
+        if "mean" not in answer.scalars:
+            return {}
+        share = share_of(points, weights, points, p=self.p)
+        move = move_of(answer.number("mean"), _MOVED * share, self.p)
+        # Where labels have coordinates, a record moves those of its class as well.
+        move *= 1.0 if self.embedding == "none" else 2.0
+        return {"mean": move, "spread": _MOVED * move, "error": _MOVED * move}
+
+
 def _errors(
     points: Array, weights: Array, codes: Codes, target: tuple[Array, Array, Codes],
     plan: ExactPlan, squares: Array | None, with_chance: bool, matched: bool,
@@ -166,4 +208,4 @@ def _moves(answer: Answer, share: float) -> dict[str, float]:
     return found
 
 
-register(DistanceWithError, LabelledDistanceWithError)
+register(DistanceWithError, LabelledDistanceWithError, OwnChance)
