@@ -13,7 +13,7 @@ from scipy.special import stdtrit
 
 from ..distances.joint import Joint
 from ..distances.pairwise import Comparing
-from ..distances.questions.uncertainty import OwnChance
+from ..distances.questions.uncertainty import OWN_SPLITS, OwnChance
 from ..distances.result import DistanceMatrix
 from ..errors import WireError
 from ..federation.answer import WAITING, Answer, Failure
@@ -110,7 +110,7 @@ def _law(answer: Answer) -> Chance:
             "broken one.",
             code="answer-malformed",
         )
-    return Chance(mean, spread, error)
+    return Chance(mean, spread, error, OWN_SPLITS - 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,8 +143,8 @@ def chance_levels(
 
     and likewise for the spread s and the error e: what a sample adds to ``W_p^p`` adds up over the
     two sides. P is the number of pairs, t the quantile of Student's law. Where one of two holders
-    told nothing the other one's law stands for both. A pair's own ``Distance.chance`` counts
-    where it is larger.
+    told nothing the other one's law stands for both, and where both did the pair's own
+    ``Distance.chance``.
     """
     size, p = len(names), matrix.p
     pairs = size * (size - 1) // 2
@@ -160,7 +160,8 @@ def chance_levels(
             freedom = min(side.freedom for side in sides)
             level[i, j] = mean + 2.0 * error + float(stdtrit(freedom, 1.0 - LEVEL / pairs)) * far
             spread[i, j] = far
-        level[i, j] = max(level[i, j], own or 0.0)
+        elif own is not None:
+            level[i, j] = own
         known[i, j] = bool(sides) or own is not None
     upper = np.triu_indices(size, 1)
     for part in (level, spread, known):

@@ -46,7 +46,7 @@ class Chance:
     mean: float
     spread: float
     error: float
-    freedom: int = _SPLITS - 1
+    freedom: int
 
     @property
     def distance(self) -> float:
@@ -58,7 +58,7 @@ class Chance:
 
 def chance_law(
     own: tuple[Array, Array, Codes], target: tuple[Array, Array, Codes], between: Array | None,
-    *, p: int = 2, matched: bool = False, pooled: bool = True,
+    *, p: int = 2, matched: bool = False, pooled: bool = True, splits: int = _SPLITS,
 ) -> Chance | None:  # fmt: skip
     """What ``chance_distance`` stands on: mean, spread and error of what chance makes."""
     if min(1.0 / float(side[1] @ side[1]) for side in (own, target)) < FEWEST:
@@ -72,18 +72,18 @@ def chance_law(
         # Weights of one record on average, or the smaller side's would outweigh the other's.
         weights = np.concatenate([own[1] * len(own[0]), weights])
     law = _Law(points, weights, codes, between, p, matched)
-    full, half = law.split(tried, halves=part < 1.0)
+    full, half = law.split(tried, splits, halves=part < 1.0)
     distances = full ** (1.0 / p)
     mean = float(distances.mean())
-    spread = math.sqrt(float(distances.var(ddof=1)) * (1.0 + 1.0 / _SPLITS))
+    spread = math.sqrt(float(distances.var(ddof=1)) * (1.0 + 1.0 / splits))
     if part == 1.0 or mean == 0:
-        return Chance(mean, spread, 0.0)
+        return Chance(mean, spread, 0.0, splits - 1)
     # How often the size doubles beyond what was tried, and by what the distance falls then.
     doublings = -math.log2(part)
     fall, error = _fall(full, half, p)
     scale = 2.0 ** (-fall * doublings)
     error = math.hypot(error, _RATE_ERROR if pooled else _TARGET_ERROR) * doublings
-    return Chance(mean * scale, spread * scale, mean * error * scale)
+    return Chance(mean * scale, spread * scale, mean * error * scale, splits - 1)
 
 
 def chance_distance(
@@ -152,7 +152,7 @@ def _fall(full: Array, half: Array, p: int) -> tuple[float, float]:
     ratio = half / float(full.mean())
     fall = math.log2(min(max(float(ratio.mean()), 1.0), 2.0)) / p
     spread = float((ratio - full / float(full.mean())).std(ddof=1)) / (math.log(2.0) * p)
-    return fall, math.log(2.0) * spread / math.sqrt(_SPLITS)
+    return fall, math.log(2.0) * spread / math.sqrt(len(full))
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,11 +166,11 @@ class _Law:
     p: int
     matched: bool
 
-    def split(self, sizes: list[int], *, halves: bool) -> tuple[Array, Array]:
+    def split(self, sizes: list[int], splits: int, *, halves: bool) -> tuple[Array, Array]:
         """Costs between samples of these sizes, split by split, and between halves of these."""
         keys = record_keys(self.cloud, self.weights, self.codes)
-        full, half = np.empty(_SPLITS), np.empty(_SPLITS)
-        for k in range(_SPLITS):
+        full, half = np.empty(splits), np.empty(splits)
+        for k in range(splits):
             order = np.argsort(mixed(keys, k + 1), kind="stable")[: sum(sizes)]
             first, second = order[: sizes[0]], order[sizes[0] :]
             cost = cost_matrix(self.cloud[first], self.cloud[second], p=self.p)

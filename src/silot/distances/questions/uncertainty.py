@@ -23,6 +23,8 @@ from .labelled import LabelledDistanceTo, codes_of
 _MOVED = 2.0
 _MOVED_MARGIN = 6.0
 _NUMBERS = 5
+OWN_SPLITS = 24
+"""How often a holder splits its records to see what chance makes."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,7 +128,7 @@ class OwnChance(Question):
         places = used[distinct_records(points[used], weights[used], codes)]
         masses = weights[places] / weights[places].sum()
         own = points[places], masses, codes[: len(places)]
-        law = chance_law(own, own, None, p=self.p, pooled=False)
+        law = chance_law(own, own, None, p=self.p, pooled=False, splits=OWN_SPLITS)
         if law is None:
             return Answer()
         return Answer(scalars={"mean": law.mean, "spread": law.spread, "error": law.error})
