@@ -72,6 +72,8 @@ COMMANDS = {
     "sketch": "distance north south --method sketch --public public.npz",
     "labels": "distance north south --labels",
     "matrix": "matrix",
+    "cluster": "cluster --resamples 5",
+    "cluster by fedwad": "cluster north south west --method fedwad --support 10 -k 2",
     "value": "value --validation mine.npz",
     "value of the barycenter": "value north south west",
     "value with a map": "value --validation mine.npz --map sketch --public public.npz",

@@ -24,7 +24,11 @@ from silot.distances.questions.labelled import (
     LabelledRecords,
 )
 from silot.distances.questions.parts import CostParts
-from silot.distances.questions.uncertainty import DistanceWithError, LabelledDistanceWithError
+from silot.distances.questions.uncertainty import (
+    DistanceWithError,
+    LabelledDistanceWithError,
+    OwnChance,
+)
 from silot.distillation.questions import (
     DescribeTeacher,
     Predict,
@@ -103,6 +107,7 @@ ALL: list[Question] = [
     CostParts(**LABELLED, **METRIC),
     DistanceWithError(**WITH_REFERENCE, with_chance=False),
     LabelledDistanceWithError(**LABELLED, **METRIC, matched=True),
+    OwnChance(p=1),
     ScoreRecords(target=CLOUD, target_weights=MASS, epsilon=0.1),
     SCREEN,
     CountRecords(privacy_mu=0.1, mass_limit=2.0),

@@ -46,6 +46,7 @@ def made() -> dict[str, Any]:
         "distance": distance(why=True),
         "iterated": distance(method="fedwad", rounds=3, support=8),
         "matrix": silot.distance_matrix(data),
+        "clustering": silot.cluster(data, resamples=5),
         "barycenter": silot.barycenter(data, rounds=3, support=6),
         "coreset": silot.coreset(data, 6, rounds=3),
         "worth": silot.value_holders(data, public[:40], why=True, shapley=True),
@@ -92,6 +93,7 @@ def test_a_terminal_a_notebook_and_a_page_show_the_same_bill(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["matrix", "barycenter", "coreset", "worth", "sketches"])
+@pytest.mark.parametrize("name", ["matrix", "clustering", "barycenter", "worth", "sketches"])
 def test_names_are_text_and_nothing_else(name: str) -> None:
     result = MADE[name]
     for shown in (Page(result._repr_html_()), Page(render_result(result))):
