@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from .errors import SilotError
     from .federation import Holder, LocalFederation, Own, Policy, Transcript
     from .learning import ModelSpec
-    from .learning.coreset import Coreset
     from .learning.clustering import Clustering
+    from .learning.coreset import Coreset
     from .records.counts import BrokenCounts
     from .records.result import RecordScores
     from .schemas.result import Draft, SchemaCheck

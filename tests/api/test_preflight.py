@@ -52,6 +52,7 @@ def without(holders: Frames) -> Frames:
 CALLS: dict[str, Callable[[Frames], Any]] = {
     "distance": lambda each: silot.distance(each["north"].drop("ill"), each["west"].drop("ill")),
     "matrix": lambda each: silot.distance_matrix(without(each)),
+    "clustering": lambda each: silot.cluster(without(each), resamples=0),
     "pooled": lambda each: silot.pooled_distance(without(each), VALIDATION.drop("ill")),
     "worth": lambda each: silot.value_holders(without(each), VALIDATION.drop("ill")),
     "map": lambda each: silot.value_holders(without(each), VALIDATION.drop("ill"), map="direct"),
@@ -88,11 +89,13 @@ SILENT = {
     "Drift": "it is of one site's releases, and its `sketches` say that nobody looked",
     "Audit": "it is of a transcript: what messages give away, whatever the numbers mean",
     "PolicyAudit": "the same of a policy",
+    "Chances": "of holders one by one, for `Clustering`, which has it of the distances",
     "Predictions": "what teachers answered, which `Distillation` is made of",
 }
 COMPUTED = {
     "Distance", "DistanceMatrix", "Contributions", "Barycenter", "RecordScores", "Adaptation",
     "Sketches", "BrokenCounts", "Distillation", "Combined", "Divergences", "Coreset",
+    "Clustering",
 }  # fmt: skip
 
 

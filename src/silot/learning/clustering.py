@@ -154,6 +154,7 @@ class Clustering(Shown):
             "seconds": bill.seconds,
             "privacy_mu": bill.privacy_mu,
             "disclosure": self.disclosure,
+            "preflight": None if self.preflight is None else self.preflight.to_dict(),
             "matrix": self.matrix.to_dict(),
         }
 
