@@ -14,7 +14,7 @@ import numpy as np
 from ..distances.result import DistanceMatrix
 from ..errors import InputError
 from ..federation.disclosure import Disclosure
-from ..federation.result import Bill, Shown
+from ..federation.result import Bill, Shown, in_doubt
 from ..transport.chance import Chance
 from .chance import ChanceLevels, Chances, chance_levels
 from .groups import (
@@ -224,7 +224,7 @@ def clustering_of(
             if levels.known[i, j]
         },
         unknown=unknown,
-        status=_status(found, sure, apart, options, unknown, matrix),
+        status=in_doubt(_status(found, sure, apart, options, unknown, matrix), matrix.preflight),
         seed=options.seed,
         resamples=options.resamples,
         matrix=matrix,
