@@ -4,11 +4,12 @@ VENV := .venv
 SECURE := .venv-secure
 BIN := $(VENV)/bin
 CODE := src tests evidence examples
+EACH := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist loadfile
 PIP := $(BIN)/python -m pip --quiet --quiet --disable-pip-version-check
 
 # The engine of secure distances pins an older numpy: it has an environment of its own, and part
 # of the other tests runs there too.
-.PHONY: demo demo-sites test sites sites-nightly sites-secure secure bench reproduce clean lint types contracts unit
+.PHONY: demo demo-sites test slow sites sites-nightly sites-secure secure bench reproduce clean lint types contracts unit
 
 demo: $(VENV)/.installed
 	$(BIN)/silot demo
@@ -31,7 +32,11 @@ contracts: $(VENV)/.dev
 
 # A worker a core, each with one thread: tests of one file share what is made once.
 unit: $(VENV)/.dev
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist loadfile
+	$(EACH) -m 'not slow and not real and not nightly'
+
+# Whole commands, long runs and every page of the docs.
+slow: $(VENV)/.dev
+	$(EACH) -m 'slow and not real and not nightly'
 
 # Real processes behind NVFlare; nightly, a kill at every message.
 sites: $(VENV)/.dev

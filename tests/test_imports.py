@@ -58,6 +58,7 @@ assert "ot" not in sys.modules
 """
 
 
+@pytest.mark.slow
 def test_no_public_function_loads_torch_for_arrays() -> None:
     pytest.importorskip("dp_accounting")
     done = subprocess.run([sys.executable, "-c", CALLS], capture_output=True, text=True)

@@ -121,6 +121,7 @@ def desk(tmp_path: Path) -> Path:
     return tmp_path / "desk"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_it_is_the_run_between_connected_parties(case: str, desk: Path) -> None:
     words, count, function = CASES[case]

@@ -147,6 +147,7 @@ def test_a_distilled_model_says_what_its_vectors_look_like() -> None:
     assert "Nobody looked" in page
 
 
+@pytest.mark.slow
 def test_combined_releases_say_that_nobody_looked_at_the_sites(tmp_path: Path) -> None:
     each = frames(mixed=True)
     files = [

@@ -17,8 +17,8 @@ from silot.federation import Entry, Transcript
 from silot.federation.answer import encode_reply
 from silot.federation.question import encode_question
 from silot.learning import ModelSpec
+from silot.learning.questions.models import TrainModel
 from silot.teaching.divergences import divergences
-from silot.teaching.questions.models import TrainModel
 
 from .data import attack
 
@@ -45,6 +45,7 @@ def run(table):
     return teachers.run(distill(["a"], x[: 2 * N], labels=3))
 
 
+@pytest.mark.slow
 def test_predictions_give_members_away_as_shadow_models_say(table, run) -> None:
     x, y = table
     said, rows = run.outputs[0], np.arange(2 * N)

@@ -20,11 +20,12 @@ from silot.federation import Entry, Failure, Transcript
 from silot.federation.answer import encode_reply
 from silot.federation.question import encode_question
 from silot.learning import ModelSpec
+from silot.learning.questions.models import TrainModel
 from silot.records.gradients import gradients
 from silot.records.validation import records
 from silot.report import render
 from silot.teaching.divergences import divergences
-from silot.teaching.questions.models import ClassFeatures, FitDensity, TrainModel
+from silot.teaching.questions.models import ClassFeatures, FitDensity
 from silot.value.contributions import contributions
 from silot.value.fedbary import fedbary
 

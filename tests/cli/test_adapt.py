@@ -106,6 +106,7 @@ def test_saved_models_predict_what_targets_were_told(
         assert right.mean() == pytest.approx(told["accuracies"][target])
 
 
+@pytest.mark.slow
 def test_links_on_data_files_tells_the_plan_and_what_was_measured(folder: Path) -> None:
     adapted = found(folder, "adapt", *DATA)["plan"]
     plan = found(folder, "links", *DATA)

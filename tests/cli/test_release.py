@@ -62,6 +62,7 @@ def released(name: str, *more: str) -> str:
     return call("release", f"{name}.csv", *words, "-o", f"{name}.release", *more)
 
 
+@pytest.mark.slow
 def test_from_tables_on_three_machines_to_a_ranking(desk: Path) -> None:
     for name in ("north", "south", "west"):
         assert "epsilon 1" in released(name)

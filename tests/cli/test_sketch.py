@@ -29,6 +29,7 @@ def sketch(data: Path, *more: object, command: str = "distance") -> tuple[int, s
     return done.returncode, done.stdout, done.stderr
 
 
+@pytest.mark.slow
 def test_a_distance_is_near_the_exact_one_and_says_it_is_not_certified(data: Path) -> None:
     status, out, err = sketch(data, "--json")
     assert (status, err) == (0, "")
@@ -40,6 +41,7 @@ def test_a_distance_is_near_the_exact_one_and_says_it_is_not_certified(data: Pat
     assert found["privacy_mu"] == pytest.approx(1 / 4.045, rel=1e-3)
 
 
+@pytest.mark.slow
 def test_a_ledger_answers_again_for_nothing_and_refuses_beyond_the_budget(
     data: Path, tmp_path: Path
 ) -> None:
@@ -58,6 +60,7 @@ def test_a_ledger_answers_again_for_nothing_and_refuses_beyond_the_budget(
         assert ledger.spent > first["privacy_mu"]
 
 
+@pytest.mark.slow
 def test_a_matrix_charges_the_same_release_once(data: Path, tmp_path: Path) -> None:
     status, out, _ = sketch(data, "--ledgers", tmp_path / "l", "--json", command="matrix")
     assert status == 0
@@ -65,6 +68,7 @@ def test_a_matrix_charges_the_same_release_once(data: Path, tmp_path: Path) -> N
     assert sketch(data, "--ledgers", tmp_path / "l")[0] == 0
 
 
+@pytest.mark.slow
 def test_a_matrix_shows_the_one_bill_of_all_pairs(data: Path) -> None:
     status, out, err = sketch(data, command="matrix")
     assert (status, err) == (0, "")
@@ -93,6 +97,7 @@ def test_a_run_that_cannot_be_charged_in_full_charges_nothing(
             assert [row.event for row in ledger.entries()] == ["open"]
 
 
+@pytest.mark.slow
 def test_a_run_that_its_ledger_cannot_pay_leaves_it_as_it_was(data: Path, tmp_path: Path) -> None:
     ledgers = ("--ledgers", tmp_path / "ledgers")
     assert sketch(data, *ledgers, "--privacy-epsilon", 0.9)[0] == 0
@@ -125,6 +130,7 @@ def test_an_unknown_option_is_told_the_known_ones_by_the_names_users_give(data: 
     assert status == 3 and "privacy_epsilon" in err and "embedding" not in err
 
 
+@pytest.mark.slow
 def test_no_record_is_in_the_transcript(data: Path, tmp_path: Path) -> None:
     path = tmp_path / "run.transcript"
     assert sketch(data, "--transcript", path)[0] == 0

@@ -64,6 +64,7 @@ def test_what_distances_are_made_of_is_told_by_column() -> None:
     assert sum(body["parts"]["columns"].values()) == pytest.approx(1.0)
 
 
+@pytest.mark.slow
 def test_sketches_read_public_records_by_the_schema() -> None:
     body = told(
         "distance", "north.csv", "south.csv", "--method", "sketch", "--public", "public.csv"

@@ -11,6 +11,7 @@ from silot import Holder, LocalFederation, Measure, Policy
 from silot.privacy import Ledger
 
 
+@pytest.mark.slow
 # `python -m evidence transport bounds` does the same for 10,000 problems.
 @pytest.mark.parametrize("block", range(8))
 def test_exact_distance_lies_between_the_bounds_and_so_does_the_value(block: int) -> None:

@@ -30,9 +30,10 @@ from silot.errors import InputError
 from silot.federation import Answer, Failure, Question
 from silot.federation.policy import Limits
 from silot.federation.question import encode_question
+from silot.learning.questions.columns import Spread
+from silot.learning.questions.models import CountLabelled
 from silot.privacy import Ledger
-from silot.teaching.questions.divergences import MeanFeatures, ProjectedQuantiles, Spread
-from silot.teaching.questions.models import CountLabelled
+from silot.teaching.questions.divergences import MeanFeatures, ProjectedQuantiles
 from silot.transport import exact_plan
 from silot.value.contributions import contributions
 
@@ -207,6 +208,7 @@ def played(policy: Policy, seed: int, path: Path) -> tuple[list[Question], int]:
     return list({encode_question(each): each for each in told}.values()), asked
 
 
+@pytest.mark.slow
 def test_sixty_random_strategies_of_a_thousand_questions_determine_no_record(
     tmp_path: Path,
 ) -> None:

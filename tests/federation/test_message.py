@@ -41,6 +41,7 @@ from silot.federation import Answer, Failure, Question
 from silot.federation.answer import decode_reply, encode_reply
 from silot.federation.message import Message, decode, encode
 from silot.federation.question import decode_question, encode_question, question_kinds
+from silot.learning.questions.columns import Spread
 from silot.records.questions.scores import ScoreRecords, ScreenRecords
 from silot.records.questions.suspects import CountSuspects
 from silot.records.screen import Screen
@@ -52,7 +53,6 @@ from silot.teaching.questions.divergences import (
     DomainScores,
     MeanFeatures,
     ProjectedQuantiles,
-    Spread,
     TrainDomain,
 )
 from tests.teaching.test_models import QUESTIONS as ABOUT_MODELS

@@ -159,6 +159,7 @@ def test_estimates_err_less_than_counts_of_the_same_releases(law: str) -> None:
     assert np.mean(ours) < np.mean(counts)
 
 
+@pytest.mark.slow
 def test_neither_the_order_of_sketches_nor_of_calibrations_changes_anything() -> None:
     found, source = calibration("mixture"), Source(float(N), noisy=True)
     other = Source(300.0, noisy=False)

@@ -185,6 +185,7 @@ def test_releases_are_never_seen_to_spend_more_than_they_say(release: Release) -
     assert found.mu >= release.privacy_mu - 0.45
 
 
+@pytest.mark.slow
 def test_what_leaves_a_holder_is_never_seen_to_spend_more_than_it_says() -> None:
     without, with_ = neighbours(WORST)
     for release in (ToyHistogram(privacy_mu=1.0), sketch(privacy_mu=1.0)):
@@ -255,6 +256,7 @@ def test_labels_read_by_the_column_are_caught_in_replies(
     assert not holds(found, claimed)
 
 
+@pytest.mark.slow
 def test_half_the_noise_is_caught_in_replies(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     gaussian = mechanism._gaussian
     monkeypatch.setattr(mechanism, "_gaussian", lambda scale: Cheaper(gaussian(scale / 2.0)))

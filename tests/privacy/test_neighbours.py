@@ -27,6 +27,7 @@ def wrong(found: Iterable[list[Movement]]) -> list[Movement]:
     return [one for each in found for one in each if one.ratio > 1.0 or not one.additive]
 
 
+@pytest.mark.slow
 def test_one_record_of_a_file_moves_a_release_by_at_most_its_sensitivity(tmp_path: Path) -> None:
     found = list(moved(tmp_path, range(120)))
     assert wrong(found) == []

@@ -111,6 +111,7 @@ class Faults:
         return reply
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("after", [False, True])
 def test_a_site_that_dies_at_any_message_changes_nothing(
     tmp_path: Path, local: LocalFederation, after: bool

@@ -16,11 +16,12 @@ from silot.federation import Answer, Failure, Holder, LocalFederation, Policy, Q
 from silot.federation.answer import decode_reply, encode_reply
 from silot.federation.question import decode_question
 from silot.learning import Combination, ModelSpec, combine
+from silot.learning.questions.models import CountLabelled, TrainModel
 from silot.privacy import Ledger
 from silot.teaching.adapt import Adapt, adapt
 from silot.teaching.costs import NoEligibleSource
 from silot.teaching.evaluate import evaluate
-from silot.teaching.questions.models import ClassFeatures, CountLabelled, TrainModel
+from silot.teaching.questions.models import ClassFeatures
 from silot.teaching.result import Adaptation
 
 NAMES = ("d0", "d1", "d2", "d3", "d4", "d5")

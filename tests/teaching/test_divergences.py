@@ -22,6 +22,7 @@ from silot.federation import Answer, Failure, Question
 from silot.federation.protocol import drive
 from silot.federation.question import decode_question, encode_question
 from silot.learning import ModelSpec, initial, random_features
+from silot.learning.questions.columns import Spread
 from silot.privacy.ledger import Ledger
 from silot.sketch.sketch import sketches
 from silot.teaching.between import Devices
@@ -35,7 +36,6 @@ from silot.teaching.questions.divergences import (
     DomainScores,
     MeanFeatures,
     ProjectedQuantiles,
-    Spread,
     TrainDomain,
     public_directions,
 )
@@ -799,6 +799,7 @@ def test_sketches_certify_nothing_and_disclose_nothing_finer() -> None:
     assert 0.8 * exact.scale < found.scale < 3 * exact.scale
 
 
+@pytest.mark.slow
 def test_sketched_distances_are_those_of_sketches_whatever_the_order() -> None:
     holders = {name: Holder(measure, OPEN, Ledger()) for name, measure in DEVICES.items()}
     book = LocalFederation(holders).run(sketches(NAMES, **QUICK["sketch"]))  # type: ignore[arg-type]

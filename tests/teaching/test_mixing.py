@@ -224,6 +224,7 @@ def test_disagreement_that_no_predictions_have_is_refused() -> None:
     assert caught.value.code == "disagreement-definite"
 
 
+@pytest.mark.slow
 def test_a_source_nobody_may_reach_is_left_alone_by_many() -> None:
     rng = np.random.default_rng(0)
     n = 26

@@ -23,9 +23,10 @@ from silot.learning import (
     random_features,
     train,
 )
+from silot.learning.questions.models import CountLabelled, TrainModel
 from silot.privacy import Ledger
 from silot.teaching.questions.combinations import Disagreement, EvaluateCombination
-from silot.teaching.questions.models import ClassFeatures, CountLabelled, FitDensity, TrainModel
+from silot.teaching.questions.models import ClassFeatures, FitDensity
 
 SPEC = ModelSpec("logistic", (2,), 2)
 CLASSES = encode_classes(["a", "b"])

@@ -19,8 +19,9 @@ from ..distillation.questions import (
 )
 from ..federation.answer import Answer
 from ..learning import DensitySpec, ModelSpec, initial
+from ..learning.questions.models import TrainModel
 from ..teaching.questions.divergences import TrainDomain
-from ..teaching.questions.models import FitDensity, TrainModel
+from ..teaching.questions.models import FitDensity
 from ._case import Case
 from ._evidence import Array, InapplicableError
 from .result import NEEDS

@@ -10,7 +10,8 @@ import numpy as np
 
 from ..federation.answer import Answer
 from ..learning import ModelSpec
-from ..teaching.questions.models import ClassFeatures, CountLabelled, FitDensity
+from ..learning.questions.models import CountLabelled
+from ..teaching.questions.models import ClassFeatures, FitDensity
 from ._case import Case
 from ._clock import look
 from ._evidence import Array, Guess, InapplicableError

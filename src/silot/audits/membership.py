@@ -16,8 +16,10 @@ from ..federation.answer import Answer
 from ..learning import probabilities, random_features
 from ..learning.density import log_density
 from ..learning.features import in_units
-from ..teaching.questions.divergences import MeanFeatures, Spread
-from ..teaching.questions.models import ClassFeatures, FitDensity, TrainModel
+from ..learning.questions.columns import Spread
+from ..learning.questions.models import TrainModel
+from ..teaching.questions.divergences import MeanFeatures
+from ..teaching.questions.models import ClassFeatures, FitDensity
 from ._case import Case
 from ._clock import look
 from ._evidence import Array, InapplicableError

@@ -27,17 +27,18 @@ from ..distances.questions.labelled import (
 from ..distances.reference import draw_reference
 from ..federation.question import Question
 from ..learning import ModelSpec, initial, random_features
+from ..learning.questions.columns import Spread
+from ..learning.questions.models import CountLabelled, TrainModel
 from ..teaching.questions.combinations import Disagreement
 from ..teaching.questions.divergences import (
     DomainErrors,
     DomainScores,
     MeanFeatures,
     ProjectedQuantiles,
-    Spread,
     TrainDomain,
     public_directions,
 )
-from ..teaching.questions.models import CountLabelled, FitDensity, TrainModel
+from ..teaching.questions.models import FitDensity
 from ..transport.geodesic import Interpolation
 from ._evidence import barycentric_image
 from ._session import Array, Session

@@ -13,9 +13,10 @@ from ..federation.answer import Answer, Array, Failure
 from ..federation.disclosure import Disclosure
 from ..federation.protocol import Protocol, Steps
 from ..learning import ModelSpec
+from ..learning.devices import Devices, ask_columns, ask_each, codes_of, count
+from ..learning.questions.models import described
 from ..options import anything, documented, option
 from .between import Divergence
-from .devices import Devices, ask_columns, ask_each, codes_of, count
 from .divergence import Divergences
 from .divergences import DIVERGENCES, divergence_named
 from .matched import Features
@@ -23,7 +24,6 @@ from .objectives import AIMS, Choosing
 from .plan import LinkPlan
 from .pricing import Evidence, energy_share
 from .questions.combinations import Disagreement
-from .questions.models import described
 from .result import Adaptation
 from .targets import Combining
 from .training import Learning, guessing, settled

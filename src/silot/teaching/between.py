@@ -15,11 +15,11 @@ from ..federation.answer import Answer, Array, Failure
 from ..federation.disclosure import Disclosure
 from ..federation.message import Scalar
 from ..federation.protocol import Answers, Protocol, Questions, Steps, failure_error
+from ..learning.questions.columns import Spread
 from ..options import Options, anything, option, seed
 from ..transport._check import whole
 from ..value.answers import missing_text
 from .divergence import Divergences
-from .questions.divergences import Spread
 
 T = TypeVar("T")
 

@@ -11,14 +11,16 @@ from ..distances.questions.labelled import encode_classes
 from ..federation.answer import Answer, Array
 from ..federation.protocol import Questions, Steps
 from ..learning import ModelSpec
+from ..learning.devices import Devices, Trained, ask_each
 from ..learning.features import effective_columns
+from ..learning.modelling import Labelled
 from ..options import Check, none_or, number, option
 from ..transport._check import whole
-from .devices import Devices, Means, Trained, ask_each, read_means
 from .matching import Matching, match
+from .means import Means, read_means
 from .questions.divergences import MeanFeatures
 from .questions.models import ClassFeatures
-from .training import LEAST, Labelled
+from .training import LEAST
 
 # Fewest numbers of the records behind each number told, by which features are chosen.
 _NUMBERS = 5

@@ -12,10 +12,10 @@ import numpy.typing as npt
 from ..errors import InputError, MismatchError
 from ..federation.answer import Array
 from ..learning import ModelSpec
+from ..learning.devices import Devices, Trained
 from ..options import Check, anything, none_or, number, option
 from ..transport._check import real
 from .costs import LinkCosts
-from .devices import Devices, Trained
 from .divergence import Divergences
 from .matching import Matching
 from .mixing import mixture_named

@@ -14,14 +14,17 @@ from ..errors import HolderError
 from ..federation.answer import Answer, Array
 from ..federation.protocol import Steps, required
 from ..learning import RULES, Combination, DensitySpec, ModelSpec, Rule, check_density
+from ..learning.devices import ask_each
+from ..learning.modelling import Labelled
+from ..learning.questions.models import described
 from ..options import anything, none_or, option, word
-from .devices import Means, ask_each
 from .matching import excess
+from .means import Means
 from .plan import LinkPlan
 from .pricing import Evidence
 from .questions.combinations import EvaluateCombination
-from .questions.models import FitDensity, described
-from .training import Labelled, settled
+from .questions.models import FitDensity
+from .training import settled
 
 Prior = Literal["auto", "source", "matched"]
 

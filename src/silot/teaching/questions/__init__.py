@@ -6,14 +6,12 @@ from .divergences import (
     DomainScores,
     MeanFeatures,
     ProjectedQuantiles,
-    Spread,
     TrainDomain,
 )
-from .models import ClassFeatures, CountLabelled, FitDensity, TrainModel
+from .models import ClassFeatures, FitDensity
 
 __all__ = [
     "ClassFeatures",
-    "CountLabelled",
     "Disagreement",
     "DomainErrors",
     "DomainScores",
@@ -21,7 +19,5 @@ __all__ = [
     "FitDensity",
     "MeanFeatures",
     "ProjectedQuantiles",
-    "Spread",
     "TrainDomain",
-    "TrainModel",
 ]

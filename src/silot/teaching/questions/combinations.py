@@ -17,7 +17,8 @@ from ...federation.answer import Answer
 from ...federation.disclosure import Disclosure
 from ...federation.question import Array, Names, Subject, register
 from ...learning import Combination, DensitySpec, Rule, probabilities
-from .models import AboutLabelled, AboutModel, described, models_of
+from ...learning.questions.models import AboutLabelled, AboutModel, described
+from .models import models_of
 
 
 def _none() -> Array:

@@ -14,17 +14,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import ClassVar, Self, cast
+from dataclasses import dataclass, field
+from typing import ClassVar, cast
 
 import numpy as np
 
-from ...errors import InputError, MismatchError, WireError
+from ...errors import MismatchError, WireError
 from ...federation.answer import Answer
 from ...federation.disclosure import Account, Disclosure
 from ...federation.question import Array, Codes, Names, Question, register
 from ...learning import ModelSpec, probabilities, random_features, train
 from ...learning.features import effective_columns, in_units
+from ...learning.questions.columns import AboutMany, check_enough, effective_records
 
 MOST_FEATURES = 1 << 16
 MOST_DIRECTIONS = 4096
@@ -37,43 +38,6 @@ _LEAST_PROBABILITY = 1e-12
 MOST_LOG_ODDS = -math.log(_LEAST_PROBABILITY)
 # Rows of features held at once.
 _CHUNK = 4096
-
-
-@dataclass(frozen=True, kw_only=True)
-class AboutMany(Question):
-    """A question with a fewest number of records that must stand behind what is told."""
-
-    least: int = 1
-
-    def coarser(self, least: int) -> Self:
-        return replace(self, least=max(self.least, least))
-
-
-@dataclass(frozen=True, kw_only=True)
-class Spread(AboutMany):
-    """Mean and variance of every feature, and how many records of the heaviest weight fit."""
-
-    kind: ClassVar[str] = "spread"
-    level: ClassVar[Disclosure] = Disclosure.AGGREGATE
-    account: ClassVar[Account] = Account.NAMED
-    by_pairs: ClassVar[bool] = True  # or a column's step would tell of a record alone in it
-
-    def numbers(self, records: int, dimension: int) -> int:
-        return 2 * dimension + 1
-
-    def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
-        _enough(0, self.least, 1.0, weights)
-        mean = weights @ points
-        variance = weights @ (points - mean) ** 2
-        return Answer({"mean": mean, "variance": variance}, {"records": _effective(weights)})
-
-    def moves(
-        self, points: Array, weights: Array, labels: Names | None, answer: Answer
-    ) -> Mapping[str, float | Array]:
-        # Column by column: units differ.
-        far = np.abs(points - answer.arrays["mean"])
-        masses = weights[:, None]
-        return {"mean": (masses * far).max(axis=0), "variance": (masses * far**2).max(axis=0)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,7 +78,7 @@ class MeanFeatures(AboutMany):
         moved, columns = in_units(points, self.scale), float(points.shape[1])
         if self.scale.size:
             columns = effective_columns(weights @ (moved - weights @ moved) ** 2)
-        _enough(self.features, self.least, columns, weights)
+        check_enough(self.features, self.least, columns, weights)
         mean = np.zeros(self.features)
         for first in range(0, len(points), _CHUNK):
             rows = slice(first, first + _CHUNK)
@@ -168,8 +132,8 @@ class ProjectedQuantiles(AboutMany):
 
     def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
         self.check_fields()
-        steps = self._steps(_effective(weights))
-        _enough(steps * self.directions, self.least, float(points.shape[1]), weights)
+        steps = self._steps(effective_records(weights))
+        check_enough(steps * self.directions, self.least, float(points.shape[1]), weights)
         projected = points @ public_directions(self.seed, self.directions, points.shape[1])
         return Answer({"quantiles": _step_means(projected.T, weights, steps)})
 
@@ -245,7 +209,7 @@ class _AboutDomains(AboutMany):
         """Log odds of side 1, shape (classifiers, records), and the records' weights."""
         spec = ModelSpec.from_text(self.model)
         _check_rows(self.parameters, self.sides)
-        _enough(len(self.sides), self.least, float(points.shape[1]), weights)
+        check_enough(len(self.sides), self.least, float(points.shape[1]), weights)
         moved, masses = _moved(points, weights, self.centre, self.scale)
         odds = np.empty((len(self.sides), len(moved)))
         for row, parameters in enumerate(self.parameters):
@@ -274,9 +238,9 @@ class DomainScores(_AboutDomains):
         _bounded(1 < self.quantiles <= MOST_FEATURES)
         odds, masses = self._log_odds(points, weights)
         fewest = max(self.least, 1)
-        steps = min(self.quantiles, _effective(weights) // fewest)
+        steps = min(self.quantiles, effective_records(weights) // fewest)
         if fewest > 1:
-            affordable = _effective(weights) * points.shape[1] // fewest
+            affordable = effective_records(weights) * points.shape[1] // fewest
             steps = min(steps, affordable // len(odds))
         return Answer({"scores": _step_means(odds, masses, steps)})
 
@@ -318,26 +282,6 @@ def public_directions(seed: int, count: int, dimension: int) -> Array:
         groups.append(np.linalg.qr(drawn)[0])
         left -= dimension
     return np.concatenate(groups, axis=1)
-
-
-def _effective(weights: Array) -> int:
-    """How many records of the heaviest weight make up the mass."""
-    return int(1.0 / float(weights.max()) + 1e-9)
-
-
-def _enough(numbers: int, least: int, columns: float, weights: Array) -> None:
-    if _effective(weights) < least:
-        raise InputError(
-            f"{least} records are needed behind a number; a record weighs more than that share.",
-            code="records-few",
-        )
-    held = int(_effective(weights) * columns)
-    if least > 1 and numbers * least > held:
-        raise InputError(
-            f"{numbers} numbers are asked for; the records hold {held}, and {least} of them at "
-            "least must stand behind each.",
-            code="answer-fine",
-        )
 
 
 def _step_means(values: Array, weights: Array, steps: int) -> Array:
@@ -397,4 +341,4 @@ def _bounded(holds: bool) -> None:
         raise WireError("a field of the question is out of range.", code="question-fields")
 
 
-register(Spread, MeanFeatures, ProjectedQuantiles, TrainDomain, DomainScores, DomainErrors)
+register(MeanFeatures, ProjectedQuantiles, TrainDomain, DomainScores, DomainErrors)

@@ -1,0 +1,6 @@
+"""What holders are asked of their labels, their columns, and models that they train."""
+
+from .columns import Spread
+from .models import CountLabelled, TrainModel
+
+__all__ = ["CountLabelled", "Spread", "TrainModel"]
