@@ -1,4 +1,4 @@
-"""The convolutional model, in torch (extra ``silot[torch]``)."""
+"""Models of every kind, in torch (extra ``silot[torch]``)."""
 
 from __future__ import annotations
 
@@ -32,18 +32,24 @@ def train(
     batches: npt.NDArray[np.intp],
     rate: float,
     momentum: float,
+    *,
+    fixed: int = 0,
 ) -> Array:
+    """Train all layers but the ``fixed`` last."""
     torch = _torch()
     with _one_thread(torch):
         layers = _layers(torch, spec, parameters, grad=True)
         flat = [tensor for pair in layers for tensor in pair]
-        optimiser = torch.optim.SGD(flat, lr=rate, momentum=momentum)
-        images, labels = _images(torch, spec, inputs), torch.from_numpy(codes.copy())
+        for tensor in flat[len(flat) - 2 * fixed :]:
+            tensor.requires_grad_(False)
+        moved = [tensor for tensor in flat if tensor.requires_grad]
+        optimiser = torch.optim.SGD(moved, lr=rate, momentum=momentum)
+        records, labels = _tensor(torch, spec, inputs), torch.from_numpy(codes.copy())
         for rows in torch.from_numpy(batches):
             optimiser.zero_grad(set_to_none=True)
             # Takes logits: softmax is applied once, inside.
             loss = torch.nn.functional.cross_entropy(
-                _logits(torch, layers, images[rows]), labels[rows]
+                _logits(torch, layers, records[rows]), labels[rows]
             )
             loss.backward()
             optimiser.step()
@@ -56,22 +62,40 @@ def probabilities(spec: ModelSpec, parameters: Array, inputs: Array) -> Array:
         layers = _layers(torch, spec, parameters, grad=False)
         parts: list[Array] = []
         for at in range(0, len(inputs), _ROWS):
-            images = _images(torch, spec, inputs[at : at + _ROWS])
-            logits = _logits(torch, layers, images).double()
+            records = _tensor(torch, spec, inputs[at : at + _ROWS])
+            logits = _logits(torch, layers, records).double()
             parts.append(torch.softmax(logits, dim=1).numpy())
         return np.concatenate(parts)
 
 
-def _logits(torch: ModuleType, layers: list[tuple[Any, Any]], images: Any) -> Any:
+def body_outputs(spec: ModelSpec, parameters: Array, inputs: Array) -> Array:
+    """What the last layer is given of every record, (n, its inputs)."""
+    torch = _torch()
+    with _one_thread(torch), torch.no_grad():
+        layers = _layers(torch, spec, parameters, grad=False)
+        parts: list[Array] = []
+        for at in range(0, len(inputs), _ROWS):
+            records = _tensor(torch, spec, inputs[at : at + _ROWS])
+            parts.append(_body(torch, layers, records).double().numpy())
+        return np.concatenate(parts)
+
+
+def _body(torch: ModuleType, layers: list[tuple[Any, Any]], records: Any) -> Any:
     apply = torch.nn.functional
-    found = images
-    for weights, bias in layers[:2]:
-        found = apply.relu(apply.max_pool2d(apply.conv2d(found, weights, bias), 2))
-    found = found.flatten(1)
-    for weights, bias in layers[2:-1]:
-        found = apply.relu(found @ weights + bias)
+    found = records
+    for weights, bias in layers[:-1]:
+        if weights.ndim == 4:
+            found = apply.relu(apply.max_pool2d(apply.conv2d(found, weights, bias), 2))
+        else:
+            found = apply.relu(found.flatten(1) @ weights + bias)
+    return found.flatten(1)
+
+
+def _logits(torch: ModuleType, layers: list[tuple[Any, Any]], records: Any) -> Any:
     weights, bias = layers[-1]
-    return found @ weights + bias
+    found = _body(torch, layers, records) @ weights + bias
+    # One unit stands for two classes: it is the log odds of the second.
+    return found if found.shape[1] > 1 else torch.cat([torch.zeros_like(found), found], 1)
 
 
 def _layers(
@@ -86,7 +110,10 @@ def _layers(
     ]
 
 
-def _images(torch: ModuleType, spec: ModelSpec, inputs: Array) -> Any:
+def _tensor(torch: ModuleType, spec: ModelSpec, inputs: Array) -> Any:
+    """Records as the first layer takes them: rows, or images with channels first."""
+    if spec.kind != "cnn":
+        return torch.from_numpy(inputs.astype(np.float32))
     height, width = spec.shape[:2]
     images = inputs.astype(np.float32).reshape(len(inputs), height, width, -1)
     return torch.from_numpy(np.ascontiguousarray(images.transpose(0, 3, 1, 2)))
@@ -97,7 +124,7 @@ def _torch() -> ModuleType:
         import torch
     except ImportError:
         raise ExtraError(
-            "a cnn needs torch. Run: pip install 'silot[torch]', or use kind='mlp'.",
+            "a cnn and federated training need torch. Run: pip install 'silot[torch]'.",
             code="extra-torch",
         ) from None
     return torch

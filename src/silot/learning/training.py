@@ -141,20 +141,25 @@ def train(
     whole(seed, "seed", "option-seed", least=0, most=1 << 62)
     if steps == 0:
         return start
-    order = _batches(len(inputs), size, steps, seed)
+    order = batches_of(len(inputs), size, steps, seed)
     with np.errstate(over="ignore", invalid="ignore"):
         try:
             found = _backend(spec).train(spec, start, inputs, labels, order, rate, momentum)
         except ValueError:
             # scikit-learn's word for weights that are no longer finite.
             found = np.full(1, np.nan)
-    if not np.isfinite(found).all():
+    return checked_finite(found)
+
+
+def checked_finite(parameters: Array) -> Array:
+    """Parameters after training; ``training-diverged`` where one is no number any more."""
+    if not np.isfinite(parameters).all():
         raise InputError(
             "training diverged: parameters are no longer finite. Lower the rate, or scale the "
             "features (ModelSpec(centre=..., scale=...)).",
             code="training-diverged",
         )
-    return found
+    return parameters
 
 
 def probabilities(spec: ModelSpec, parameters: npt.ArrayLike, points: npt.ArrayLike) -> Array:
@@ -243,7 +248,7 @@ def cross_predictions(
     return found
 
 
-def _batches(records: int, size: int, steps: int, seed: int) -> npt.NDArray[np.intp]:
+def batches_of(records: int, size: int, steps: int, seed: int) -> npt.NDArray[np.intp]:
     """Rows of each step: whole batches from one permutation after the other."""
     rng = np.random.default_rng([seed, 1])
     whole_batches = records // size

@@ -50,7 +50,7 @@ class AboutLabelled(Question):
     def coarser(self, least: int) -> Self:
         return replace(self, least=max(self.least, least))
 
-    def _labelled(self, points: Array, weights: Array, labels: Names | None) -> tuple[Array, Codes]:
+    def labelled(self, points: Array, weights: Array, labels: Names | None) -> tuple[Array, Codes]:
         """Records of known classes, and their codes."""
         if labels is None:
             raise InputError("the records have no labels.", code="labels-absent")
@@ -188,7 +188,7 @@ class TrainModel(AboutModel, AboutLabelled):
 
     def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
         spec = self.spec
-        records, codes = self._labelled(points, weights, labels)
+        records, codes = self.labelled(points, weights, labels)
         steps = max(self.iterations, self.passes * len(records) / max(self.batch, 1))
         if not steps <= _MOST_STEPS or self.folds < 0:
             raise WireError("a field of the question is out of range.", code="question-fields")

@@ -79,7 +79,7 @@ class FitDensity(AboutModel, AboutLabelled):
 
     def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
         spec = self.spec
-        records, codes = self._labelled(points, weights, labels)
+        records, codes = self.labelled(points, weights, labels)
         kept = self._told(codes)[codes] > 0
         if not kept.any():
             raise InputError("no class has enough records.", code="records-few")
