@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from .api.schema import check_schema, draft_schema
     from .api.sketch import sketches
     from .api.suspects import count_broken
+    from .api.train import train
     from .api.value import barycenter, value_holders
     from .api.watch import watch
     from .audits.coordinator import audit_policy
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from .learning import ModelSpec
     from .learning.clustering import Clustering
     from .learning.coreset import Coreset
+    from .learning.federated_result import FederatedModels
     from .records.counts import BrokenCounts
     from .records.result import RecordScores
     from .schemas.result import Draft, SchemaCheck
@@ -79,6 +81,7 @@ __all__ = [
     "Divergences",
     "Draft",
     "Drift",
+    "FederatedModels",
     "Holder",
     "LabelSpace",
     "LinkCosts",
@@ -121,6 +124,7 @@ __all__ = [
     "resume",
     "save_measure",
     "sketches",
+    "train",
     "transport",
     "value_holders",
     "value_records",

@@ -45,6 +45,7 @@ COMMANDS = {
     "secure": ("secure", "secure-keys"),
     "links": ("links",),
     "adapt": ("adapt",),
+    "train": ("train",),
     "distill": ("distill",),
     "deploy": ("deploy",),
     "site": ("site",),

@@ -209,6 +209,11 @@ class FederatedModels(Billed):
         return own
 
     @property
+    def own(self) -> Self:
+        """The same, with the bill of the training alone."""
+        return replace(self, clustering=None, beside=())
+
+    @property
     def _runs(self) -> tuple[Clustering | Billed, ...]:
         first = () if self.clustering is None else (self.clustering,)
         return (*first, *self.beside)
