@@ -84,6 +84,8 @@ COMMANDS = {
     "coreset with labels": "coreset --size 6 --rounds 2 --labels --test mine.npz",
     "coreset of sketches": "coreset --size 6 --method sketch --public public.npz",
     "pooled": "pooled north south --buyer mine.npz",
+    "train": "train --model logistic --rounds 3",
+    "train by groups": "train --rounds 2 --groups 2 --weights worth --validation mine.npz",
     "adapt": "adapt --model logistic",
     "links": "links",
 }

@@ -212,7 +212,7 @@ def test_models_predict_and_are_tested_on_records_of_ones_own() -> None:
 
 
 def test_groups_worth_and_flags_are_found_and_on_the_bill() -> None:
-    holders = {name: records(k, 80, shift=3.0 * (k > 1)) for k, name in enumerate("abcd")}
+    holders = {name: records(k, 80, shift=0.7 * (k > 1)) for k, name in enumerate("abcd")}
     wrong = np.array(holders["b"].names)
     wrong[:20] = np.roll(CLASSES, 1)[np.searchsorted(CLASSES, wrong[:20])]
     holders["b"] = Measure(holders["b"].points, labels=wrong)
@@ -311,9 +311,9 @@ def test_all_records_of_a_holder_flagged_says_so() -> None:
     flags = {"west": np.ones(40, dtype=bool)}
     with pytest.raises(HolderError) as raised:
         federated(flagged=flags)
-    assert raised.value.code == "records-few"
+    assert raised.value.code == "records-flagged"
     found = federated(flagged=flags, quorum=2)
-    assert found.names == ("north", "south") and found.missing == {"west": "records-few"}
+    assert found.names == ("north", "south") and found.missing == {"west": "records-flagged"}
     assert "without west" in found.status
     beyond = np.zeros(90, dtype=bool)
     beyond[80] = True

@@ -159,6 +159,10 @@ def coreset(**options: Any) -> Callable[[Any], Any]:
     return lambda fed: silot.coreset(fed, 8, rounds=4, **options)
 
 
+def train(**options: Any) -> Callable[[Any], Any]:
+    return lambda fed: silot.train(fed, rounds=3, **options)
+
+
 def pooled(**options: Any) -> Callable[[Any], Any]:
     return lambda fed: silot.pooled_distance(fed, MINE, **options)
 
@@ -261,6 +265,11 @@ CASES = {
     "coreset of a few a round": Case(
         coreset(active=1, labels=True, test=MINE),
         "class-sizes describe interpolate-by-class labelled-distance-to",
+    ),
+    "train": Case(train(), "count-labelled spread train-alone train-round"),
+    "train fedrep": Case(
+        train(algorithm="fedrep", active=1, groups={"north": 0, "south": 1, "west": 0}),
+        "count-labelled spread train-alone train-round",
     ),
     "coreset sketch": Case(
         coreset(method="sketch", labels=True, test=MINE, **RELEASE), ASKS["sketch"]

@@ -149,6 +149,8 @@ _CURES = {
     "for them. Ask for fewer features, directions or quantiles, or for a larger least",
     "answer-malformed": "its answer did not have the form of one: it runs other code, or a broken "
     "one",
+    "records-flagged": "all records it would train on are flagged. Leave it out, or train on all "
+    "records",
     "records-few": "it has too few records, or one that weighs as much as many",
     "labels-few": "too few of its records have labels. Lower minimum_labelled, or label more",
     "evaluation-absent": "it has no evaluation records: Holder(..., evaluation=Measure(...))",

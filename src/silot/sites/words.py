@@ -48,8 +48,10 @@ KINDS = {
     "sketch-records": "a summary of where the records lie, blurred by noise",
     "sketch-tree": "how many records lie in each square of a map, blurred by noise",
     "spread": "the average and the variance of every column",
+    "train-alone": "how good a model is that the site trains for itself",
     "train-domain": "models trained to tell the records from those of another site",
     "train-model": "a model trained on the labelled records",
+    "train-round": "a model trained further on the labelled records, and how good it was",
 }
 
 LEVELS = {

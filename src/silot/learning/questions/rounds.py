@@ -94,7 +94,9 @@ class _Training(AboutModel, AboutLabelled):
         held[order[: int(self.held_out * len(records) + 1e-9)]] = True
         train = kept & ~held
         if not train.any():
-            raise InputError("no record is left to train on.", code="records-few")
+            raise InputError(
+                "all records that would be trained on are flagged.", code="records-flagged"
+            )
         scaled = spec.scaled(records)
         return _Parts(scaled[train], codes[train], scaled[held], codes[held])
 
