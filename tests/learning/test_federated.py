@@ -63,9 +63,10 @@ def test_weights_take_the_place_of_numbers_of_records() -> None:
     assert found.weights == weights
 
 
+@pytest.mark.parametrize("active", [None, 1])
 @pytest.mark.parametrize("algorithm", ["fedavg", "fedper", "fedrep"])
-def test_a_group_is_a_run_of_its_own(algorithm: str) -> None:
-    options: dict[str, Any] = {"model": SPEC, "algorithm": algorithm}
+def test_a_group_is_a_run_of_its_own(algorithm: str, active: int | None) -> None:
+    options: dict[str, Any] = {"model": SPEC, "algorithm": algorithm, "active": active}
     groups = {"north": 4, "south": 4, "west": 7}
     found = federated(**options, groups=groups)
     two = federated({name: HOLDERS[name] for name in ("south", "north")}, **options)

@@ -104,10 +104,10 @@ class Averaging:
         fixed |= options.values("algorithm", "head_passes")
         history: list[dict[str, float]] = []
         told: dict[str, _Told] = {}
-        turns = Turns(options.active, options.seed)
+        turns = {group: Turns(options.active, options.seed) for group in shared}
         for k in range(options.rounds + 1):
             last = k == options.rounds
-            asked = self._present if last else turns.following(self._present)
+            asked = self._present if last else self._following(turns)
             told = yield from self._ask(
                 {
                     name: TrainRound(
@@ -133,6 +133,14 @@ class Averaging:
     @property
     def _present(self) -> tuple[str, ...]:
         return tuple(name for name in sorted(self.holders) if name not in self.missing)
+
+    def _following(self, turns: Mapping[int, Turns]) -> list[str]:
+        """Who is asked next, of every group."""
+        return [
+            name
+            for group, turn in sorted(turns.items())
+            for name in turn.following([n for n in self._present if self.groups[n] == group])
+        ]
 
     def _of(self, name: str) -> dict[str, Any]:
         return {"flagged": self.flagged[name]} if name in self.flagged else {}

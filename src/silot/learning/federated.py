@@ -75,11 +75,11 @@ class FederatedTraining(Modelling, Joint[FederatedModels]):
     )
     rounds: int = option("Averagings.", count(1, 10_000), default=20)
     active: int | None = option(
-        "Holders asked a round: so many, and all of them in turn, in an order that is drawn anew "
-        "every turn. ``None`` asks all.",
+        "Holders of each group asked a round: so many, and all of them in turn, in an order that "
+        "is drawn anew every turn. ``None`` asks all.",
         none_or(count()),
         default=None,
-        brief="Holders asked a round, all in turn. Default: all.",
+        brief="Holders of each group asked a round, all in turn. Default: all.",
     )
     passes: float = option("Over a holder's records, in a round.", number(above=0), default=1.0)
     head_passes: float = option(
