@@ -22,7 +22,7 @@ SEEDS = 5
 DATA = ("mnist", "cifar10", "fashion_mnist")
 # Records of one holder, by how many there are.
 SIZES = {10: 200, 20: 100}
-SKETCHED = {10: 3000, 20: 2000}
+SKETCHED = {10: 3000}
 WAYS = {
     "rescaled": {"k": 5},
     "3 neighbours": {"k": 5, "affinity": "neighbours", "neighbours": 3},
