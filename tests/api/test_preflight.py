@@ -62,6 +62,7 @@ CALLS: dict[str, Callable[[Frames], Any]] = {
         each["west"].drop("ill"), VALIDATION.drop("ill"), name="west"
     ),
     "adaptation": lambda each: silot.adapt(each, labels="ill", model="logistic"),
+    "training": lambda each: silot.train(each, labels="ill", model="logistic", rounds=1),
     "sketches": lambda each: sketched(each),
     "distance of sketches": lambda each: sketched(each).distance("north", "west"),
     "matrix of sketches": lambda each: sketched(each).matrix(),
@@ -95,7 +96,7 @@ SILENT = {
 COMPUTED = {
     "Distance", "DistanceMatrix", "Contributions", "Barycenter", "RecordScores", "Adaptation",
     "Sketches", "BrokenCounts", "Distillation", "Combined", "Divergences", "Coreset",
-    "Clustering",
+    "Clustering", "FederatedModels",
 }  # fmt: skip
 
 

@@ -261,6 +261,9 @@ CASES = {
     "barycenter of a few a round": Case(
         barycenter(active=2), "describe distance-to interpolate-by-class"
     ),
+    "cluster": Case(
+        lambda fed: silot.cluster(fed, resamples=5), "own-chance records"
+    ),
     "coreset": Case(coreset(), "describe distance-to interpolate-by-class"),
     "coreset of a few a round": Case(
         coreset(active=1, labels=True, test=MINE),

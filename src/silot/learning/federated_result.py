@@ -191,14 +191,14 @@ class FederatedModels(Billed):
 
     def _codes(self, records: Measure) -> tuple[Array, npt.NDArray[np.int64]]:
         """Records of known classes, and their codes."""
-        points, weights = records.arrays()
+        points = records.points
         if points.shape[1] != self.spec.inputs:
             raise MismatchError(
                 f"records have {points.shape[1]} features and the model takes {self.spec.inputs}.",
                 code="dimension-mismatch",
             )
         known = CountLabelled(classes=encode_classes(list(self.classes)))
-        return known.labelled(points, weights, records.names)
+        return known.labelled(points, records.weights, records.names)
 
     @property
     def bill(self) -> Bill:

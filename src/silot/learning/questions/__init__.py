@@ -2,5 +2,6 @@
 
 from .columns import Spread
 from .models import CountLabelled, TrainModel
+from .rounds import TrainAlone, TrainRound
 
-__all__ = ["CountLabelled", "Spread", "TrainModel"]
+__all__ = ["CountLabelled", "Spread", "TrainAlone", "TrainModel", "TrainRound"]

@@ -34,7 +34,7 @@ def _none() -> Codes:
 class _Parts:
     """Records to train on, and records held out, as they enter the model."""
 
-    points: Array
+    inputs: Array
     codes: Codes
     held: Array
     held_codes: Codes
@@ -133,11 +133,11 @@ class TrainRound(_Training):
             raise WireError("parameters do not fit the model.", code="question-fields")
         model = self.start
         if self.algorithm != "fedavg":
-            model = personal(spec, model, parts.points, parts.codes, how)
+            model = personal(spec, model, parts.inputs, parts.codes, how)
         told = _right(spec, model, parts)
         if self.passes == 0:
             return Answer({}, told)
-        found = local_round(spec, self.algorithm, model, parts.points, parts.codes, how)
+        found = local_round(spec, self.algorithm, model, parts.inputs, parts.codes, how)
         return Answer({"parameters": found}, told)
 
 
@@ -151,7 +151,7 @@ class TrainAlone(_Training):
         spec, how = self.spec, self.in_round
         parts = self._parts(spec, points, weights, labels)
         start = initial(spec, self.split)
-        model = descend(spec, start, parts.points, parts.codes, how, how.passes)
+        model = descend(spec, start, parts.inputs, parts.codes, how, how.passes)
         return Answer({}, _right(spec, model, parts))
 
 
