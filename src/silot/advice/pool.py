@@ -8,11 +8,11 @@ from typing import NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import stdtrit
+from scipy.special import stdtr, stdtrit
 
 from ..data.measure import Measure
 from ..federation.question import Answerer
-from ..transport import plan_from_cost
+from ..transport import ExactPlan, plan_from_cost
 from ..transport.classwise import distances_to_classes
 from ..transport.cost import build_cost
 from ..value.target import Target
@@ -145,23 +145,23 @@ class Pool:
         cost = self.cost
         if extra is not None:
             masses, cost = np.concatenate([masses, extra]), np.concatenate([cost, self.within])
-        return self._solve(cost, masses, self.weights)
+        return self._span(_solved(cost, masses, self.weights))
+
+    def whole(self) -> tuple[Span, Array]:
+        """From all records, and what each adds to the square of it, to first order (n,)."""
+        plan = _solved(self.cost, self.masses, self.weights)
+        return self._span(plan), plan.potentials[0]
 
     def of_class(self, name: str, code: int) -> Span:
         """From records of a holder and a class to the validation records of it."""
         rows, columns = self.of_holders([name]) & (self.codes == code), self.targets == code
         part = np.ascontiguousarray(self.cost[np.ix_(rows, columns)])
-        return self._solve(part, self.masses[rows], self.weights[columns])
+        return self._span(_solved(part, self.masses[rows], self.weights[columns]))
 
-    def _solve(self, cost: Array, masses: Array, weights: Array) -> Span:
-        plan = plan_from_cost(cost, masses / masses.sum(), weights / weights.sum())
+    def _span(self, plan: ExactPlan) -> Span:
         error = self.rounding + 4.0 * _EPS * max(plan.cost, 0.0)
         lower, upper = max(plan.lower_cost - error, 0.0), max(plan.upper_cost + error, 0.0)
         return Span(max(plan.cost, 0.0) ** 0.5, lower**0.5, upper**0.5)
-
-    def potential(self) -> Array:
-        """What a record adds to the squared distance of the pool, to first order (n,)."""
-        return plan_from_cost(self.cost, self.masses, self.weights).potentials[0]
 
     def shares(self) -> tuple[Array, Array]:
         """Mass of each class in the pool, and among the validation records (C,)."""
@@ -182,12 +182,17 @@ class Pull(NamedTuple):
     error: float
     freedom: float
 
-    def exceeds(self, level: float) -> bool:
-        """Whether records of the law of the others would gain so much with this chance at most."""
-        return self.gain > self.margin(level)
+    @property
+    def chance(self) -> float:
+        """How often as many records of the law of the others would gain as much."""
+        if self.freedom < 1 or self.gain <= 0:
+            return 1.0
+        if self.error == 0:
+            return 0.0
+        return float(stdtr(self.freedom, -self.gain / self.error))
 
     def margin(self, level: float) -> float:
-        """What records of the law of the others gain at most, but for this chance."""
+        """What is left open of the gain, but for this chance."""
         if self.freedom < 1:
             return np.inf
         return float(stdtrit(self.freedom, 1.0 - level)) * self.error
@@ -197,20 +202,22 @@ def pull(pool: Pool, potential: Array, out: Flags) -> Pull:
     """What leaving out some records does; the law of the difference is that of Welch's test."""
     mass = float(pool.masses[out].sum())
     means, errors, sizes = [], [], []
-    for side, names in ((out, None), (~out, None)):
+    for side in (out, ~out):
         share = pool.masses[side] / pool.masses[side].sum()
         mean = float(share @ potential[side])
-        if pool.certified:
-            size = 1.0 / float(share @ share)
-        else:
-            places = set(pool.holder[side].tolist()) if names is None else set[int]()
-            size = sum(pool.records[pool.names[place]] for place in places)
+        size = 1.0 / float(share @ share)
+        if not pool.certified:
+            size = sum(pool.records[pool.names[place]] for place in set(pool.holder[side].tolist()))
         spread = float(share @ (potential[side] - mean) ** 2)
         means.append(mean)
         errors.append(spread / (size - 1.0) if size > 1.5 else np.inf)
         sizes.append(size)
     error = mass * float(np.sqrt(sum(errors)))
     return Pull(mass * (means[0] - means[1]), error, min(sizes) - 1.0)
+
+
+def _solved(cost: Array, masses: Array, weights: Array) -> ExactPlan:
+    return plan_from_cost(cost, masses / masses.sum(), weights / weights.sum())
 
 
 def _classes(parts: list[Measure], target: Target) -> tuple[tuple[str, ...], Codes]:

@@ -1,0 +1,376 @@
+"""Advice from composed results: one small function a kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import combinations
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import ndtri
+from scipy.stats import hypergeom
+
+from ..learning.chance import chance_levels
+from ..learning.clustering import Clustering, apart_of
+from ..records.result import RecordScores
+from ..render.words import count, listed, number, percent
+from ..transport.chance import Chance
+from .pool import Flags, Pool, Span, pull
+from .result import NOT_COMPARABLE, UNIT, Advice, Evidence, Kind
+
+LEVEL = 0.05
+"""Chance that any piece is sure, where all records are of one law."""
+# Kinds that can be sure: each has its part of the level.
+_KINDS = 4
+PART = LEVEL / _KINDS
+# Ends of an interval of 95 %, in standard deviations.
+_ENDS = 1.96
+# Beyond this share flagged, a holder differs as a whole.
+_MOST = 0.5
+
+_ORDER: tuple[Kind, ...] = ("nothing", "leave-out", "drop", "ask", "group", "pool")
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """What other wings told, for advice.
+
+    Attributes
+    ----------
+    pool
+        All records, and how far they are from the validation records.
+    clustering
+        Distances between holders and groups of them; ``None`` of one holder.
+    laws
+        By holder, what two samples of its law show.
+    records
+        By holder, the scores of its records.
+    """
+
+    pool: Pool
+    clustering: Clustering | None
+    laws: Mapping[str, Chance] = field(repr=False)
+    records: Mapping[str, RecordScores] = field(repr=False)
+
+    @cached_property
+    def whole(self) -> tuple[Span, npt.NDArray[np.float64]]:
+        """Distance of the pool, and what each record adds to its square."""
+        return self.pool.whole()
+
+    @property
+    def by(self) -> str:
+        """What distances of the pool were measured by."""
+        return "exact W2, certified bounds" if self.pool.certified else "W2 of releases, estimated"
+
+    def apart(self, level: float) -> Flags:
+        """Pairs of holders that are certified to be further apart than chance makes (N, N)."""
+        if self.clustering is None:
+            return np.zeros((1, 1), dtype=bool)
+        levels = chance_levels(self.pool.names, self.laws, self.clustering.matrix, level)
+        lower = apart_of(self.clustering.matrix, levels).lower
+        place = [self.clustering.matrix.names.index(name) for name in self.pool.names]
+        return levels.known & (lower[np.ix_(place, place)] > levels.level)
+
+    @cached_property
+    def groups(self) -> tuple[tuple[str, ...], ...]:
+        """Groups of holders; else whoever is linked by distances that may be chance."""
+        if self.clustering is None:
+            return (self.pool.names,)
+        if self.clustering.k > 1:
+            return self.clustering.groups
+        linked, groups = ~self.apart(LEVEL), []
+        left = list(range(len(self.pool.names)))
+        while left:
+            group = {left[0]}
+            while (more := {j for i in group for j in left if linked[i, j]}) - group:
+                group |= more
+            left = [j for j in left if j not in group]
+            groups.append(tuple(self.pool.names[j] for j in sorted(group)))
+        return tuple(groups)
+
+    def evidence(self, what: str, span: Span) -> Evidence:
+        """A distance to the validation records, as evidence."""
+        return Evidence(
+            what=f"distance {what} to the validation records", value=span.value, lower=span.lower,
+            upper=span.upper, by=self.by,
+        )  # fmt: skip
+
+
+def advise(case: Case) -> tuple[Advice, ...]:
+    """All pieces of advice, the most helpful first: sure ones, then those that may be chance."""
+    pieces = [piece for rule in RULES for piece in rule(case)]
+    if not any(piece.sure for piece in pieces):
+        pieces.append(_nothing(case))
+    return tuple(sorted(pieces, key=_rank))
+
+
+def _rank(piece: Advice) -> tuple[bool, bool, bool, float, int, tuple[str, ...], str]:
+    gain = piece.gain if piece.gain is not None else 0.0
+    order = _ORDER.index(piece.kind)
+    compared = piece.gain is None
+    return piece.kind != "nothing", not piece.sure, compared, -gain, order, piece.holders, piece.text
+
+
+def leave_out(case: Case) -> list[Advice]:
+    """Holders, or groups, without which the pool is nearer the validation records."""
+    pool, (whole, potential) = case.pool, case.whole
+    sets = dict.fromkeys([*((name,) for name in pool.names), *case.groups])
+    candidates = [names for names in sets if len(names) < len(pool.names)]
+    certified = case.apart(PART)
+    found: list[Advice] = []
+    for names in candidates:
+        out = pool.of_holders(names)
+        first = pull(pool, potential, out)
+        # By convexity nobody gains more than this: what may be chance is not tried.
+        if first.chance * len(candidates) > LEVEL:
+            continue
+        rest = pool.distance(np.where(out, 0.0, pool.masses))
+        gain = whole.less(rest)
+        if not pool.certified:
+            open_ = first.margin(0.025) / max(whole.value + rest.value, 1e-300)
+            gain = Span(gain.value, gain.value - open_, gain.value + open_)
+        # Noise of releases is not in the error: they must be certified apart from most others.
+        inside = np.isin(pool.names, names)
+        far = pool.certified or certified[np.ix_(inside, ~inside)].mean() > 0.5
+        found.append(
+            Advice(
+                kind="leave-out", holders=names,
+                text=f"Leave out {listed(names, 6)}: the pool is {number(whole.value)} from the "
+                f"validation records, and {number(rest.value)} without "
+                f"{'it' if len(names) == 1 else 'them'}.",
+                gain=gain.value, lower=gain.lower, upper=gain.upper, unit=UNIT,
+                sure=bool(far) and gain.lower > 0 and first.chance * len(candidates) <= PART,
+                evidence=(
+                    Evidence(
+                        what=f"pull of {listed(names, 6)} on the squared distance",
+                        value=first.gain, lower=first.gain - first.margin(0.025),
+                        upper=first.gain + first.margin(0.025),
+                        by=f"potentials against those of the others, 95 %; chance "
+                        f"{first.chance:.2g}",
+                    ),
+                    case.evidence("of the pool", whole), case.evidence("without", rest),
+                ),
+            )
+        )  # fmt: skip
+    return found
+
+
+def drop(case: Case) -> list[Advice]:
+    """Flagged records of a holder."""
+    pool, (whole, _) = case.pool, case.whole
+    found: list[Advice] = []
+    for name, scores in sorted(case.records.items()):
+        flagged, size = int(scores.flagged.sum()), len(scores.flagged)
+        if not 0 < flagged <= _MOST * size:
+            continue
+        mine = pool.of_holders([name])
+        out = mine.copy()
+        out[mine] = scores.flagged
+        rest = pool.distance(np.where(out, 0.0, pool.masses))
+        gain = whole.less(rest)
+        if gain.value <= 0:
+            continue
+        own, kept = (pool.distance(np.where(part, pool.masses, 0.0)) for part in (mine, mine & ~out))
+        broken = scores.parts.broken["all"]
+        ends = -float(ndtri(PART / len(case.records))) / _ENDS
+        least = broken.value - ends * (broken.value - broken.low)
+        made = max(1.0 - kept.value / own.value, 0.0) if own.value > 0 else 0.0
+        found.append(
+            Advice(
+                kind="drop", holders=(name,),
+                text=f"Drop {count(flagged, 'record')} of {name}'s {size:,}: they are flagged as "
+                f"broken, and make {percent(made)} of its distance "
+                f"({number(own.value)}, {number(kept.value)} without them).",
+                gain=gain.value, lower=gain.lower, upper=gain.upper, unit=UNIT,
+                sure=gain.lower > 0 and broken.low > 0 and least > 0,
+                evidence=(
+                    Evidence(
+                        what=f"broken records of {name}", value=broken.value, lower=broken.low,
+                        upper=broken.high,
+                        by=f"record scores, 95 %; {flagged} flagged at a false share of "
+                        f"{scores.fdr:g}",
+                    ),
+                    case.evidence("of the pool", whole), case.evidence("without them", rest),
+                ),
+            )
+        )  # fmt: skip
+    return found
+
+
+def ask(case: Case) -> list[Advice]:
+    """Classes of which the validation records have more than the pool."""
+    pool, (whole, _) = case.pool, case.whole
+    have, want = pool.shares()
+    known = np.flatnonzero(want > 0) if pool.classes else np.zeros(0, dtype=int)
+    found: list[Advice] = []
+    for code in known.tolist():
+        chance = _fewer(have[code], pool.size, want[code], pool.validation)
+        if have[code] >= want[code] or chance * len(known) > LEVEL:
+            continue
+        rest = _with_class(pool, code, have[code], want[code])
+        gain = whole.less(rest)
+        # What lacks is as sure as that anything lacks.
+        open_ = float(ndtri(PART / len(known)) / ndtri(chance)) if chance > 0 else 0.0
+        low, high = 1.0 - open_, 1.0 + open_
+        lacking = want[code] - have[code]
+        name, text, nearest = _from_whom(case, code)
+        found.append(
+            Advice(
+                kind="ask", holders=name,
+                text=f"Ask for more of class {pool.classes[code]!r}: it is {percent(want[code])} "
+                f"of the validation records and {percent(have[code])} of the pool. "
+                f"{_more(have[code], want[code], sum(pool.records.values()))} {text}",
+                gain=gain.value, lower=gain.lower, upper=gain.upper,
+                unit=UNIT, sure=pool.certified and low > 0 and gain.lower > 0,
+                evidence=(
+                    Evidence(
+                        what=f"share of class {pool.classes[code]!r} that the pool lacks",
+                        value=lacking, lower=lacking * low, upper=min(lacking * high, 1.0),
+                        by=f"class shares, exact test: chance {chance:.2g}",
+                    ),
+                    case.evidence("of the pool", whole),
+                    case.evidence("with that share", rest), *nearest,
+                ),
+            )
+        )  # fmt: skip
+    return found
+
+
+def group(case: Case) -> list[Advice]:
+    """Groups of holders that are certified to be further apart than chance makes."""
+    if case.clustering is None or len(case.groups) < 2:
+        return []
+    names, matrix = case.pool.names, case.clustering.matrix
+    sides = [np.isin(names, members) for members in case.groups]
+    certified = case.apart(PART)
+    sure = all(certified[np.ix_(a, b)].mean() > 0.5 for a, b in combinations(sides, 2))
+    across = [(a, b) for x, y in combinations(case.groups, 2) for a in x for b in y]
+    least = min((matrix[pair] for pair in across), key=lambda each: each.value)
+    words = "; ".join(listed(members, 6) for members in case.groups)
+    return [
+        Advice(
+            kind="group", holders=names,
+            text=f"Train apart, in {len(case.groups)} groups: {words}. Their data are further "
+            "apart than chance makes.",
+            gain=None, lower=None, upper=None, unit=NOT_COMPARABLE, sure=sure,
+            evidence=(
+                Evidence(
+                    what=f"least distance across groups, {' and '.join(least.holders)}",
+                    value=least.value, lower=least.lower, upper=least.upper,
+                    by=f"W2 by {matrix.method}{_by_chance(case, across)}",
+                ),
+            ),
+        )
+    ]  # fmt: skip
+
+
+def pool(case: Case) -> list[Advice]:
+    """Holders that are of one law as far as anybody can tell."""
+    if case.clustering is None:
+        return []
+    names, matrix, together = case.pool.names, case.clustering.matrix, case.pool
+    certified, levels = case.apart(LEVEL), case.clustering.levels
+    found: list[Advice] = []
+    for members in case.groups:
+        inside = np.isin(names, members)
+        pairs = list(combinations(members, 2))
+        known = all(pair in levels or pair[::-1] in levels for pair in pairs)
+        if not pairs or not known or certified[np.ix_(inside, inside)].any():
+            continue
+        joint, alone = _of(together, members), _alone(together, members)
+        gain = alone.less(joint)
+        widest = max((matrix[pair] for pair in pairs), key=lambda each: each.value)
+        found.append(
+            Advice(
+                kind="pool", holders=members,
+                text=f"Pool {listed(members, 6)}: as far as anybody can tell they are of one law. "
+                f"Together they are {number(joint.value)} from the validation records, alone "
+                f"{number(alone.value)} on average.",
+                gain=gain.value, lower=gain.lower, upper=gain.upper, unit=UNIT, sure=False,
+                evidence=(
+                    Evidence(
+                        what=f"largest distance among them, {' and '.join(widest.holders)}",
+                        value=widest.value, lower=widest.lower, upper=widest.upper,
+                        by=f"W2 by {matrix.method}{_by_chance(case, pairs)}",
+                    ),
+                    case.evidence("of these", joint), case.evidence("of each alone", alone),
+                ),
+            )
+        )  # fmt: skip
+    return found
+
+
+RULES: Sequence[Callable[[Case], list[Advice]]] = (leave_out, drop, ask, group, pool)
+
+
+def _nothing(case: Case) -> Advice:
+    whole, _ = case.whole
+    names = case.pool.names
+    return Advice(
+        kind="nothing", holders=names,
+        text=f"Nothing helps for sure: use the records of {listed(names, 6)} as they are. "
+        "No advice exceeds what chance makes.",
+        gain=None, lower=None, upper=None, unit=NOT_COMPARABLE, sure=False,
+        evidence=(case.evidence("of the pool", whole),),
+    )  # fmt: skip
+
+
+def _of(pool: Pool, names: Sequence[str]) -> Span:
+    return pool.distance(np.where(pool.of_holders(names), pool.masses, 0.0))
+
+
+def _alone(pool: Pool, names: Sequence[str]) -> Span:
+    """Each by itself: the root of the mean square, which pooling never exceeds."""
+    each = np.array([_of(pool, [name]) for name in names])
+    shares = np.array([pool.records[name] for name in names])
+    return Span(*np.sqrt(shares @ each**2 / shares.sum()).tolist())
+
+
+def _by_chance(case: Case, pairs: Sequence[tuple[str, str]]) -> str:
+    """What the distances of these pairs stay below by chance."""
+    levels = {} if case.clustering is None else case.clustering.levels
+    told = [levels[key] for a, b in pairs for key in ((a, b), (b, a)) if key in levels]
+    return f"; by chance up to {number(max(told))}" if told else "; what chance makes is not known"
+
+
+def _fewer(have: float, size: float, want: float, other: float) -> float:
+    """Chance that of two samples of one law the first has so few of a class (Fisher's test)."""
+    n, m = round(size), round(other)
+    mine, theirs = round(have * n), round(want * m)
+    return float(hypergeom.cdf(mine, n + m, mine + theirs, n))
+
+
+def _with_class(pool: Pool, code: int, have: float, want: float) -> Span:
+    """The pool with as much of a class as the validation records have, the others in proportion."""
+    ours = pool.codes == code
+    others = pool.masses * ((1.0 - want) / max(1.0 - have, 1e-300))
+    if have > 0:
+        return pool.distance(np.where(ours, pool.masses * (want / have), others))
+    # Nobody has it: records like the validation's own are the best there can be.
+    return pool.distance(others, np.where(pool.targets == code, pool.weights, 0.0))
+
+
+def _more(have: float, want: float, size: float) -> str:
+    if want >= 1.0:
+        return "The validation records have no other class."
+    needed = (want - have) * size / (1.0 - want)
+    return f"About {needed:,.0f} more would make them even."
+
+
+def _from_whom(case: Case, code: int) -> tuple[tuple[str, ...], str, tuple[Evidence, ...]]:
+    """The holder whose records of a class are nearest the validation's."""
+    pool = case.pool
+    ours = (pool.codes == code) & (pool.masses > 0)
+    holders = [name for name in pool.names if (pool.of_holders([name]) & ours).any()]
+    if not holders:
+        words = "Nobody has any: the gain is that of records like the validation's own."
+        return (), words, ()
+    near = {name: pool.of_class(name, code) for name in holders}
+    best = min(holders, key=lambda name: near[name].value)
+    text = f"{best}'s are nearest the validation's ({number(near[best].value)})."
+    return (best,), text, (case.evidence(f"of {best}'s records of the class", near[best]),)
+
+
+__all__ = ["LEVEL", "RULES", "Case", "advise"]
