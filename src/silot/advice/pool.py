@@ -24,6 +24,10 @@ Flags = npt.NDArray[np.bool_]
 _EPS = float(np.finfo(np.float64).eps)
 
 
+# Standard errors by which class shares may differ and are not charged, as in ``value_holders``.
+_TOLERANCE = 3.0
+
+
 class Span(NamedTuple):
     """A distance with its certified bounds."""
 
@@ -36,13 +40,22 @@ class Span(NamedTuple):
         return Span(self.value - other.value, self.lower - other.upper, self.upper - other.lower)
 
 
+class Solved(NamedTuple):
+    """A distance, and what each record adds to its square, to first order: (n,) and (m,)."""
+
+    span: Span
+    own: Array
+    other: Array
+
+
 @dataclass(frozen=True, eq=False)
 class Pool:
     r"""Records of several holders as one measure, each holder of a mass as it has records.
 
     Distances are :math:`W_2` to the validation records; with labels the squared distance of two
     records gains that of their classes, as validation records have them (``value_holders`` with
-    ``label_metric="classes"``).
+    ``label_metric="classes"``), and validation records have the class shares of the pool as far
+    as chance explains the difference (``class_tolerance``).
 
     Attributes
     ----------
@@ -56,8 +69,9 @@ class Pool:
         By holder, how many records there are: of a release, about how many.
     classes
         Names of the classes; empty without labels.
-    weights, targets
-        Masses and classes of the m validation records (m,).
+    weights, told, targets
+        Masses of the m validation records (m,), with the class shares of the pool; masses as they
+        are; classes.
     cost
         Squared distances (n, m).
     within
@@ -75,6 +89,7 @@ class Pool:
     records: Mapping[str, float]
     classes: tuple[str, ...]
     weights: Array = field(repr=False)
+    told: Array = field(repr=False)
     targets: Codes = field(repr=False)
     cost: Array = field(repr=False)
     within: Array = field(repr=False)
@@ -101,7 +116,10 @@ class Pool:
         classes, codes = _classes(parts, target) if labels else ((), np.zeros(len(points), int))
         cost = build_cost(points, target.atoms, 2)
         matrix, within = cost.matrix, np.zeros((0, 0))
+        weights = target.weights
         if labels:
+            have = np.bincount(codes, masses, minlength=len(target.classes))[: len(target.classes)]
+            weights = target.reweighted(have / masses.sum(), max(round(total), 1), _TOLERANCE)
             squares = _squares(points, masses, codes, len(classes), target)
             matrix = matrix + squares[np.ix_(codes, target.codes)]
             within = build_cost(target.atoms, target.atoms, 2).matrix
@@ -113,6 +131,7 @@ class Pool:
             masses / masses.sum(),
             dict(sizes),
             classes,
+            weights / weights.sum(),
             target.weights,
             target.codes,
             matrix,
@@ -130,33 +149,34 @@ class Pool:
     @property
     def validation(self) -> float:
         """The same of the validation records."""
-        return 1.0 / float(self.weights @ self.weights)
+        return 1.0 / float(self.told @ self.told)
 
     def of_holders(self, names: Collection[str]) -> Flags:
         """Which records are of these holders (n,)."""
         chosen = [place for place, name in enumerate(self.names) if name in names]
         return np.isin(self.holder, chosen)
 
-    def distance(self, masses: Array, extra: Array | None = None) -> Span:
+    def solved(self, masses: Array, extra: Array | None = None, *, told: bool = False) -> Solved:
         """From records of these masses (n,) to the validation records.
 
-        ``extra`` are masses (m,) of copies of the validation records beside them.
+        ``extra`` are masses (m,) of copies of the validation records beside them; ``told`` says
+        that these have the class shares they have.
         """
         cost = self.cost
         if extra is not None:
             masses, cost = np.concatenate([masses, extra]), np.concatenate([cost, self.within])
-        return self._span(_solved(cost, masses, self.weights))
+        plan = _solved(cost, masses, self.told if told else self.weights)
+        return Solved(self._span(plan), *plan.potentials)
 
-    def whole(self) -> tuple[Span, Array]:
-        """From all records, and what each adds to the square of it, to first order (n,)."""
-        plan = _solved(self.cost, self.masses, self.weights)
-        return self._span(plan), plan.potentials[0]
+    def distance(self, masses: Array) -> Span:
+        """The distance alone."""
+        return self.solved(masses).span
 
     def of_class(self, name: str, code: int) -> Span:
         """From records of a holder and a class to the validation records of it."""
         rows, columns = self.of_holders([name]) & (self.codes == code), self.targets == code
         part = np.ascontiguousarray(self.cost[np.ix_(rows, columns)])
-        return self._span(_solved(part, self.masses[rows], self.weights[columns]))
+        return self._span(_solved(part, self.masses[rows], self.told[columns]))
 
     def _span(self, plan: ExactPlan) -> Span:
         error = self.rounding + 4.0 * _EPS * max(plan.cost, 0.0)
@@ -167,7 +187,18 @@ class Pool:
         """Mass of each class in the pool, and among the validation records (C,)."""
         known = len(self.classes)
         pool = np.bincount(self.codes, self.masses, minlength=known)
-        return pool, np.bincount(self.targets, self.weights, minlength=known)
+        return pool, np.bincount(self.targets, self.told, minlength=known)
+
+
+    def luck(self, first: Solved, then: Solved) -> float:
+        """Standard error of a gain, of other validation records of their law.
+
+        The derivative of a squared distance by the validation records is their potential.
+        """
+        apart = first.other - then.other
+        error = (self.weights @ (apart - self.weights @ apart) ** 2 / max(self.validation - 1, 1)) ** 0.5
+        both = first.span.value + then.span.value
+        return float(error) / both if both > 0 else 0.0
 
 
 class Pull(NamedTuple):
@@ -246,4 +277,4 @@ def _squares(points: Array, masses: Array, codes: Codes, classes: int, target: T
     return apart**2
 
 
-__all__ = ["Pool", "Pull", "Span", "pull"]
+__all__ = ["Pool", "Pull", "Solved", "Span", "pull"]

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import combinations
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +18,7 @@ from ..learning.clustering import Clustering, apart_of
 from ..records.result import RecordScores
 from ..render.words import count, listed, number, percent
 from ..transport.chance import Chance
-from .pool import Flags, Pool, Span, pull
+from .pool import Flags, Pool, Solved, Span, pull
 from .result import NOT_COMPARABLE, UNIT, Advice, Evidence, Kind
 
 LEVEL = 0.05
@@ -27,8 +28,8 @@ _KINDS = 4
 PART = LEVEL / _KINDS
 # Ends of an interval of 95 %, in standard deviations.
 _ENDS = 1.96
-# Beyond this share flagged, a holder differs as a whole.
-_MOST = 0.5
+MOST_FLAGGED = 0.5
+"""Share of flagged records beyond which a holder differs as a whole."""
 
 _ORDER: tuple[Kind, ...] = ("nothing", "leave-out", "drop", "ask", "group", "pool")
 
@@ -55,9 +56,9 @@ class Case:
     records: Mapping[str, RecordScores] = field(repr=False)
 
     @cached_property
-    def whole(self) -> tuple[Span, npt.NDArray[np.float64]]:
-        """Distance of the pool, and what each record adds to its square."""
-        return self.pool.whole()
+    def whole(self) -> Solved:
+        """From all records to the validation records."""
+        return self.pool.solved(self.pool.masses)
 
     @property
     def by(self) -> str:
@@ -98,6 +99,31 @@ class Case:
         )  # fmt: skip
 
 
+class Gain(NamedTuple):
+    """What is gained where the pool becomes another one, and what speaks for it."""
+
+    span: Span
+    sure: bool
+    evidence: tuple[Evidence, ...]
+
+
+def gained(case: Case, first: Solved, then: Solved, level: float) -> Gain:
+    """What another pool gains, and whether other validation records would say so too."""
+    luck, gain = case.pool.luck(first, then), first.span.less(then.span)
+    if not case.pool.certified:
+        gain = Span(gain.value, gain.value - _ENDS * luck, gain.value + _ENDS * luck)
+    told = (
+        Evidence(
+            what="gain, of other validation records", value=gain.value,
+            lower=gain.value - _ENDS * luck, upper=gain.value + _ENDS * luck,
+            by="potentials, 95 %",
+        ),
+        case.evidence("of the pool", first.span), case.evidence("then", then.span),
+    )  # fmt: skip
+    sure = gain.lower > 0 and gain.value + float(ndtri(level)) * luck > 0
+    return Gain(gain, sure, told)
+
+
 def advise(case: Case) -> tuple[Advice, ...]:
     """All pieces of advice, the most helpful first: sure ones, then those that may be chance."""
     pieces = [piece for rule in RULES for piece in rule(case)]
@@ -115,42 +141,35 @@ def _rank(piece: Advice) -> tuple[bool, bool, bool, float, int, tuple[str, ...],
 
 def leave_out(case: Case) -> list[Advice]:
     """Holders, or groups, without which the pool is nearer the validation records."""
-    pool, (whole, potential) = case.pool, case.whole
+    pool, whole = case.pool, case.whole
     sets = dict.fromkeys([*((name,) for name in pool.names), *case.groups])
     candidates = [names for names in sets if len(names) < len(pool.names)]
     certified = case.apart(PART)
     found: list[Advice] = []
     for names in candidates:
         out = pool.of_holders(names)
-        first = pull(pool, potential, out)
+        first, level = pull(pool, whole.own, out), PART / len(candidates)
         # By convexity nobody gains more than this: what may be chance is not tried.
         if first.chance * len(candidates) > LEVEL:
             continue
-        rest = pool.distance(np.where(out, 0.0, pool.masses))
-        gain = whole.less(rest)
-        if not pool.certified:
-            open_ = first.margin(0.025) / max(whole.value + rest.value, 1e-300)
-            gain = Span(gain.value, gain.value - open_, gain.value + open_)
+        then = pool.solved(np.where(out, 0.0, pool.masses))
+        gain = gained(case, whole, then, level)
+        if gain.span.value <= 0:
+            continue
         # Noise of releases is not in the error: they must be certified apart from most others.
         inside = np.isin(pool.names, names)
         far = pool.certified or certified[np.ix_(inside, ~inside)].mean() > 0.5
+        who, margin = listed(names, 6), first.margin(0.025)
         found.append(
-            Advice(
-                kind="leave-out", holders=names,
-                text=f"Leave out {listed(names, 6)}: the pool is {number(whole.value)} from the "
-                f"validation records, and {number(rest.value)} without "
+            _piece(
+                "leave-out", names, gain, bool(far) and first.chance <= level,
+                f"Leave out {who}: the pool is {number(whole.span.value)} from the validation "
+                f"records, and {number(then.span.value)} without "
                 f"{'it' if len(names) == 1 else 'them'}.",
-                gain=gain.value, lower=gain.lower, upper=gain.upper, unit=UNIT,
-                sure=bool(far) and gain.lower > 0 and first.chance * len(candidates) <= PART,
-                evidence=(
-                    Evidence(
-                        what=f"pull of {listed(names, 6)} on the squared distance",
-                        value=first.gain, lower=first.gain - first.margin(0.025),
-                        upper=first.gain + first.margin(0.025),
-                        by=f"potentials against those of the others, 95 %; chance "
-                        f"{first.chance:.2g}",
-                    ),
-                    case.evidence("of the pool", whole), case.evidence("without", rest),
+                Evidence(
+                    what=f"pull of {who} on the squared distance",
+                    value=first.gain, lower=first.gain - margin, upper=first.gain + margin,
+                    by=f"potentials against those of the others, 95 %; chance {first.chance:.2g}",
                 ),
             )
         )  # fmt: skip
@@ -159,40 +178,37 @@ def leave_out(case: Case) -> list[Advice]:
 
 def drop(case: Case) -> list[Advice]:
     """Flagged records of a holder."""
-    pool, (whole, _) = case.pool, case.whole
+    pool, whole = case.pool, case.whole
     found: list[Advice] = []
     for name, scores in sorted(case.records.items()):
         flagged, size = int(scores.flagged.sum()), len(scores.flagged)
-        if not 0 < flagged <= _MOST * size:
+        if not 0 < flagged <= MOST_FLAGGED * size:
             continue
         mine = pool.of_holders([name])
         out = mine.copy()
         out[mine] = scores.flagged
-        rest = pool.distance(np.where(out, 0.0, pool.masses))
-        gain = whole.less(rest)
-        if gain.value <= 0:
+        then, level = pool.solved(np.where(out, 0.0, pool.masses)), PART / len(case.records)
+        gain = gained(case, whole, then, level)
+        if gain.span.value <= 0:
             continue
-        own, kept = (pool.distance(np.where(part, pool.masses, 0.0)) for part in (mine, mine & ~out))
+        sides = (mine, mine & ~out)
+        own, kept = (pool.distance(np.where(side, pool.masses, 0.0)) for side in sides)
         broken = scores.parts.broken["all"]
-        ends = -float(ndtri(PART / len(case.records))) / _ENDS
-        least = broken.value - ends * (broken.value - broken.low)
+        # The interval of 95 %, as wide as the level wants it.
+        wider = -float(ndtri(level)) / _ENDS
+        least = broken.value - wider * (broken.value - broken.low)
         made = max(1.0 - kept.value / own.value, 0.0) if own.value > 0 else 0.0
         found.append(
-            Advice(
-                kind="drop", holders=(name,),
-                text=f"Drop {count(flagged, 'record')} of {name}'s {size:,}: they are flagged as "
-                f"broken, and make {percent(made)} of its distance "
-                f"({number(own.value)}, {number(kept.value)} without them).",
-                gain=gain.value, lower=gain.lower, upper=gain.upper, unit=UNIT,
-                sure=gain.lower > 0 and broken.low > 0 and least > 0,
-                evidence=(
-                    Evidence(
-                        what=f"broken records of {name}", value=broken.value, lower=broken.low,
-                        upper=broken.high,
-                        by=f"record scores, 95 %; {flagged} flagged at a false share of "
-                        f"{scores.fdr:g}",
-                    ),
-                    case.evidence("of the pool", whole), case.evidence("without them", rest),
+            _piece(
+                "drop", (name,), gain, broken.low > 0 and least > 0,
+                f"Drop {count(flagged, 'record')} of {name}'s {size:,}: flagged as broken. They "
+                f"make {percent(made)} of its distance ({number(own.value)}, "
+                f"{number(kept.value)} without them).",
+                Evidence(
+                    what=f"broken records of {name}", value=broken.value, lower=broken.low,
+                    upper=broken.high,
+                    by=f"record scores, 95 %; {flagged} flagged, of which {scores.fdr:.0%} may be "
+                    "sound",
                 ),
             )
         )  # fmt: skip
@@ -201,40 +217,34 @@ def drop(case: Case) -> list[Advice]:
 
 def ask(case: Case) -> list[Advice]:
     """Classes of which the validation records have more than the pool."""
-    pool, (whole, _) = case.pool, case.whole
+    pool = case.pool
     have, want = pool.shares()
-    known = np.flatnonzero(want > 0) if pool.classes else np.zeros(0, dtype=int)
+    known = np.flatnonzero(want > 0).tolist() if pool.classes else []
     found: list[Advice] = []
-    for code in known.tolist():
+    for code in known:
         chance = _fewer(have[code], pool.size, want[code], pool.validation)
         if have[code] >= want[code] or chance * len(known) > LEVEL:
             continue
-        rest = _with_class(pool, code, have[code], want[code])
-        gain = whole.less(rest)
+        # Shares are the matter here: those of the validation records are as they are.
+        whole, level = pool.solved(pool.masses, told=True), PART / len(known)
+        then = _with_class(pool, code, have[code], want[code])
         # What lacks is as sure as that anything lacks.
-        open_ = float(ndtri(PART / len(known)) / ndtri(chance)) if chance > 0 else 0.0
-        low, high = 1.0 - open_, 1.0 + open_
-        lacking = want[code] - have[code]
-        name, text, nearest = _from_whom(case, code)
-        found.append(
-            Advice(
-                kind="ask", holders=name,
-                text=f"Ask for more of class {pool.classes[code]!r}: it is {percent(want[code])} "
-                f"of the validation records and {percent(have[code])} of the pool. "
-                f"{_more(have[code], want[code], sum(pool.records.values()))} {text}",
-                gain=gain.value, lower=gain.lower, upper=gain.upper,
-                unit=UNIT, sure=pool.certified and low > 0 and gain.lower > 0,
-                evidence=(
-                    Evidence(
-                        what=f"share of class {pool.classes[code]!r} that the pool lacks",
-                        value=lacking, lower=lacking * low, upper=min(lacking * high, 1.0),
-                        by=f"class shares, exact test: chance {chance:.2g}",
-                    ),
-                    case.evidence("of the pool", whole),
-                    case.evidence("with that share", rest), *nearest,
-                ),
-            )
+        open_ = _ENDS / -float(ndtri(chance)) if chance > 0 else 0.0
+        lacking, kind = want[code] - have[code], pool.classes[code]
+        holders, words, nearest = _from_whom(case, code)
+        piece = _piece(
+            "ask", holders, gained(case, whole, then, level), pool.certified and chance <= level,
+            f"Ask for more of class {kind!r}: it is {percent(want[code])} of the validation "
+            f"records and {percent(have[code])} of the pool. "
+            f"{_more(have[code], want[code], sum(pool.records.values()))} {words}",
+            Evidence(
+                what=f"share of class {kind!r} that the pool lacks",
+                value=lacking, lower=lacking * (1.0 - open_), upper=min(lacking * (1 + open_), 1.0),
+                by=f"class shares, Fisher's exact test; chance {chance:.2g}",
+            ),
+            *nearest,
         )  # fmt: skip
+        found.append(piece)
     return found
 
 
@@ -302,18 +312,28 @@ def pool(case: Case) -> list[Advice]:
     return found
 
 
+def _piece(
+    kind: Kind, holders: tuple[str, ...], gain: Gain, exceeds: bool, text: str, *first: Evidence
+) -> Advice:
+    """A piece with a gain; it is sure where that is, and the test of its kind ``exceeds`` chance."""
+    return Advice(
+        kind=kind, holders=holders, text=text, gain=gain.span.value, lower=gain.span.lower,
+        upper=gain.span.upper, unit=UNIT, sure=exceeds and gain.sure,
+        evidence=(*first, *gain.evidence),
+    )  # fmt: skip
+
+
 RULES: Sequence[Callable[[Case], list[Advice]]] = (leave_out, drop, ask, group, pool)
 
 
 def _nothing(case: Case) -> Advice:
-    whole, _ = case.whole
     names = case.pool.names
     return Advice(
         kind="nothing", holders=names,
         text=f"Nothing helps for sure: use the records of {listed(names, 6)} as they are. "
         "No advice exceeds what chance makes.",
         gain=None, lower=None, upper=None, unit=NOT_COMPARABLE, sure=False,
-        evidence=(case.evidence("of the pool", whole),),
+        evidence=(case.evidence("of the pool", case.whole.span),),
     )  # fmt: skip
 
 
@@ -342,14 +362,14 @@ def _fewer(have: float, size: float, want: float, other: float) -> float:
     return float(hypergeom.cdf(mine, n + m, mine + theirs, n))
 
 
-def _with_class(pool: Pool, code: int, have: float, want: float) -> Span:
+def _with_class(pool: Pool, code: int, have: float, want: float) -> Solved:
     """The pool with as much of a class as the validation records have, the others in proportion."""
     ours = pool.codes == code
     others = pool.masses * ((1.0 - want) / max(1.0 - have, 1e-300))
     if have > 0:
-        return pool.distance(np.where(ours, pool.masses * (want / have), others))
+        return pool.solved(np.where(ours, pool.masses * (want / have), others), told=True)
     # Nobody has it: records like the validation's own are the best there can be.
-    return pool.distance(others, np.where(pool.targets == code, pool.weights, 0.0))
+    return pool.solved(others, np.where(pool.targets == code, pool.told, 0.0), told=True)
 
 
 def _more(have: float, want: float, size: float) -> str:
@@ -373,4 +393,4 @@ def _from_whom(case: Case, code: int) -> tuple[tuple[str, ...], str, tuple[Evide
     return (best,), text, (case.evidence(f"of {best}'s records of the class", near[best]),)
 
 
-__all__ = ["LEVEL", "RULES", "Case", "advise"]
+__all__ = ["LEVEL", "MOST_FLAGGED", "RULES", "Case", "advise"]

@@ -10,7 +10,7 @@ from typing import Any
 from ..advice.gathering import Gathering
 from ..advice.pool import Pool
 from ..advice.result import Plan
-from ..advice.rules import LEVEL, Case, advise
+from ..advice.rules import LEVEL, MOST_FLAGGED, Case, advise
 from ..data.measure import Data, Measure
 from ..distances.result import Distance, DistanceMatrix
 from ..errors import InputError
@@ -169,7 +169,7 @@ def _exact(parties: Parties, asked: Planning, step: Step, options: dict[str, Any
         laws = dict(chances.laws)
         clustering = _grouped(_paid(matrix, gathered), laws, asked)
     step()
-    worth = value_holders(here, own.measure, labels=labels, class_tolerance=0.0, seed=asked.seed)
+    worth = value_holders(here, own.measure, labels=labels, seed=asked.seed)
     step()
     records, notes = _scored(here, own, labels, asked, step)
     pool = Pool.of(here, own, labels=labels)
@@ -211,7 +211,7 @@ def _made(
         few = ", ".join(sorted(case.clustering.unknown))
         notes = [*notes, f"what chance makes is not known of {few}: no advice to pool them"]
     advice = advise(case)
-    whole = case.whole[0]
+    whole = case.whole.span
     have, want = case.pool.shares()
     sure = sum(each.sure for each in advice)
     exact = case.pool.certified
@@ -282,7 +282,7 @@ def _scored(
                 raise
             return {}, [f"records were not scored: {error.message.rstrip('.')}"]
         step()
-        if found[name].flagged.mean() > 0.5:
+        if found[name].flagged.mean() > MOST_FLAGGED:
             notes.append(
                 f"more than half of the records of {name} are flagged: it differs as a whole"
             )
