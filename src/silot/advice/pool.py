@@ -113,7 +113,9 @@ class Pool:
         total = sum(sizes[name] for name in names)
         masses = np.concatenate([holders[name].weights * (sizes[name] / total) for name in names])
         points = np.concatenate([each.points for each in parts])
-        classes, codes = _classes(parts, target) if labels else ((), np.zeros(len(points), int))
+        classes, codes = (
+            _classes(parts, target) if labels else ((), np.zeros(len(points), dtype=np.int64))
+        )
         cost = build_cost(points, target.atoms, 2)
         matrix, within = cost.matrix, np.zeros((0, 0))
         weights = target.weights
@@ -189,16 +191,18 @@ class Pool:
         pool = np.bincount(self.codes, self.masses, minlength=known)
         return pool, np.bincount(self.targets, self.told, minlength=known)
 
-
     def luck(self, first: Solved, then: Solved) -> float:
         """Standard error of a gain, of other validation records of their law.
 
-        The derivative of a squared distance by the validation records is their potential.
+        The derivative of a squared distance by the validation records is their potential. Class
+        shares follow those of the pool: what varies is within classes.
         """
         apart = first.other - then.other
-        error = (self.weights @ (apart - self.weights @ apart) ** 2 / max(self.validation - 1, 1)) ** 0.5
+        masses = np.bincount(self.targets, self.weights)
+        means = np.bincount(self.targets, self.weights * apart) / np.maximum(masses, 1e-300)
+        within = float(self.weights @ (apart - means[self.targets]) ** 2)
         both = first.span.value + then.span.value
-        return float(error) / both if both > 0 else 0.0
+        return (within / max(self.validation - 1.0, 1.0)) ** 0.5 / both if both > 0 else 0.0
 
 
 class Pull(NamedTuple):
@@ -229,11 +233,11 @@ class Pull(NamedTuple):
         return float(stdtrit(self.freedom, 1.0 - level)) * self.error
 
 
-def pull(pool: Pool, potential: Array, out: Flags) -> Pull:
-    """What leaving out some records does; the law of the difference is that of Welch's test."""
+def pull(pool: Pool, potential: Array, out: Flags, flagged: Flags) -> Pull:
+    """What leaving out some records does, as those that are not ``flagged`` tell (Welch's test)."""
     mass = float(pool.masses[out].sum())
     means, errors, sizes = [], [], []
-    for side in (out, ~out):
+    for side in (out & ~flagged, ~out & ~flagged):
         share = pool.masses[side] / pool.masses[side].sum()
         mean = float(share @ potential[side])
         size = 1.0 / float(share @ share)

@@ -9,7 +9,6 @@ from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import ndtri
 from scipy.stats import hypergeom
 
@@ -91,6 +90,15 @@ class Case:
             groups.append(tuple(self.pool.names[j] for j in sorted(group)))
         return tuple(groups)
 
+    @cached_property
+    def flagged(self) -> Flags:
+        """Records that are flagged, of holders that do not differ as a whole (n,)."""
+        found = np.zeros(len(self.pool.masses), dtype=bool)
+        for name, scores in self.records.items():
+            if scores.flagged.mean() <= MOST_FLAGGED:
+                found[self.pool.of_holders([name])] = scores.flagged
+        return found
+
     def evidence(self, what: str, span: Span) -> Evidence:
         """A distance to the validation records, as evidence."""
         return Evidence(
@@ -133,10 +141,10 @@ def advise(case: Case) -> tuple[Advice, ...]:
 
 
 def _rank(piece: Advice) -> tuple[bool, bool, bool, float, int, tuple[str, ...], str]:
-    gain = piece.gain if piece.gain is not None else 0.0
-    order = _ORDER.index(piece.kind)
-    compared = piece.gain is None
-    return piece.kind != "nothing", not piece.sure, compared, -gain, order, piece.holders, piece.text
+    known, order = piece.gain is not None, _ORDER.index(piece.kind)
+    gain = piece.gain or 0.0
+    first = piece.kind == "nothing", piece.sure, known
+    return (*(not each for each in first), -gain, order, piece.holders, piece.text)
 
 
 def leave_out(case: Case) -> list[Advice]:
@@ -148,7 +156,8 @@ def leave_out(case: Case) -> list[Advice]:
     found: list[Advice] = []
     for names in candidates:
         out = pool.of_holders(names)
-        first, level = pull(pool, whole.own, out), PART / len(candidates)
+        # A holder with broken records is no other one: those are dropped.
+        first, level = pull(pool, whole.own, out, case.flagged), PART / len(candidates)
         # By convexity nobody gains more than this: what may be chance is not tried.
         if first.chance * len(candidates) > LEVEL:
             continue
@@ -181,12 +190,11 @@ def drop(case: Case) -> list[Advice]:
     pool, whole = case.pool, case.whole
     found: list[Advice] = []
     for name, scores in sorted(case.records.items()):
-        flagged, size = int(scores.flagged.sum()), len(scores.flagged)
-        if not 0 < flagged <= MOST_FLAGGED * size:
-            continue
         mine = pool.of_holders([name])
-        out = mine.copy()
-        out[mine] = scores.flagged
+        out, size = mine & case.flagged, len(scores.flagged)
+        flagged = int(out.sum())
+        if not flagged:
+            continue
         then, level = pool.solved(np.where(out, 0.0, pool.masses)), PART / len(case.records)
         gain = gained(case, whole, then, level)
         if gain.span.value <= 0:
@@ -315,7 +323,7 @@ def pool(case: Case) -> list[Advice]:
 def _piece(
     kind: Kind, holders: tuple[str, ...], gain: Gain, exceeds: bool, text: str, *first: Evidence
 ) -> Advice:
-    """A piece with a gain; it is sure where that is, and the test of its kind ``exceeds`` chance."""
+    """A piece with a gain: sure where that is, and the test of its kind ``exceeds`` chance."""
     return Advice(
         kind=kind, holders=holders, text=text, gain=gain.span.value, lower=gain.span.lower,
         upper=gain.span.upper, unit=UNIT, sure=exceeds and gain.sure,

@@ -236,9 +236,7 @@ def _made(
         advice=advice,
         method="exact" if exact else "sketch",
         distance=distance,
-        shares={
-            name: (float(have[k]), float(want[k])) for k, name in enumerate(case.pool.classes)
-        },
+        shares={name: (float(have[k]), float(want[k])) for k, name in enumerate(case.pool.classes)},
         clustering=case.clustering,
         worth=worth,
         records=case.records,
