@@ -188,8 +188,9 @@ class Pool:
     def shares(self) -> tuple[Array, Array]:
         """Mass of each class in the pool, and among the validation records (C,)."""
         known = len(self.classes)
-        pool = np.bincount(self.codes, self.masses, minlength=known)
-        return pool, np.bincount(self.targets, self.told, minlength=known)
+        have = np.bincount(self.codes, self.masses, minlength=known)
+        want = np.bincount(self.targets, self.told, minlength=known)
+        return have.astype(np.float64), want.astype(np.float64)
 
     def luck(self, first: Solved, then: Solved) -> float:
         """Standard error of a gain, of other validation records of their law.
@@ -255,8 +256,10 @@ def _solved(cost: Array, masses: Array, weights: Array) -> ExactPlan:
     return plan_from_cost(cost, masses / masses.sum(), weights / weights.sum())
 
 
-def _classes(parts: list[Measure], target: Target) -> tuple[tuple[str, ...], Codes]:
+def _classes(parts: list[Measure], target: Target | None) -> tuple[tuple[str, ...], Codes]:
     """All classes, those of the validation records first, and the classes of all records."""
+    if target is None:
+        return (), np.zeros(sum(each.size for each in parts), dtype=np.int64)
     told = [each.names for each in parts if each.names is not None]
     names = np.concatenate(told)
     new = sorted(set(names.tolist()) - set(target.classes))

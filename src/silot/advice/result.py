@@ -16,6 +16,7 @@ Kind = Literal["pool", "group", "leave-out", "drop", "ask", "nothing"]
 
 UNIT = "W2 of the pool to the validation records"
 NOT_COMPARABLE = "not comparable"
+OTHERS = "gain, where other validation records of their law are drawn"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -185,4 +186,4 @@ def _flagged(scores: RecordScores) -> dict[str, Any]:
     return {name: whole[name] for name in kept} | {"broken": broken}
 
 
-__all__ = ["NOT_COMPARABLE", "UNIT", "Advice", "Evidence", "Plan"]
+__all__ = ["NOT_COMPARABLE", "OTHERS", "UNIT", "Advice", "Evidence", "Plan"]

@@ -18,7 +18,7 @@ from ..records.result import RecordScores
 from ..render.words import count, listed, number, percent
 from ..transport.chance import Chance
 from .pool import Flags, Pool, Solved, Span, pull
-from .result import NOT_COMPARABLE, UNIT, Advice, Evidence, Kind
+from .result import NOT_COMPARABLE, OTHERS, UNIT, Advice, Evidence, Kind
 
 LEVEL = 0.05
 """Chance that any piece is sure, where all records are of one law."""
@@ -122,7 +122,7 @@ def gained(case: Case, first: Solved, then: Solved, level: float) -> Gain:
         gain = Span(gain.value, gain.value - _ENDS * luck, gain.value + _ENDS * luck)
     told = (
         Evidence(
-            what="gain, of other validation records", value=gain.value,
+            what=OTHERS, value=gain.value,
             lower=gain.value - _ENDS * luck, upper=gain.value + _ENDS * luck,
             by="potentials, 95 %",
         ),
@@ -141,10 +141,9 @@ def advise(case: Case) -> tuple[Advice, ...]:
 
 
 def _rank(piece: Advice) -> tuple[bool, bool, bool, float, int, tuple[str, ...], str]:
-    known, order = piece.gain is not None, _ORDER.index(piece.kind)
-    gain = piece.gain or 0.0
-    first = piece.kind == "nothing", piece.sure, known
-    return (*(not each for each in first), -gain, order, piece.holders, piece.text)
+    order, gain = _ORDER.index(piece.kind), piece.gain or 0.0
+    last, compared = piece.kind != "nothing", piece.gain is None
+    return last, not piece.sure, compared, -gain, order, piece.holders, piece.text
 
 
 def leave_out(case: Case) -> list[Advice]:

@@ -20,7 +20,7 @@ from ..render import (
     textual,
 )
 from ..render.words import count, interval, number, percent, printable
-from .result import Advice, Evidence, Plan
+from .result import OTHERS, Advice, Evidence, Plan
 
 # Pieces that a terminal shows; the page and JSON have all.
 _MOST = 12
@@ -93,7 +93,7 @@ def _of(result: Plan) -> str:
 
 
 def _line(piece: Advice) -> tuple[str | Strong, ...]:
-    return Strong(piece.kind), f"  {printable(piece.text, 1000)}{_gain(piece)}"
+    return Strong(piece.kind), f": {printable(piece.text, 1000)}{_gain(piece)}"
 
 
 def _gain(piece: Advice) -> str:
@@ -101,7 +101,10 @@ def _gain(piece: Advice) -> str:
         return ""
     if piece.gain is None:
         return f" Gain: {piece.unit}."
-    return f" Gain: {number(piece.gain)}."
+    # What other validation records would leave of it says more than how exact it is.
+    likely = next((each for each in piece.evidence if each.what == OTHERS), None)
+    words = "" if likely is None else f" (likely {number(likely.lower)} to {number(likely.upper)})"
+    return f" Gain: {number(piece.gain)}{words}."
 
 
 def _table(pieces: Sequence[Advice]) -> Table:
