@@ -48,10 +48,10 @@ def flipped(rng: Rng) -> Drawn:
 
 
 def broken(rng: Rng) -> Drawn:
-    holders = {name: law(rng, 150) for name in "abc"}
+    holders = {name: law(rng, 200) for name in "abc"}
     x = holders["b"].points.copy()
-    x[rng.choice(150, 22, replace=False)] += rng.choice([-6.0, 6.0], size=(22, 3))
-    return holders | {"b": Measure(x, labels=holders["b"].labels)}, law(rng, 300)
+    x[rng.choice(200, 30, replace=False)] += rng.choice([-6.0, 6.0], size=(30, 3))
+    return holders | {"b": Measure(x, labels=holders["b"].labels)}, law(rng, 400)
 
 
 def lacking(rng: Rng) -> Drawn:
@@ -241,8 +241,8 @@ def test_one_holder_has_no_groups_and_may_have_advice_on_records_and_classes() -
     found = silot.plan({"a": holders["a"]}, validation, labels=True)
     assert found.clustering is None and found.first.kind == "ask" and found.first.sure
     assert {each.kind for each in found.advice} <= {"ask", "drop"}
-    alone = silot.plan({"a": holders["a"]}, law(np.random.default_rng(1), 100, sick=0.0))
-    assert alone.first.kind == "nothing"
+    few = law(np.random.default_rng(1), 40, sick=0.0)
+    assert silot.plan({"a": holders["a"]}, few).first.kind == "nothing"
 
 
 def test_a_class_that_nobody_has_is_asked_for_without_saying_of_whom() -> None:
@@ -256,7 +256,7 @@ def test_holders_of_one_class_and_validation_records_of_one() -> None:
     rng = np.random.default_rng(0)
     one = {name: law(rng, 80, sick=0.0) for name in "ab"}
     found = silot.plan(one, law(rng, 80, sick=0.0), labels=True)
-    assert not found.sure and found.shares == {"well": (1.0, 1.0)}
+    assert not found.sure and found.shares["well"] == pytest.approx((1.0, 1.0))
     other = {name: law(rng, 80, sick=0.5) for name in "ab"}
     found = silot.plan(other, law(rng, 80, sick=0.0), labels=True)
     assert found.first.kind == "ask" and "no other class" in found.first.text
@@ -276,7 +276,7 @@ def test_few_records_are_never_sure_to_be_others() -> None:
     for size in (1, 2, 5):
         found = silot.plan({"a": rng.normal(size=(60, 2)), "b": rng.normal(size=(size, 2))},
                            validation)  # fmt: skip
-        assert not found.sure and "what chance makes is not known" in found.status or size > 1
+        assert not found.sure and "what chance makes is not known of b" in found.status
     assert silot.plan({"a": [[0.0]], "b": [[1.0]]}, [[0.5]]).first.kind == "nothing"
 
 
@@ -389,7 +389,9 @@ def test_the_result_is_json_with_all_evidence(released: Plan) -> None:
         assert [each["kind"] for each in body["advice"]] == [each.kind for each in found.advice]
         for each in body["advice"]:
             assert each["evidence"] and each["text"] and each["unit"]
-            assert all({"what", "value", "lower", "upper", "by"} == set(e) for e in each["evidence"])
+            assert all(
+                {"what", "value", "lower", "upper", "by"} == set(e) for e in each["evidence"]
+            )
             assert (each["gain"] is None) == (each["unit"] == "not comparable")
         assert set(body["records"]) == set(found.records)
         assert "Plan(" in repr(found)

@@ -71,7 +71,13 @@ class Case:
         levels = chance_levels(self.pool.names, self.laws, self.clustering.matrix, level)
         lower = apart_of(self.clustering.matrix, levels).lower
         place = [self.clustering.matrix.names.index(name) for name in self.pool.names]
-        return levels.known & (lower[np.ix_(place, place)] > levels.level)
+        return self.told & (lower[np.ix_(place, place)] > levels.level)
+
+    @cached_property
+    def told(self) -> Flags:
+        """Pairs of holders of which both tell what chance makes: few records do not (N, N)."""
+        told = np.isin(self.pool.names, list(self.laws))
+        return np.outer(told, told)
 
     @cached_property
     def groups(self) -> tuple[tuple[str, ...], ...]:
@@ -115,8 +121,8 @@ class Gain(NamedTuple):
     evidence: tuple[Evidence, ...]
 
 
-def gained(case: Case, first: Solved, then: Solved, level: float) -> Gain:
-    """What another pool gains, and whether other validation records would say so too."""
+def gained(case: Case, first: Solved, then: Solved, level: float | None = None) -> Gain:
+    """What another pool gains, and whether other validation records would, at a ``level``."""
     luck, gain = case.pool.luck(first, then), first.span.less(then.span)
     if not case.pool.certified:
         gain = Span(gain.value, gain.value - _ENDS * luck, gain.value + _ENDS * luck)
@@ -128,7 +134,7 @@ def gained(case: Case, first: Solved, then: Solved, level: float) -> Gain:
         ),
         case.evidence("of the pool", first.span), case.evidence("then", then.span),
     )  # fmt: skip
-    sure = gain.lower > 0 and gain.value + float(ndtri(level)) * luck > 0
+    sure = gain.lower > 0 and (level is None or gain.value + float(ndtri(level)) * luck > 0)
     return Gain(gain, sure, told)
 
 
@@ -195,7 +201,8 @@ def drop(case: Case) -> list[Advice]:
         if not flagged:
             continue
         then, level = pool.solved(np.where(out, 0.0, pool.masses)), PART / len(case.records)
-        gain = gained(case, whole, then, level)
+        # Broken records are broken whatever the validation records: those at hand are enough.
+        gain = gained(case, whole, then)
         if gain.span.value <= 0:
             continue
         sides = (mine, mine & ~out)
@@ -274,7 +281,7 @@ def group(case: Case) -> list[Advice]:
             gain=None, lower=None, upper=None, unit=NOT_COMPARABLE, sure=sure,
             evidence=(
                 Evidence(
-                    what=f"least distance across groups, {' and '.join(least.holders)}",
+                    what=f"least distance across groups, {' and '.join(sorted(least.holders))}",
                     value=least.value, lower=least.lower, upper=least.upper,
                     by=f"W2 by {matrix.method}{_by_chance(case, across)}",
                 ),
@@ -288,12 +295,12 @@ def pool(case: Case) -> list[Advice]:
     if case.clustering is None:
         return []
     names, matrix, together = case.pool.names, case.clustering.matrix, case.pool
-    certified, levels = case.apart(LEVEL), case.clustering.levels
+    certified = case.apart(LEVEL)
     found: list[Advice] = []
     for members in case.groups:
         inside = np.isin(names, members)
         pairs = list(combinations(members, 2))
-        known = all(pair in levels or pair[::-1] in levels for pair in pairs)
+        known = case.told[np.ix_(inside, inside)].all()
         if not pairs or not known or certified[np.ix_(inside, inside)].any():
             continue
         joint, alone = _of(together, members), _alone(together, members)
@@ -308,7 +315,7 @@ def pool(case: Case) -> list[Advice]:
                 gain=gain.value, lower=gain.lower, upper=gain.upper, unit=UNIT, sure=False,
                 evidence=(
                     Evidence(
-                        what=f"largest distance among them, {' and '.join(widest.holders)}",
+                        what=f"largest distance among them, {' and '.join(sorted(widest.holders))}",
                         value=widest.value, lower=widest.lower, upper=widest.upper,
                         by=f"W2 by {matrix.method}{_by_chance(case, pairs)}",
                     ),

@@ -23,6 +23,7 @@ from ..learning.clustering import Clustering, clustering_of
 from ..learning.groups import Grouping
 from ..options import Options, check_known, option, part, seed
 from ..records.result import RecordScores
+from ..render.words import listed
 from ..sketch.chance import sketch_chances
 from ..sketch.sketch import Sketching
 from ..transport.chance import Chance
@@ -160,7 +161,8 @@ def _exact(parties: Parties, asked: Planning, step: Step, options: dict[str, Any
     gathered = parties.run(Gathering(labels=bool(parties.labels)).among(parties.names))
     step()
     # Of the one run that there was: what follows asks nobody.
-    here, own = dict(gathered.measures), parties.trusted
+    # In one order, whatever order holders were given in.
+    here, own = dict(sorted(gathered.measures.items())), parties.trusted
     labels = bool(parties.labels)
     clustering, laws = None, dict[str, Chance]()
     if len(here) > 1:
@@ -207,9 +209,13 @@ def _made(
     """Advice of a case, with the bill of the one run."""
     if not parties.labels:
         notes = [*notes, "labels were not compared: no advice on classes"]
-    if case.clustering is not None and case.clustering.unknown:
-        few = ", ".join(sorted(case.clustering.unknown))
-        notes = [*notes, f"what chance makes is not known of {few}: no advice to pool them"]
+    unknown = [] if case.clustering is None else sorted(set(case.pool.names) - set(case.laws))
+    if unknown:
+        notes = [
+            *notes,
+            f"what chance makes is not known of {listed(unknown)}: no advice to pool them, or to "
+            "part them for sure",
+        ]
     advice = advise(case)
     whole = case.whole.span
     have, want = case.pool.shares()
