@@ -49,6 +49,7 @@ def made() -> dict[str, Any]:
         "clustering": silot.cluster(data, resamples=5),
         "barycenter": silot.barycenter(data, rounds=3, support=6),
         "coreset": silot.coreset(data, 6, rounds=3),
+        "plan": silot.plan(data, public[:60]),
         "worth": silot.value_holders(data, public[:40], why=True, shapley=True),
         "sketches": silot.sketches(many, public=public),
         "policy": silot.audit_policy(silot.Policy(), data["south"], questions=4),
@@ -67,7 +68,7 @@ def printed(result: Any) -> str:
 def test_no_kind_of_result_is_forgotten() -> None:
     named = [getattr(silot, name) for name in silot.__all__]
     kinds = [each for each in named if inspect.isclass(each) and issubclass(each, Shown)]
-    assert len(kinds) == 19
+    assert len(kinds) == 20
     for kind in [*kinds, Predictions]:
         module, _, name = kind.view.partition(":")
         room = import_module(f".{module}", kind.__module__.rpartition(".")[0])
@@ -93,7 +94,7 @@ def test_a_terminal_a_notebook_and_a_page_show_the_same_bill(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["matrix", "clustering", "barycenter", "coreset", "worth", "sketches"]
+    "name", ["matrix", "clustering", "plan", "barycenter", "coreset", "worth", "sketches"]
 )
 def test_names_are_text_and_nothing_else(name: str) -> None:
     result = MADE[name]

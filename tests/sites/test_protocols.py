@@ -257,6 +257,10 @@ CASES = {
     "barycenter of a few a round": Case(
         barycenter(active=2), "describe distance-to interpolate-by-class"
     ),
+    "plan": Case(lambda fed: silot.plan(fed, MINE), "describe labelled-records"),
+    "plan labels": Case(
+        lambda fed: silot.plan(fed, MINE, labels=True), "class-sizes labelled-records"
+    ),
     "coreset": Case(coreset(), "describe distance-to interpolate-by-class"),
     "coreset of a few a round": Case(
         coreset(active=1, labels=True, test=MINE),
