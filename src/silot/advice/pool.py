@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -69,9 +70,8 @@ class Pool:
         By holder, how many records there are: of a release, about how many.
     classes
         Names of the classes; empty without labels.
-    weights, told, targets
-        Masses of the m validation records (m,), with the class shares of the pool; masses as they
-        are; classes.
+    target
+        The m validation records: their masses and classes.
     cost
         Squared distances (n, m).
     within
@@ -88,9 +88,7 @@ class Pool:
     masses: Array = field(repr=False)
     records: Mapping[str, float]
     classes: tuple[str, ...]
-    weights: Array = field(repr=False)
-    told: Array = field(repr=False)
-    targets: Codes = field(repr=False)
+    target: Target = field(repr=False)
     cost: Array = field(repr=False)
     within: Array = field(repr=False)
     rounding: float
@@ -118,10 +116,7 @@ class Pool:
         )
         cost = build_cost(points, target.atoms, 2)
         matrix, within = cost.matrix, np.zeros((0, 0))
-        weights = target.weights
         if labels:
-            have = np.bincount(codes, masses, minlength=len(target.classes))[: len(target.classes)]
-            weights = target.reweighted(have / masses.sum(), max(round(total), 1), _TOLERANCE)
             squares = _squares(points, masses, codes, len(classes), target)
             matrix = matrix + squares[np.ix_(codes, target.codes)]
             within = build_cost(target.atoms, target.atoms, 2).matrix
@@ -133,14 +128,49 @@ class Pool:
             masses / masses.sum(),
             dict(sizes),
             classes,
-            weights / weights.sum(),
-            target.weights,
-            target.codes,
+            target,
             matrix,
             within,
             cost.rounding,
             records is None,
         )
+
+    def without(self, names: Collection[str]) -> Self:
+        """The pool of the other holders."""
+        kept = ~self.of_holders(names)
+        left = tuple(name for name in self.names if name not in names)
+        place = np.cumsum(np.isin(self.names, left)) - 1
+        masses = self.masses[kept]
+        return replace(
+            self,
+            names=left,
+            holder=place[self.holder[kept]],
+            codes=self.codes[kept],
+            masses=masses / masses.sum(),
+            records={name: self.records[name] for name in left},
+            cost=np.ascontiguousarray(self.cost[kept]),
+        )
+
+    @property
+    def told(self) -> Array:
+        """Masses of the validation records (m,)."""
+        return self.target.weights
+
+    @property
+    def targets(self) -> Codes:
+        """Classes of the validation records (m,)."""
+        return self.target.codes
+
+    @cached_property
+    def weights(self) -> Array:
+        """Masses of the validation records with the class shares of the pool (m,)."""
+        if not self.classes:
+            return self.told
+        known = len(self.target.classes)
+        have, _ = self.shares()
+        size = max(round(sum(self.records.values())), 1)
+        found = self.target.reweighted(have[:known], size, _TOLERANCE)
+        return found / found.sum()
 
     @property
     def size(self) -> float:

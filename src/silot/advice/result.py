@@ -56,7 +56,8 @@ class Advice:
     text
         The advice, in a sentence or two.
     gain
-        By how much following it lowers the distance of the pool to the validation records (of
+        By how much following it lowers the distance of the pool to the validation records, once
+        holders that are sure to be left out are (of
         ``"pool"``: below those of its holders alone, the root of their mean square); ``None``
         where it is no matter of that distance.
     lower, upper

@@ -2,145 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from collections.abc import Callable, Sequence
 from itertools import combinations
-from typing import NamedTuple
 
 import numpy as np
 from scipy.special import ndtri
 from scipy.stats import hypergeom
 
-from ..learning.chance import chance_levels
-from ..learning.clustering import Clustering, apart_of
-from ..records.result import RecordScores
 from ..render.words import count, listed, number, percent
-from ..transport.chance import Chance
-from .pool import Flags, Pool, Solved, Span, pull
-from .result import NOT_COMPARABLE, OTHERS, UNIT, Advice, Evidence, Kind
-
-LEVEL = 0.05
-"""Chance that any piece is sure, where all records are of one law."""
-# Kinds that can be sure: each has its part of the level.
-_KINDS = 4
-PART = LEVEL / _KINDS
-# Ends of an interval of 95 %, in standard deviations.
-_ENDS = 1.96
-MOST_FLAGGED = 0.5
-"""Share of flagged records beyond which a holder differs as a whole."""
+from .case import ENDS, LEVEL, PART, Case, Gain, gained
+from .pool import Pool, Solved, Span, pull
+from .result import NOT_COMPARABLE, UNIT, Advice, Evidence, Kind
 
 _ORDER: tuple[Kind, ...] = ("nothing", "leave-out", "drop", "ask", "group", "pool")
 
 
-@dataclass(frozen=True, eq=False)
-class Case:
-    """What other wings told, for advice.
-
-    Attributes
-    ----------
-    pool
-        All records, and how far they are from the validation records.
-    clustering
-        Distances between holders and groups of them; ``None`` of one holder.
-    laws
-        By holder, what two samples of its law show.
-    records
-        By holder, the scores of its records.
-    """
-
-    pool: Pool
-    clustering: Clustering | None
-    laws: Mapping[str, Chance] = field(repr=False)
-    records: Mapping[str, RecordScores] = field(repr=False)
-
-    @cached_property
-    def whole(self) -> Solved:
-        """From all records to the validation records."""
-        return self.pool.solved(self.pool.masses)
-
-    @property
-    def by(self) -> str:
-        """What distances of the pool were measured by."""
-        return "exact W2, certified bounds" if self.pool.certified else "W2 of releases, estimated"
-
-    def apart(self, level: float) -> Flags:
-        """Pairs of holders that are certified to be further apart than chance makes (N, N)."""
-        if self.clustering is None:
-            return np.zeros((1, 1), dtype=bool)
-        levels = chance_levels(self.pool.names, self.laws, self.clustering.matrix, level)
-        lower = apart_of(self.clustering.matrix, levels).lower
-        place = [self.clustering.matrix.names.index(name) for name in self.pool.names]
-        return self.told & (lower[np.ix_(place, place)] > levels.level)
-
-    @cached_property
-    def told(self) -> Flags:
-        """Pairs of holders of which both tell what chance makes: few records do not (N, N)."""
-        told = np.isin(self.pool.names, list(self.laws))
-        return np.outer(told, told)
-
-    @cached_property
-    def groups(self) -> tuple[tuple[str, ...], ...]:
-        """Groups of holders; else whoever is linked by distances that may be chance."""
-        if self.clustering is None:
-            return (self.pool.names,)
-        if self.clustering.k > 1:
-            return self.clustering.groups
-        linked, groups = ~self.apart(LEVEL), []
-        left = list(range(len(self.pool.names)))
-        while left:
-            group = {left[0]}
-            while (more := {j for i in group for j in left if linked[i, j]}) - group:
-                group |= more
-            left = [j for j in left if j not in group]
-            groups.append(tuple(self.pool.names[j] for j in sorted(group)))
-        return tuple(groups)
-
-    @cached_property
-    def flagged(self) -> Flags:
-        """Records that are flagged, of holders that do not differ as a whole (n,)."""
-        found = np.zeros(len(self.pool.masses), dtype=bool)
-        for name, scores in self.records.items():
-            if scores.flagged.mean() <= MOST_FLAGGED:
-                found[self.pool.of_holders([name])] = scores.flagged
-        return found
-
-    def evidence(self, what: str, span: Span) -> Evidence:
-        """A distance to the validation records, as evidence."""
-        return Evidence(
-            what=f"distance {what} to the validation records", value=span.value, lower=span.lower,
-            upper=span.upper, by=self.by,
-        )  # fmt: skip
-
-
-class Gain(NamedTuple):
-    """What is gained where the pool becomes another one, and what speaks for it."""
-
-    span: Span
-    sure: bool
-    evidence: tuple[Evidence, ...]
-
-
-def gained(case: Case, first: Solved, then: Solved, level: float | None = None) -> Gain:
-    """What another pool gains, and whether other validation records would, at a ``level``."""
-    luck, gain = case.pool.luck(first, then), first.span.less(then.span)
-    if not case.pool.certified:
-        gain = Span(gain.value, gain.value - _ENDS * luck, gain.value + _ENDS * luck)
-    told = (
-        Evidence(
-            what=OTHERS, value=gain.value,
-            lower=gain.value - _ENDS * luck, upper=gain.value + _ENDS * luck,
-            by="potentials, 95 %",
-        ),
-        case.evidence("of the pool", first.span), case.evidence("then", then.span),
-    )  # fmt: skip
-    sure = gain.lower > 0 and (level is None or gain.value + float(ndtri(level)) * luck > 0)
-    return Gain(gain, sure, told)
-
-
 def advise(case: Case) -> tuple[Advice, ...]:
     """All pieces of advice, the most helpful first: sure ones, then those that may be chance."""
-    pieces = [piece for rule in RULES for piece in rule(case)]
+    pieces = [piece for rule in AS_THEY_ARE for piece in rule(case)]
+    found, rest = leave_out(case), case
+    # Who is far off hides what others lack: it is left out before.
+    while best := sorted((piece for piece in found if piece.sure), key=_rank)[:1]:
+        pieces += best
+        rest = rest.without(best[0].holders)
+        found = leave_out(rest)
+    pieces += [piece for each in (found, drop(rest), ask(rest)) for piece in each]
+    # Broken records of who is left out are told too.
+    pieces += [piece for piece in drop(case) if set(piece.holders) & set(rest.left)]
     if not any(piece.sure for piece in pieces):
         pieces.append(_nothing(case))
     return tuple(sorted(pieces, key=_rank))
@@ -176,7 +64,7 @@ def leave_out(case: Case) -> list[Advice]:
         who, margin = listed(names, 6), first.margin(0.025)
         found.append(
             _piece(
-                "leave-out", names, gain, bool(far) and first.chance <= level,
+                case, "leave-out", names, gain, bool(far) and first.chance <= level,
                 f"Leave out {who}: the pool is {number(whole.span.value)} from the validation "
                 f"records, and {number(then.span.value)} without "
                 f"{'it' if len(names) == 1 else 'them'}.",
@@ -208,13 +96,11 @@ def drop(case: Case) -> list[Advice]:
         sides = (mine, mine & ~out)
         own, kept = (pool.distance(np.where(side, pool.masses, 0.0)) for side in sides)
         broken = scores.parts.broken["all"]
-        # The interval of 95 %, as wide as the level wants it.
-        wider = -float(ndtri(level)) / _ENDS
-        least = broken.value - wider * (broken.value - broken.low)
+        chance = _as_many(flagged, size, pool.validation, scores.fdr or 0.0)
         made = max(1.0 - kept.value / own.value, 0.0) if own.value > 0 else 0.0
         found.append(
             _piece(
-                "drop", (name,), gain, broken.low > 0 and least > 0,
+                case, "drop", (name,), gain, chance <= level,
                 f"Drop {count(flagged, 'record')} of {name}'s {size:,}: flagged as broken. They "
                 f"make {percent(made)} of its distance ({number(own.value)}, "
                 f"{number(kept.value)} without them).",
@@ -222,7 +108,7 @@ def drop(case: Case) -> list[Advice]:
                     what=f"broken records of {name}", value=broken.value, lower=broken.low,
                     upper=broken.high,
                     by=f"record scores, 95 %; {flagged} flagged, of which {scores.fdr:.0%} may be "
-                    "sound",
+                    f"sound; chance of so many {chance:.2g}",
                 ),
             )
         )  # fmt: skip
@@ -243,10 +129,11 @@ def ask(case: Case) -> list[Advice]:
         whole, level = pool.solved(pool.masses, told=True), PART / len(known)
         then = _with_class(pool, code, have[code], want[code])
         # What lacks is as sure as that anything lacks.
-        open_ = _ENDS / -float(ndtri(chance)) if chance > 0 else 0.0
+        open_ = ENDS / -float(ndtri(chance)) if chance > 0 else 0.0
         lacking, kind = want[code] - have[code], pool.classes[code]
         holders, words, nearest = _from_whom(case, code)
         piece = _piece(
+            case,
             "ask", holders, gained(case, whole, then, level), pool.certified and chance <= level,
             f"Ask for more of class {kind!r}: it is {percent(want[code])} of the validation "
             f"records and {percent(have[code])} of the pool. "
@@ -264,9 +151,9 @@ def ask(case: Case) -> list[Advice]:
 
 def group(case: Case) -> list[Advice]:
     """Groups of holders that are certified to be further apart than chance makes."""
-    if case.clustering is None or len(case.groups) < 2:
+    matrix, names = case.matrix, case.pool.names
+    if matrix is None or len(case.groups) < 2:
         return []
-    names, matrix = case.pool.names, case.clustering.matrix
     sides = [np.isin(names, members) for members in case.groups]
     certified = case.apart(PART)
     sure = all(certified[np.ix_(a, b)].mean() > 0.5 for a, b in combinations(sides, 2))
@@ -292,9 +179,9 @@ def group(case: Case) -> list[Advice]:
 
 def pool(case: Case) -> list[Advice]:
     """Holders that are of one law as far as anybody can tell."""
-    if case.clustering is None:
+    matrix, names, together = case.matrix, case.pool.names, case.pool
+    if matrix is None:
         return []
-    names, matrix, together = case.pool.names, case.clustering.matrix, case.pool
     certified = case.apart(LEVEL)
     found: list[Advice] = []
     for members in case.groups:
@@ -327,9 +214,12 @@ def pool(case: Case) -> list[Advice]:
 
 
 def _piece(
-    kind: Kind, holders: tuple[str, ...], gain: Gain, exceeds: bool, text: str, *first: Evidence
-) -> Advice:
+    case: Case, kind: Kind, holders: tuple[str, ...], gain: Gain, exceeds: bool, text: str,
+    *first: Evidence,
+) -> Advice:  # fmt: skip
     """A piece with a gain: sure where that is, and the test of its kind ``exceeds`` chance."""
+    if case.left:
+        text += f" Counted without {listed(case.left, 6)}."
     return Advice(
         kind=kind, holders=holders, text=text, gain=gain.span.value, lower=gain.span.lower,
         upper=gain.span.upper, unit=UNIT, sure=exceeds and gain.sure,
@@ -337,7 +227,8 @@ def _piece(
     )  # fmt: skip
 
 
-RULES: Sequence[Callable[[Case], list[Advice]]] = (leave_out, drop, ask, group, pool)
+AS_THEY_ARE: Sequence[Callable[[Case], list[Advice]]] = (group, pool)
+"""Of all holders; what others say may follow on who is left out."""
 
 
 def _nothing(case: Case) -> Advice:
@@ -376,6 +267,16 @@ def _fewer(have: float, size: float, want: float, other: float) -> float:
     return float(hypergeom.cdf(mine, n + m, mine + theirs, n))
 
 
+def _as_many(flagged: int, size: int, validation: float, fdr: float) -> float:
+    """Chance that so many flagged records are a holder's, were its records the validation's.
+
+    Flags are where at most so many validation records score as high as the level allows.
+    """
+    other = round(validation)
+    theirs = min(int(fdr * flagged * other / size), other)
+    return float(hypergeom.sf(flagged - 1, size + other, flagged + theirs, size))
+
+
 def _with_class(pool: Pool, code: int, have: float, want: float) -> Solved:
     """The pool with as much of a class as the validation records have, the others in proportion."""
     ours = pool.codes == code
@@ -407,4 +308,4 @@ def _from_whom(case: Case, code: int) -> tuple[tuple[str, ...], str, tuple[Evide
     return (best,), text, (case.evidence(f"of {best}'s records of the class", near[best]),)
 
 
-__all__ = ["LEVEL", "MOST_FLAGGED", "RULES", "Case", "advise"]
+__all__ = ["advise"]

@@ -7,10 +7,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ..advice.case import LEVEL, MOST_FLAGGED, Case
 from ..advice.gathering import Gathering
 from ..advice.pool import Pool
 from ..advice.result import Plan
-from ..advice.rules import LEVEL, MOST_FLAGGED, Case, advise
+from ..advice.rules import advise
 from ..data.measure import Data, Measure
 from ..distances.result import Distance, DistanceMatrix
 from ..errors import InputError
@@ -106,7 +107,8 @@ def plan(
     - ``leave-out``: the mean potential of the holder's records against that of the others
       (Welch). The squared distance is convex in the pool: it falls by no more than
       :math:`s (\bar f_L - \bar f_R)`, which records of the others' law exceed by chance alone.
-    - ``drop``: the interval of the number of broken records, widened to the level, is above 0.
+    - ``drop``: Fisher's exact test of how many records are flagged, against how many of the
+      validation records may score as high.
     - ``ask``: Fisher's exact test of the class's share.
     - ``group``: certified distances above what chance makes (``cluster``).
 
