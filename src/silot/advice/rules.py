@@ -26,7 +26,7 @@ def advise(case: Case) -> tuple[Advice, ...]:
         pieces += best
         rest = rest.without(best[0].holders)
         found = leave_out(rest)
-    pieces += [piece for each in (found, drop(rest), ask(rest)) for piece in each]
+    pieces += [*found, *drop(rest)]
     # Broken records of who is left out are told too.
     pieces += [piece for piece in drop(case) if set(piece.holders) & set(rest.left)]
     if not any(piece.sure for piece in pieces):
@@ -227,7 +227,7 @@ def _piece(
     )  # fmt: skip
 
 
-AS_THEY_ARE: Sequence[Callable[[Case], list[Advice]]] = (group, pool)
+AS_THEY_ARE: Sequence[Callable[[Case], list[Advice]]] = (ask, group, pool)
 """Of all holders; what others say may follow on who is left out."""
 
 
@@ -288,7 +288,7 @@ def _with_class(pool: Pool, code: int, have: float, want: float) -> Solved:
 
 
 def _more(have: float, want: float, size: float) -> str:
-    if want >= 1.0:
+    if want >= 1.0 - 1e-9:
         return "The validation records have no other class."
     needed = (want - have) * size / (1.0 - want)
     return f"About {needed:,.0f} more would make them even."
