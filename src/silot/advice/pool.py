@@ -251,10 +251,9 @@ class Pull(NamedTuple):
     @property
     def chance(self) -> float:
         """How often as many records of the law of the others would gain as much."""
-        if self.freedom < 1 or self.gain <= 0:
+        # Records that are all alike do not tell how others would vary.
+        if self.freedom < 1 or self.gain <= 0 or self.error == 0:
             return 1.0
-        if self.error == 0:
-            return 0.0
         return float(stdtr(self.freedom, -self.gain / self.error))
 
     def margin(self, level: float) -> float:

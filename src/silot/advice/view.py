@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from ..federation.view import bill_rows, bill_sections, facts
 from ..render import (
@@ -78,8 +79,17 @@ def plan_page(result: Plan) -> list[Block]:
     if result.worth.holders:
         blocks += worth_blocks(result.worth)
     if result.records:
-        blocks += scored_sections(collect(result.records, None, None))
+        scored = scored_sections(collect(result.records, None, None))
+        blocks += [_linked(block) for block in scored]
     return [*blocks, *bill_sections([("", result)])]
+
+
+def _linked(block: Block) -> Block:
+    """A heading with its link at the top: the records of a holder are evidence of a piece."""
+    if not isinstance(block, Heading) or block.link or isinstance(block.text, str):
+        return block
+    words = (part if isinstance(part, str) else part.text for part in block.text)
+    return replace(block, link="".join(words))
 
 
 def _parted(result: Plan) -> tuple[list[Advice], list[Advice]]:
