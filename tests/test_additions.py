@@ -247,7 +247,7 @@ def test_a_runtime_is_one_class_that_carries_messages(monkeypatch: pytest.Monkey
     ("file", "function", "shown_in"),
     [
         ("distances/view.py", "distance_page", "distance"),
-        ("federation/view.py", "bill_sections", "distance matrix worth barycenter coreset"),
+        ("federation/view.py", "bill_sections", "distance matrix worth barycenter coreset plan"),
     ],
 )
 def test_a_section_is_one_function_in_one_file(
@@ -270,7 +270,7 @@ holders = {"a": x, "b": x + 1}
 made = {
     "distance": silot.distance(x, x + 1), "matrix": silot.distance_matrix(holders),
     "worth": silot.value_holders(holders, x), "barycenter": silot.barycenter(holders, rounds=2),
-    "coreset": silot.coreset(holders, 4, rounds=2),
+    "coreset": silot.coreset(holders, 4, rounds=2), "plan": silot.plan(holders, x),
 }
 print(*[name for name, each in made.items() if "Added by one function" in render(each)])
 """

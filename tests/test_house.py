@@ -27,6 +27,7 @@ def test_raw_records_of_a_measure_are_reached_from_the_holder_only() -> None:
     owners = {"audits/coordinator.py", "audits/strategies.py", "records/contents.py"}
     owners |= {"audits/attacks.py"}  # what travelled
     public |= {"learning/coreset.py"}  # what was released
+    public |= {"advice/pool.py"}  # what travelled, or was released
     owners |= {"learning/neighbour.py"}  # records that a classifier is tried on, beside it
     owners |= {"learning/federated_result.py"}  # records of who applies a model, beside it
     owners |= {"data/loading.py"}  # written to a file of its own

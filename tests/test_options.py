@@ -192,6 +192,7 @@ def test_unknown_options_of_every_call_are_coded_errors() -> None:
         lambda: silot.value_holders({"a": x}, x, embedding="full"),
         lambda: silot.barycenter({"a": x}, nope=1),
         lambda: silot.coreset({"a": x}, nope=1),
+        lambda: silot.plan({"a": x}, x, nope=1),
         lambda: silot.value_records(x, x, nope=1),
         lambda: silot.value_records(x, x, method="published", fdr=0.1),
         lambda: silot.adapt({"a": x, "b": x}, nope=1),

@@ -11,6 +11,7 @@ from ._lazy import lazily
 
 if TYPE_CHECKING:
     from . import transport
+    from .advice.result import Advice, Plan
     from .api._methods import METHODS
     from .api.adapt import adapt
     from .api.cluster import cluster
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from .api.coreset import coreset
     from .api.distances import distance, distance_matrix, pooled_distance
     from .api.distill import Distill, distill
+    from .api.plan import plan
     from .api.records import value_records
     from .api.release import release
     from .api.schema import check_schema, draft_schema
@@ -68,6 +70,7 @@ except PackageNotFoundError:  # a source tree that was not installed
 __all__ = [
     "METHODS",
     "Adaptation",
+    "Advice",
     "Audit",
     "Barycenter",
     "BrokenCounts",
@@ -91,6 +94,7 @@ __all__ = [
     "ModelSpec",
     "Network",
     "Own",
+    "Plan",
     "Policy",
     "PolicyAudit",
     "RecordScores",
@@ -119,6 +123,7 @@ __all__ = [
     "evaluate",
     "links",
     "load_measure",
+    "plan",
     "pooled_distance",
     "release",
     "resume",

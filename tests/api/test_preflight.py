@@ -56,6 +56,7 @@ CALLS: dict[str, Callable[[Frames], Any]] = {
     "pooled": lambda each: silot.pooled_distance(without(each), VALIDATION.drop("ill")),
     "worth": lambda each: silot.value_holders(without(each), VALIDATION.drop("ill")),
     "map": lambda each: silot.value_holders(without(each), VALIDATION.drop("ill"), map="direct"),
+    "plan": lambda each: silot.plan(without(each), VALIDATION.drop("ill")),
     "barycenter": lambda each: silot.barycenter(without(each), support=4, rounds=2),
     "coreset": lambda each: silot.coreset(without(each), size=4, rounds=2),
     "records": lambda each: silot.value_records(
@@ -96,7 +97,7 @@ SILENT = {
 COMPUTED = {
     "Distance", "DistanceMatrix", "Contributions", "Barycenter", "RecordScores", "Adaptation",
     "Sketches", "BrokenCounts", "Distillation", "Combined", "Divergences", "Coreset",
-    "Clustering", "FederatedModels",
+    "Clustering", "FederatedModels", "Plan", "Gathered",
 }  # fmt: skip
 
 

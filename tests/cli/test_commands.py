@@ -265,6 +265,7 @@ def test_a_shell_completes_commands_options_and_values(
         "barycenter north.npz south.npz --out north.npz",
         "coreset north.npz south.npz -o south.npz",
         "coreset north.npz --labels --test south.npz --out south.npz",
+        "plan north.npz --validation south.npz --report south.npz",
         "audit --data north.npz --report north.npz",
         "value north.npz south.npz --public public.npz --report public.npz",
     ],

@@ -36,6 +36,7 @@ CASES: list[Any] = [
     ),
     pytest.param(("matrix", *HOLDERS), False, id="matrix"),
     pytest.param(("cluster", *HOLDERS, "--resamples", "5"), False, id="cluster"),
+    pytest.param(("plan", *HOLDERS, "--validation", "mine.npz", "--labels"), True, id="plan"),
     pytest.param(("pooled", *HOLDERS, "--buyer", "mine.npz"), True, id="pooled"),
     pytest.param(
         ("barycenter", *HOLDERS, "--support", "20", "--rounds", "2"), True, id="barycenter"

@@ -74,6 +74,8 @@ COMMANDS = {
     "matrix": "matrix",
     "cluster": "cluster --resamples 5",
     "cluster by fedwad": "cluster north south west --method fedwad --support 10 -k 2",
+    "plan": "plan --validation mine.npz",
+    "plan with labels": "plan north south --validation mine.npz --labels",
     "value": "value --validation mine.npz",
     "value of the barycenter": "value north south west",
     "value with a map": "value --validation mine.npz --map sketch --public public.npz",

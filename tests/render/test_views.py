@@ -56,6 +56,7 @@ def made() -> dict[str, Any]:
             },
             rounds=2,
         ),
+        "plan": silot.plan(data, public[:60]),
         "worth": silot.value_holders(data, public[:40], why=True, shapley=True),
         "sketches": silot.sketches(many, public=public),
         "policy": silot.audit_policy(silot.Policy(), data["south"], questions=4),
@@ -74,7 +75,7 @@ def printed(result: Any) -> str:
 def test_no_kind_of_result_is_forgotten() -> None:
     named = [getattr(silot, name) for name in silot.__all__]
     kinds = [each for each in named if inspect.isclass(each) and issubclass(each, Shown)]
-    assert len(kinds) == 20
+    assert len(kinds) == 21
     for kind in [*kinds, Predictions]:
         module, _, name = kind.view.partition(":")
         room = import_module(f".{module}", kind.__module__.rpartition(".")[0])
@@ -100,7 +101,8 @@ def test_a_terminal_a_notebook_and_a_page_show_the_same_bill(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["matrix", "clustering", "barycenter", "coreset", "federated", "worth", "sketches"]
+    "name",
+    ["matrix", "clustering", "plan", "barycenter", "coreset", "federated", "worth", "sketches"],
 )
 def test_names_are_text_and_nothing_else(name: str) -> None:
     result = MADE[name]

@@ -264,6 +264,10 @@ CASES = {
     "cluster": Case(
         lambda fed: silot.cluster(fed, resamples=5), "own-chance records"
     ),
+    "plan": Case(lambda fed: silot.plan(fed, MINE), "describe labelled-records"),
+    "plan labels": Case(
+        lambda fed: silot.plan(fed, MINE, labels=True), "class-sizes labelled-records"
+    ),
     "coreset": Case(coreset(), "describe distance-to interpolate-by-class"),
     "coreset of a few a round": Case(
         coreset(active=1, labels=True, test=MINE),

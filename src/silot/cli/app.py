@@ -30,6 +30,7 @@ EPILOG = (
 # commands is called, or the help wants all.
 COMMANDS = {
     "distances": ("distance", "matrix", "pooled"),
+    "plan": ("plan",),
     "cluster": ("cluster",),
     "valuation": ("value",),
     "records": ("records",),

@@ -133,7 +133,10 @@ class ChanceLevels:
 
 
 def chance_levels(
-    names: Sequence[str], laws: Mapping[str, Chance], matrix: DistanceMatrix
+    names: Sequence[str],
+    laws: Mapping[str, Chance],
+    matrix: DistanceMatrix,
+    level: float = LEVEL,
 ) -> ChanceLevels:
     r"""Chance levels of pairs, from what two samples of each holder's law show.
 
@@ -144,11 +147,11 @@ def chance_levels(
     and likewise for the spread s and the error e: what a sample adds to ``W_p^p`` adds up over the
     two sides. P is the number of pairs, t the quantile of Student's law. Where one of two holders
     told nothing the other one's law stands for both, and where both did the pair's own
-    ``Distance.chance``.
+    ``Distance.chance``. ``level`` is used in place of 0.05.
     """
     size, p = len(names), matrix.p
     pairs = size * (size - 1) // 2
-    level, spread, known = np.zeros((size, size)), np.zeros((size, size)), np.eye(size) > 0
+    levels, spread, known = np.zeros((size, size)), np.zeros((size, size)), np.eye(size) > 0
     for i, j in combinations(range(size), 2):
         sides = [laws[name] for name in (names[i], names[j]) if name in laws]
         own = matrix[names[i], names[j]].chance
@@ -158,15 +161,15 @@ def chance_levels(
                 for part in ("mean", "spread", "error")
             )
             freedom = min(side.freedom for side in sides)
-            level[i, j] = mean + 2.0 * error + float(stdtrit(freedom, 1.0 - LEVEL / pairs)) * far
+            levels[i, j] = mean + 2.0 * error + float(stdtrit(freedom, 1.0 - level / pairs)) * far
             spread[i, j] = far
         elif own is not None:
-            level[i, j] = own
+            levels[i, j] = own
         known[i, j] = bool(sides) or own is not None
     upper = np.triu_indices(size, 1)
-    for part in (level, spread, known):
+    for part in (levels, spread, known):
         part.T[upper] = part[upper]
-    return ChanceLevels(level, spread, known)
+    return ChanceLevels(levels, spread, known)
 
 
 __all__ = ["LEVEL", "ChanceLevels", "Chances", "OwnChances", "chance_levels"]

@@ -1,0 +1,298 @@
+"""What would help most, the short way."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ..advice.case import LEVEL, MOST_FLAGGED, Case
+from ..advice.gathering import Gathering
+from ..advice.pool import Pool
+from ..advice.result import Plan
+from ..advice.rules import advise
+from ..data.measure import Data, Measure
+from ..distances.result import Distance, DistanceMatrix
+from ..errors import InputError
+from ..federation.party import Own
+from ..federation.protocol import COORDINATOR
+from ..federation.result import Billed
+from ..federation.run import Progress
+from ..learning.chance import OwnChances
+from ..learning.clustering import Clustering, clustering_of
+from ..learning.groups import Grouping
+from ..options import Options, check_known, option, part, seed
+from ..records.result import RecordScores
+from ..render.words import listed
+from ..sketch.chance import sketch_chances
+from ..sketch.sketch import Sketching
+from ..transport.chance import Chance
+from ..value.result import Contributions
+from ._holders import Holders, Parties
+from .distances import distance_matrix
+from .records import value_records
+from .sketch import Spending, run_sketches
+from .value import value_holders
+
+Step = Callable[[], None]
+
+
+class Planning(Options):
+    """What a plan may be asked for."""
+
+    name = "plan"
+
+    fdr: float = option(
+        "Share of the flagged records that may be sound, from 0 (nothing is flagged) up to, not "
+        "including, 1.",
+        part(),
+        default=0.1,
+        brief="Share of the flagged records that may be sound. Default: 0.1; 0: no flags.",
+    )
+    seed: int = option("Seed of everything random.", seed(), default=0)
+
+
+def plan(
+    holders: Holders,
+    validation: Data,
+    *,
+    labels: bool | str = False,
+    method: str = "exact",
+    progress: Callable[[Progress], None] | None = None,
+    **options: Any,
+) -> Plan:
+    r"""What would help most: whom to pool, part or leave out, what to drop, what to ask for.
+
+    .. math:: \mathrm{gain} = W_2(P, V) - W_2(P', V)
+
+    where P are all records, holders by how many they have, V the validation records, and P' what
+    the pool becomes where the advice is followed.
+
+    Parameters
+    ----------
+    holders
+        Data (as for ``distance``) by name; a sequence is named ``"0"``, ``"1"`` and so on. Or a
+        federation (as for ``distance_matrix``).
+    validation
+        Data of the law that matters. No holder sees them.
+    labels
+        Whether labels count: wrong ones, and classes that lack. For data frames the name of
+        their column.
+    method
+        ``"exact"``: every holder is asked for its records, once; everything is computed from
+        them. ``"sketch"``: from one differentially private release of each holder; no records
+        are scored then, and gains are estimates.
+    progress
+        Called after every step.
+    **options
+        ``fdr`` of the record scores, and ``seed``; with ``"sketch"`` those of ``silot.sketches``
+        such as ``public`` and ``privacy_epsilon``.
+
+    Returns
+    -------
+    Plan
+        ``advice``: pieces with their evidence, the most helpful first.
+
+    Raises
+    ------
+    InputError, MismatchError
+        As ``value_holders``; ``validation-absent``: no validation data.
+
+    Notes
+    -----
+    A piece is ``sure`` where chance makes it in one of 20 cases at most, all pieces together: the
+    four kinds that can be sure have 1.25 % each, shared by their candidates.
+
+    - ``leave-out``: the mean potential of the holder's records against that of the others
+      (Welch). The squared distance is convex in the pool: it falls by no more than
+      :math:`s (\bar f_L - \bar f_R)`, which records of the others' law exceed by chance alone.
+    - ``drop``: Fisher's exact test of how many records are flagged, against how many of the
+      validation records may score as high.
+    - ``ask``: Fisher's exact test of the class's share.
+    - ``group``: certified distances above what chance makes (``cluster``).
+
+    ``pool`` is never sure: no distance proves two laws equal. Sources: Kantorovich duality (Peyré
+    and Cuturi, *Computational Optimal Transport*, 2019, sec. 2.5 and prop. 9.2) for potentials as
+    gradients. The construction is ours.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> x = np.random.default_rng(0).normal(size=(4, 60, 2))
+    >>> found = plan({"a": x[0], "b": x[1], "far": x[2] + 5.0}, x[3])
+    >>> found.first.kind, found.first.holders, found.first.sure
+    ('leave-out', ('far',), True)
+    """
+    if method not in ("exact", "sketch"):
+        raise InputError(f"method is {method!r}; give 'exact' or 'sketch'.", code="option-method")
+    own_options = {name: options.pop(name) for name in ("fdr", "seed") if name in options}
+    if method == "exact":
+        check_known(Planning, {**options, **own_options}, "plan")
+    else:
+        check_known(Sketching, options, "plan", own=("fdr", *Spending.options))
+    asked = Planning(**own_options)
+    # None where a caller has none: said in words before anything is asked.
+    if validation is None:  # pyright: ignore[reportUnnecessaryComparison]
+        raise InputError(
+            "advice is for validation data, and there are none. Give validation=.",
+            code="validation-absent",
+        )
+    parties = Parties.of(holders, labels, validation)
+    steps = _Steps(progress, 4 + (len(parties.names) if method == "exact" else 0))
+    found = _exact if method == "exact" else _sketched
+    return found(parties, asked, steps, options)
+
+
+@dataclass
+class _Steps:
+    """How far a plan has come."""
+
+    progress: Callable[[Progress], None] | None
+    most: int
+    done: int = 0
+
+    def __call__(self) -> None:
+        self.done += 1
+        if self.progress is not None:
+            self.progress(Progress("plan", self.done, self.most))
+
+
+def _exact(parties: Parties, asked: Planning, step: Step, options: dict[str, Any]) -> Plan:
+    """From the records of all holders, which are asked for once."""
+    gathered = parties.run(Gathering(labels=bool(parties.labels)).among(parties.names))
+    step()
+    # Of the one run that there was: what follows asks nobody.
+    # In one order, whatever order holders were given in.
+    here, own = dict(sorted(gathered.measures.items())), parties.trusted
+    labels = bool(parties.labels)
+    clustering, laws = None, dict[str, Chance]()
+    if len(here) > 1:
+        matrix = distance_matrix(here, labels=labels)
+        chances = Parties.of(here).run(_chances(labels).among(tuple(here)))
+        laws = dict(chances.laws)
+        clustering = _grouped(_paid(matrix, gathered), laws, asked)
+    step()
+    worth = value_holders(here, own.measure, labels=labels, seed=asked.seed)
+    step()
+    records, notes = _scored(here, own, labels, asked, step)
+    pool = Pool.of(here, own, labels=labels)
+    case = Case(pool, clustering, laws, records)
+    records = {name: replace(each, transcript=None) for name, each in records.items()}
+    return _made(replace(case, records=records), parties, asked, worth, notes, gathered, step)
+
+
+def _sketched(parties: Parties, asked: Planning, step: Step, options: dict[str, Any]) -> Plan:
+    """From one release of every holder."""
+    sketches = run_sketches(parties, seed=asked.seed, **options)
+    step()
+    clustering, laws = None, dict[str, Chance]()
+    if len(sketches.names) > 1:
+        laws = sketch_chances(sketches, sketches.names)
+        clustering = _grouped(sketches.matrix(), laws, asked)
+    step()
+    worth = sketches.values("validation")
+    step()
+    pool = Pool.of(
+        sketches.measures, parties.trusted, labels=bool(parties.labels), records=sketches.records
+    )
+    notes = [
+        "records were not scored: releases do not tell them (silot records --method private "
+        "counts broken ones)"
+    ]
+    case = Case(pool, clustering, laws, {})
+    return _made(case, parties, asked, worth, notes, sketches, step)
+
+
+def _made(
+    case: Case, parties: Parties, asked: Planning, worth: Contributions, notes: list[str],
+    run: Billed, step: Step,
+) -> Plan:  # fmt: skip
+    """Advice of a case, with the bill of the one run."""
+    if not parties.labels:
+        notes = [*notes, "labels were not compared: no advice on classes"]
+    unknown = [] if case.clustering is None else sorted(set(case.pool.names) - set(case.laws))
+    if unknown:
+        notes = [
+            *notes,
+            f"what chance makes is not known of {listed(unknown)}: no advice to pool them, or to "
+            "part them for sure",
+        ]
+    advice = advise(case)
+    whole = case.whole.span
+    have, want = case.pool.shares()
+    sure = sum(each.sure for each in advice)
+    exact = case.pool.certified
+    status = (
+        f"{sure} of {len(advice)} pieces are sure, at {100 * LEVEL:g} % over all"
+        if sure
+        else f"nothing is sure, at {100 * LEVEL:g} % over all pieces"
+    )
+    distance = Distance(
+        value=whole.value,
+        lower=whole.lower if exact else 0.0,
+        upper=whole.upper if exact else math.inf,
+        method="exact" if exact else "sketch",
+        status="converged: exact" if exact else "estimate: of what was released, nothing certified",
+        converged=True,
+        holders=("pool", COORDINATOR),
+        p=2,
+        seed=asked.seed,
+    )
+    found = Plan(
+        names=parties.names,
+        advice=advice,
+        method="exact" if exact else "sketch",
+        distance=distance,
+        shares={name: (float(have[k]), float(want[k])) for k, name in enumerate(case.pool.classes)},
+        clustering=case.clustering,
+        worth=worth,
+        records=case.records,
+        notes=tuple(notes),
+        level=LEVEL,
+        status="; ".join([status, *notes]),
+        converged=worth.converged and (case.clustering is None or case.clustering.converged),
+        seed=asked.seed,
+    )
+    step()
+    return found.with_run(run)
+
+
+def _chances(labels: bool) -> OwnChances:
+    return OwnChances(embedding="diagonal" if labels else "none")
+
+
+def _grouped(matrix: DistanceMatrix, laws: Mapping[str, Chance], asked: Planning) -> Clustering:
+    return clustering_of(matrix, Grouping(seed=asked.seed), laws)
+
+
+def _paid(matrix: DistanceMatrix, run: Billed) -> DistanceMatrix:
+    """The matrix, whose distances were computed from what one run told."""
+    pairs = {pair: each.with_run(run) for pair, each in matrix.pairs.items()}
+    return replace(matrix, pairs=pairs, shared_bill=run.bill)
+
+
+def _scored(
+    holders: Mapping[str, Measure], own: Own, labels: bool, asked: Planning, step: Step
+) -> tuple[dict[str, RecordScores], list[str]]:
+    """Scores of the records of each holder; why there are none, where there are too few."""
+    found: dict[str, RecordScores] = {}
+    notes: list[str] = []
+    for name, measure in holders.items():
+        try:
+            found[name] = value_records(
+                measure, own, labels=labels, name=name, fdr=asked.fdr, seed=asked.seed
+            )
+        except InputError as error:
+            if error.code != "validation-few":
+                raise
+            return {}, [f"records were not scored: {error.message.rstrip('.')}"]
+        step()
+        if found[name].flagged.mean() > MOST_FLAGGED:
+            notes.append(
+                f"more than half of the records of {name} are flagged: it differs as a whole"
+            )
+    return found, notes
+
+
+__all__ = ["Planning", "plan"]
