@@ -90,9 +90,10 @@ def drop(case: Case) -> list[Advice]:
             continue
         then, level = pool.solved(np.where(out, 0.0, pool.masses)), PART / len(case.records)
         # Broken records are broken whatever the validation records: those at hand are enough.
-        gain = gained(case, whole, then)
-        if gain.span.value <= 0:
-            continue
+        gained_then = gained(case, whole, then)
+        # Wrong labels hardly move a distance, and fewer records are further off by chance: what is
+        # broken is broken all the same.
+        gain = gained_then if gained_then.span.value > 0 else None
         sides = (mine, mine & ~out)
         own, kept = (pool.distance(np.where(side, pool.masses, 0.0)) for side in sides)
         broken = scores.parts.broken["all"]
@@ -101,9 +102,13 @@ def drop(case: Case) -> list[Advice]:
         found.append(
             _piece(
                 case, "drop", (name,), gain, chance <= level,
-                f"Drop {count(flagged, 'record')} of {name}'s {size:,}: flagged as broken. They "
-                f"make {percent(made)} of its distance ({number(own.value)}, "
-                f"{number(kept.value)} without them).",
+                f"Drop {count(flagged, 'record')} of {name}'s {size:,}: flagged as broken. "
+                + (
+                    f"They make {percent(made)} of its distance ({number(own.value)}, "
+                    f"{number(kept.value)} without them)."
+                    if made > 0
+                    else "Its distance is no smaller without them: labels hardly move it."
+                ),
                 Evidence(
                     what=f"broken records of {name}", value=broken.value, lower=broken.low,
                     upper=broken.high,
@@ -214,12 +219,17 @@ def pool(case: Case) -> list[Advice]:
 
 
 def _piece(
-    case: Case, kind: Kind, holders: tuple[str, ...], gain: Gain, exceeds: bool, text: str,
+    case: Case, kind: Kind, holders: tuple[str, ...], gain: Gain | None, exceeds: bool, text: str,
     *first: Evidence,
 ) -> Advice:  # fmt: skip
-    """A piece with a gain: sure where that is, and the test of its kind ``exceeds`` chance."""
+    """A piece: sure where the test of its kind ``exceeds`` chance and its gain, if it has one, is."""
     if case.left:
         text += f" Counted without {listed(case.left, 6)}."
+    if gain is None:
+        return Advice(
+            kind=kind, holders=holders, text=text, gain=None, lower=None, upper=None,
+            unit=NOT_COMPARABLE, sure=exceeds, evidence=first,
+        )  # fmt: skip
     return Advice(
         kind=kind, holders=holders, text=text, gain=gain.span.value, lower=gain.span.lower,
         upper=gain.span.upper, unit=UNIT, sure=exceeds and gain.sure,

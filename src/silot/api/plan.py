@@ -164,7 +164,8 @@ def _exact(parties: Parties, asked: Planning, step: Step, options: dict[str, Any
     step()
     # Of the one run that there was: what follows asks nobody.
     # In one order, whatever order holders were given in.
-    here, own = dict(sorted(gathered.measures.items())), parties.trusted
+    own = parties.trusted
+    here = {name: _as_read(each, own) for name, each in sorted(gathered.measures.items())}
     labels = bool(parties.labels)
     clustering, laws = None, dict[str, Chance]()
     if len(here) > 1:
@@ -180,6 +181,12 @@ def _exact(parties: Parties, asked: Planning, step: Step, options: dict[str, Any
     case = Case(pool, clustering, laws, records)
     records = {name: replace(each, transcript=None) for name, each in records.items()}
     return _made(replace(case, records=records), parties, asked, worth, notes, gathered, step)
+
+
+def _as_read(told: Measure, own: Own) -> Measure:
+    """Records that were told, with the columns and the schema that all were read by."""
+    read = own.measure
+    return Measure(told.points, told.masses, told.labels, read.columns, schema=read.schema)
 
 
 def _sketched(parties: Parties, asked: Planning, step: Step, options: dict[str, Any]) -> Plan:
