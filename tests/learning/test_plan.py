@@ -107,7 +107,7 @@ def test_what_was_planted_is_the_first_advice_and_sure(
 @pytest.mark.slow
 @pytest.mark.parametrize("labels", [False, True])
 def test_where_all_are_alike_nothing_is_sure_at_the_level(labels: bool) -> None:
-    """At 5 % two of 40 are to be expected, and six or more happen in 1.4 % of such tests."""
+    """At 5 % two of 40 are expected at most; six or more happen in 1.4 % of such tests."""
     wrong = 0
     for seed in range(40):
         found = silot.plan(*alike(np.random.default_rng(1000 + seed)), labels=labels)
