@@ -24,6 +24,7 @@ import yaml
 
 import silot
 from evidence.__main__ import figures
+from examples import clinics
 from examples.hospital_data import write
 from silot import Measure
 from silot.cli.app import app
@@ -116,6 +117,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
         table.write_parquet(folder / f"{name}.parquet")
     shutil.copytree(ROOT / "examples", folder / "examples")
     write(folder / "hospitals")
+    clinics.main(folder / "clinics")
     (folder / "policy.yml").write_text(policies()[0].text)
     (folder / "open.yml").write_text("level: record\n")
     columns = {name: {"kind": "number", "range": [-10, 20]} for name in "abcd"}
@@ -232,7 +234,7 @@ def _arrays(path: Path) -> tuple[Any, None, Any]:
 @pytest.mark.parametrize(("fence", "command"), LISTS, ids=[command for _, command in LISTS])
 def test_commands_end_well(fence: Fence, command: str, desk: Path) -> None:
     if command.startswith("make "):
-        assert command.split("#")[0].strip() in ("make demo", "make test")
+        assert command.split("#")[0].strip() in ("make demo", "make test", "make slow")
         return
     if "--method secure" in command and find_spec("spu") is None:
         pytest.skip("secure distances are run where their engine is installed")
