@@ -222,7 +222,7 @@ def _piece(
     case: Case, kind: Kind, holders: tuple[str, ...], gain: Gain | None, exceeds: bool, text: str,
     *first: Evidence,
 ) -> Advice:  # fmt: skip
-    """A piece: sure where the test of its kind ``exceeds`` chance, and its gain is if it has one."""
+    """A piece: sure where the test of its kind ``exceeds`` chance and any gain of it is."""
     if case.left:
         text += f" Counted without {listed(case.left, 6)}."
     if gain is None:
