@@ -9,8 +9,8 @@ import numpy as np
 
 import silot
 from evidence.common import Claim, Context, Report, Table, spread, verdict
+from evidence.fedwad._holders import DIMENSION, PUBLIC, Pictures
 from evidence.fedwad.groups import WAYS, rand
-from evidence.fedwad.holders import DIMENSION, PUBLIC, Pictures
 from silot import Measure
 
 FOUND = Claim("strong structure: its groups are found unasked (adjusted Rand >= .95)", "none")
@@ -121,7 +121,13 @@ def _report(runs: Runs) -> Report:
                 f"adjusted Rand {spread(found, '.2f')}",
                 verdict(min(found) >= 0.95, partly=max(found) >= 0.95),
             ),
-            ONE.judged(f"{alone} of {len(ones)} runs", verdict(alone == len(ones))),
+            ONE.judged(
+                f"{alone} of {len(ones)} runs",
+                verdict(alone == len(ones), partly=alone > 0),
+                "Pairs drawn at random recur and share classes: the groups that are found are of "
+                "such holders, and training within them is better. Holders of one law are one "
+                "group ([groups](fedwad-groups.md)).",
+            ),
             UPLIFT.judged(spread(gains, "+.1f"), verdict(min(gains) >= 20)),
             OTHERS.judged(
                 spread(more, "+.1f"),

@@ -68,6 +68,7 @@ CASES: list[Any] = [
         ("adapt", "d0.npz", "d1.npz", "d2.npz", "--unlabelled=-1", "--divergence", "none"),
         True, id="adapt",
     ),
+    pytest.param(("train", *HOLDERS, "--rounds", "2"), True, id="train", marks=torch),
     pytest.param(("distill", "distill.yml"), True, id="distill", marks=torch),
     pytest.param(
         ("combine", "oct.release", "other.release", "--public", "p.npz"), False, id="combine"

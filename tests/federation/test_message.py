@@ -41,7 +41,9 @@ from silot.federation import Answer, Failure, Question
 from silot.federation.answer import decode_reply, encode_reply
 from silot.federation.message import Message, decode, encode
 from silot.federation.question import decode_question, encode_question, question_kinds
+from silot.learning import ModelSpec
 from silot.learning.questions.columns import Spread
+from silot.learning.questions.rounds import TrainAlone, TrainRound
 from silot.records.questions.scores import ScoreRecords, ScreenRecords
 from silot.records.questions.suspects import CountSuspects
 from silot.records.screen import Screen
@@ -91,6 +93,7 @@ DOMAINS: dict[str, Any] = {
 MODELS, _ = Screen.fit(
     np.random.default_rng(3).normal(size=(40, 2)), np.full(40, 0.025), None, 0, 0
 )
+TRAINING = {"model": ModelSpec("logistic", (2,), 2).to_text(), "classes": CLASSES}
 ALL: list[Question] = [
     Describe(),
     SecureDistance.of(SecureOptions(), {"a": "north", "b": "south", "third": "uni"}, "1"),
@@ -127,6 +130,8 @@ ALL: list[Question] = [
     Predict(labels=3, texts=encode_texts(["good", "né"]), temperature=2.0, decimals=3),
     PredictNoise(labels=3, vectors=CLOUD),
     ReleasePredictions(labels=3, indices=np.arange(3), shared="ab", privacy_mu=0.1, mean=True),
+    TrainRound(**TRAINING, start=np.zeros(3), algorithm="fedrep", head_passes=2.0, batch=4),
+    TrainAlone(**TRAINING, passes=0.5, flagged=np.array([1, 4]), held_out=0.2, split=3),
     *ABOUT_MODELS,
 ]
 

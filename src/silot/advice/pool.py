@@ -12,6 +12,7 @@ import numpy.typing as npt
 from scipy.special import stdtr, stdtrit
 
 from ..data.measure import Measure
+from ..federation.party import Own
 from ..federation.question import Answerer
 from ..transport import ExactPlan, plan_from_cost
 from ..transport.classwise import distances_to_classes
@@ -47,6 +48,12 @@ class Solved(NamedTuple):
     span: Span
     own: Array
     other: Array
+
+
+def as_read(told: Measure, own: Own) -> Measure:
+    """Records that were told, with the columns and the schema that all were read by."""
+    read = own.measure
+    return Measure(told.points, told.masses, told.labels, read.columns, schema=read.schema)
 
 
 @dataclass(frozen=True, eq=False)
@@ -313,4 +320,4 @@ def _squares(points: Array, masses: Array, codes: Codes, classes: int, target: T
     return apart**2
 
 
-__all__ = ["Pool", "Pull", "Solved", "Span", "pull"]
+__all__ = ["Pool", "Pull", "Solved", "Span", "as_read", "pull"]

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..advice.case import LEVEL, MOST_FLAGGED, Case
 from ..advice.gathering import Gathering
-from ..advice.pool import Pool
+from ..advice.pool import Pool, as_read
 from ..advice.result import Plan
 from ..advice.rules import advise
 from ..data.measure import Data, Measure
@@ -165,7 +165,7 @@ def _exact(parties: Parties, asked: Planning, step: Step, options: dict[str, Any
     # Of the one run that there was: what follows asks nobody.
     # In one order, whatever order holders were given in.
     own = parties.trusted
-    here = {name: _as_read(each, own) for name, each in sorted(gathered.measures.items())}
+    here = {name: as_read(each, own) for name, each in sorted(gathered.measures.items())}
     labels = bool(parties.labels)
     clustering, laws = None, dict[str, Chance]()
     if len(here) > 1:
@@ -181,12 +181,6 @@ def _exact(parties: Parties, asked: Planning, step: Step, options: dict[str, Any
     case = Case(pool, clustering, laws, records)
     records = {name: replace(each, transcript=None) for name, each in records.items()}
     return _made(replace(case, records=records), parties, asked, worth, notes, gathered, step)
-
-
-def _as_read(told: Measure, own: Own) -> Measure:
-    """Records that were told, with the columns and the schema that all were read by."""
-    read = own.measure
-    return Measure(told.points, told.masses, told.labels, read.columns, schema=read.schema)
 
 
 def _sketched(parties: Parties, asked: Planning, step: Step, options: dict[str, Any]) -> Plan:
