@@ -12,7 +12,6 @@ import numpy.typing as npt
 from scipy.special import stdtr, stdtrit
 
 from ..data.measure import Measure
-from ..federation.party import Own
 from ..federation.question import Answerer
 from ..transport import ExactPlan, plan_from_cost
 from ..transport.classwise import distances_to_classes
@@ -50,9 +49,8 @@ class Solved(NamedTuple):
     other: Array
 
 
-def as_read(told: Measure, own: Own) -> Measure:
+def as_read(told: Measure, read: Measure) -> Measure:
     """Records that were told, with the columns and the schema that all were read by."""
-    read = own.measure
     return Measure(told.points, told.masses, told.labels, read.columns, schema=read.schema)
 
 

@@ -165,7 +165,7 @@ def _exact(parties: Parties, asked: Planning, step: Step, options: dict[str, Any
     # Of the one run that there was: what follows asks nobody.
     # In one order, whatever order holders were given in.
     own = parties.trusted
-    here = {name: as_read(each, own) for name, each in sorted(gathered.measures.items())}
+    here = {name: as_read(each, own.measure) for name, each in sorted(gathered.measures.items())}
     labels = bool(parties.labels)
     clustering, laws = None, dict[str, Chance]()
     if len(here) > 1:
