@@ -138,7 +138,7 @@ class Condensing(Joint[Coreset]):
     size: int = option(
         "Points K of the coreset. With labels one for each class at least; more than there are "
         "records stand for parts of them.",
-        count(),
+        count(most=5_000),
         default=100,
         brief="Points of the coreset.",
     )
