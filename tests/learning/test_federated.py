@@ -16,9 +16,11 @@ from silot.learning._network import body_outputs
 from silot.learning._network import train as descend
 from silot.learning.federated import FederatedTraining
 from silot.learning.federated_result import FederatedModels, accuracy_interval
+from silot.learning.federated_view import federated_page
 from silot.learning.questions.models import described
 from silot.learning.questions.rounds import TrainAlone, TrainRound
 from silot.learning.shared import InRound, head_size, personal, shared_size
+from silot.render import Table
 
 CLASSES = np.array(["blue", "green", "red"])
 SPEC = ModelSpec("mlp", (4,), 3, hidden=(8,))
@@ -233,6 +235,17 @@ def test_groups_worth_and_flags_are_found_and_on_the_bill() -> None:
                       for name, each in holders.items()},
     )  # fmt: skip
     assert all(np.array_equal(again.parameters[k], v) for k, v in found.parameters.items())
+
+
+def test_the_bill_of_a_report_adds_up_to_that_of_the_result() -> None:
+    holders = {name: records(k, 80, shift=0.7 * (k > 1)) for k, name in enumerate("abcd")}
+    found = silot.train(holders, rounds=2, alone=False, groups="auto")
+    assert found.clustering is not None and found.clustering.chances is not None
+    bill = next(each for each in federated_page(found)
+                if isinstance(each, Table) and each.columns[0].title == "run")  # fmt: skip
+    (_, together, *_), *runs = [[cell.text for cell in row] for row in bill.rows]
+    assert [run for run, *_ in runs] == ["training", "groups", "what chance makes"]
+    assert int(together) == sum(int(rounds) for _, rounds, *_ in runs) == found.bill.rounds
 
 
 def test_records_of_one_class_few_records_and_the_same_records_are_trained_on() -> None:

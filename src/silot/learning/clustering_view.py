@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..distances.view import matrix_pairs
-from ..federation.view import bill_rows, bill_sections, facts
+from ..federation.view import Run, bill_rows, bill_sections, facts
 from ..render import (
     Block,
     Bullets,
@@ -77,9 +77,13 @@ def clustering_page(result: Clustering) -> list[Block]:
         *_criterion(result),
         Details("All distances with their bounds", [matrix_pairs(result.matrix)]),
     ]
-    runs = [("distances", result.matrix)]
+    return [*blocks, *bill_sections(clustering_runs(result))]
+
+
+def clustering_runs(result: Clustering, name: str = "distances") -> list[tuple[str, Run]]:
+    """The runs on its bill."""
     more = [] if result.chances is None else [("what chance makes", result.chances)]
-    return [*blocks, *bill_sections([*runs, *more])]
+    return [(name, result.matrix), *more]
 
 
 def _lead(result: Clustering) -> str:

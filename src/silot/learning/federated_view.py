@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..federation.view import bill_rows, bill_sections, facts, missing_table
 from ..render import Block, Cell, Column, Heading, Paragraph, Table, textual
 from ..render.words import count, percent, printable
+from .clustering_view import clustering_runs
 from .federated_result import FederatedModels
 
 _SHARED = {
@@ -125,7 +126,7 @@ def federated_page(result: FederatedModels) -> list[Block]:
             Heading("Holders left out", "missing", "Left out"),
             missing_table(result.missing, {}, "holder"),
         ]
-    first = [] if result.clustering is None else [("groups", result.clustering.matrix)]
+    first = [] if result.clustering is None else clustering_runs(result.clustering, "groups")
     beside = [(type(each).__name__, each) for each in result.beside]
     words = {"Contributions": "worth", "RecordScores": "flagged records"}
     runs = [("training", result.own), *first, *[(words[name], each) for name, each in beside]]
