@@ -190,8 +190,8 @@ def test_a_holder_that_does_not_tell_what_chance_makes_is_named() -> None:
 
     fed = Silent({name: Holder(Measure(x), Policy(level="record")) for name, x in data.items()})
     found = silot.cluster(fed, "fedwad", support=10, **FEW)
-    # The law of the other of a pair stands for both.
-    assert rand(found, group) == 1.0 and found.unknown == {}
+    # It parts nobody, and joins the nearest.
+    assert rand(found, group) == 1.0 and found.unknown == {"h00": "holder-silent"}
     assert found.chances is not None and found.chances.missing == {"h00": "holder-silent"}
 
 
@@ -350,8 +350,25 @@ def test_chance_levels_of_pairs_have_their_formula() -> None:
     assert found.level[0, 1] == pytest.approx(
         rms(3.0, 4.0) + 2 * rms(0.1, 0.2) + quantile * rms(0.3, 0.4)
     )
-    assert found.level[0, 2] == pytest.approx(3.0 + 0.2 + quantile * 0.3)
-    assert (found.level == found.level.T).all() and found.known.all()
+    # The law of one of two says nothing of the size of the other.
+    assert found.level[0, 2] == 0.0 and not found.known[0, 2] and found.known[0, 1]
+    assert found.aside.tolist() == [False, False, True]
+    assert (found.level == found.level.T).all() and (found.known == found.known.T).all()
+    assert not chance_levels("abc", {}, matrix).aside.any()
+
+
+def test_holders_of_few_records_part_nobody_and_join_the_nearest() -> None:
+    parted = 0
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        sizes = {"a": 5, "b": 9, "c": 60, "d": 60, "e": 60, "f": 60}
+        one = {name: rng.normal(size=(size, 2)) for name, size in sizes.items()}
+        found = silot.cluster(one, resamples=0)
+        parted += found.k > 1
+        assert set(found.unknown) == {"a", "b"} and "nearest to it" in found.status
+        two = {name: x + 3.0 * (name in "bdf") for name, x in one.items()}
+        assert silot.cluster(two, **FEW).groups == (("a", "c", "e"), ("b", "d", "f"))
+    assert parted == 0
 
 
 def test_what_holders_tell_of_chance_is_what_two_samples_show() -> None:

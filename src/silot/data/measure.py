@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from math import isqrt
 from typing import TYPE_CHECKING, Any, Literal, Union, get_args
 
 import numpy as np
@@ -26,6 +27,8 @@ Data = Union["Measure", npt.ArrayLike, "IntoDataFrame"]
 
 Covariance = Literal["diagonal", "diagonal-of-root", "full"]
 Embedding = Literal["none", "diagonal", "diagonal-of-root", "full"]
+
+Codes = npt.NDArray[np.int64]
 
 # Largest embedded array, in float64 entries (1 GiB).
 _LARGEST_EMBEDDING = 1 << 27
@@ -314,9 +317,15 @@ def label_vectors(measure: Measure, *, covariance: Covariance = "diagonal") -> A
             code="embedding-size",
         )
     codes = np.unique(measure.names, return_inverse=True)[1].ravel()
-    vectors = np.empty((n, 2 * d + width))
+    return class_vectors_of(points, weights, codes, covariance)
+
+
+def class_vectors_of(points: Array, weights: Array, codes: Codes, covariance: Covariance) -> Array:
+    """``label_vectors`` of records (n, d), their masses (n,) and the codes of their classes."""
+    n, d = points.shape
+    vectors = np.empty((n, 2 * d + (d * d if covariance == "full" else d)))
     vectors[:, :d] = points
-    for code in range(int(codes.max()) + 1):
+    for code in np.unique(codes):
         members = codes == code
         mass = weights[members]
         # A class without mass moves nothing; its vectors only have to exist.
@@ -325,6 +334,14 @@ def label_vectors(measure: Measure, *, covariance: Covariance = "diagonal") -> A
         vectors[members, d : 2 * d] = mean
         vectors[members, 2 * d :] = _covariance_block(root, covariance)
     return vectors
+
+
+def features_of(vectors: Array, embedding: Embedding) -> Array:
+    """The records (n, d) among their label vectors."""
+    width = vectors.shape[1]
+    if embedding == "none":
+        return vectors
+    return vectors[:, : isqrt(width + 1) - 1 if embedding == "full" else width // 3]
 
 
 def _covariance_block(root: Array, covariance: Covariance) -> Array:

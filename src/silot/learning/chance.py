@@ -131,6 +131,16 @@ class ChanceLevels:
     spread: Array = field(repr=False)
     known: npt.NDArray[np.bool_] = field(repr=False)
 
+    @property
+    def aside(self) -> npt.NDArray[np.bool_]:
+        """Holders without whom all is known of the others (N,); none where nothing is of any."""
+        aside = np.zeros(len(self.known), dtype=bool)
+        if not self.known[np.triu_indices(len(aside), 1)].any():
+            return aside
+        while (lone := (~self.known & ~aside & ~aside[:, None]).sum(axis=0)).any():
+            aside[int(lone.argmax())] = True
+        return aside
+
 
 def chance_levels(
     names: Sequence[str],
@@ -145,9 +155,9 @@ def chance_levels(
         m_{ij}^p = (m_i^p + m_j^p) / 2
 
     and likewise for the spread s and the error e: what a sample adds to ``W_p^p`` adds up over the
-    two sides. P is the number of pairs, t the quantile of Student's law. Where one of two holders
-    told nothing the other one's law stands for both, and where both did the pair's own
-    ``Distance.chance``. ``level`` is used in place of 0.05.
+    two sides. P is the number of pairs, t the quantile of Student's law. Of a pair that did not
+    both tell, only its own ``Distance.chance`` says anything: the law of one holder at its size
+    says little of another size. ``level`` is used in place of 0.05.
     """
     size, p = len(names), matrix.p
     pairs = size * (size - 1) // 2
@@ -155,7 +165,7 @@ def chance_levels(
     for i, j in combinations(range(size), 2):
         sides = [laws[name] for name in (names[i], names[j]) if name in laws]
         own = matrix[names[i], names[j]].chance
-        if sides:
+        if len(sides) == 2:
             mean, far, error = (
                 float(np.mean([getattr(side, part) ** p for side in sides]) ** (1.0 / p))
                 for part in ("mean", "spread", "error")
@@ -165,7 +175,7 @@ def chance_levels(
             spread[i, j] = far
         elif own is not None:
             levels[i, j] = own
-        known[i, j] = bool(sides) or own is not None
+        known[i, j] = len(sides) == 2 or own is not None
     upper = np.triu_indices(size, 1)
     for part in (levels, spread, known):
         part.T[upper] = part[upper]

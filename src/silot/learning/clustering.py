@@ -256,14 +256,15 @@ def apart_of(matrix: DistanceMatrix, levels: ChanceLevels) -> Apart:
     estimated = (ratio > 0) | ((lower == 0) & np.isinf(upper))
     lower = np.where(estimated, values, lower)
     upper = np.where(estimated | np.isinf(upper), values, upper)
-    return Apart(values, lower, upper, levels.level, levels.spread, matrix.p, ratio)
+    return Apart(values, lower, upper, levels.level, levels.spread, matrix.p, ratio, levels.aside)
 
 
 def _unknown(
     names: Sequence[str], levels: ChanceLevels, missing: Mapping[str, str]
 ) -> dict[str, str]:
-    """Holders with a pair of which nothing is known, and why."""
-    lone = [name for name, known in zip(names, levels.known, strict=True) if not known.all()]
+    """Holders of whom nothing tells what chance makes, and why."""
+    none = not levels.known[np.triu_indices(len(names), 1)].any()
+    lone = [name for name, aside in zip(names, levels.aside, strict=True) if aside or none]
     return {name: missing.get(name, "nobody was asked") for name in lone}
 
 
@@ -275,17 +276,22 @@ def _status(
     unknown: Mapping[str, str],
     matrix: DistanceMatrix,
 ) -> str:
-    text = _verdict(found, apart, options)
+    told = np.flatnonzero(~apart.aside)
+    nothing = len(unknown) == apart.size
+    text = _verdict(found, apart.among(told), options, nothing)
     if unknown:
         few = sorted(unknown)[:3]
         more = f" and {len(unknown) - 3} more" if len(unknown) > 3 else ""
         text += f"; what chance makes is not known of {', '.join(few)}{more}"
+        text += "" if nothing else ": each is in the group nearest to it"
     if sure is not None:
         text += f"; {sure.groups:.0%} of {options.resamples} resamples give as many"
     return text if matrix.converged else f"{text}; {matrix.status}"
 
 
-def _verdict(found: Found, apart: Apart, options: Grouping) -> str:
+def _verdict(found: Found, apart: Apart, options: Grouping, nothing: bool) -> str:
+    """What was found, in words; ``nothing``: nothing is known of what chance makes."""
+    beyond = "apart" if nothing else "further apart than chance"
     if options.k != "auto":
         text = f"{found.k} group(s), as asked"
         if found.k < options.k:
@@ -296,10 +302,10 @@ def _verdict(found: Found, apart: Apart, options: Grouping) -> str:
         return text + ("; not all of them are further apart than chance" if split else "")
     if found.k > 1:
         width = max(each.silhouette for each in found.candidates if each.k == found.k)
-        return f"{found.k} groups, further apart than chance: mean silhouette {width:.2f}"
+        return f"{found.k} groups, {beyond}: mean silhouette {width:.2f}"
     if not found.candidates:
         if apart.size == 2 and (apart.lower > apart.level).any():
-            return "no groups: two holders, further apart than chance, are no grouping"
+            return f"no groups: two holders, {beyond}, are no grouping"
         open_ = bool((apart.values > apart.level).any())
         return "no groups: " + (
             "no distance is certified to be more than chance; a method with closer bounds may tell"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -15,6 +15,7 @@ from ..options import Options, count, option, seed, word, word_or
 
 Array = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
 
 Affinity = Literal["rescaled", "neighbours"]
 
@@ -108,6 +109,9 @@ class Apart:
     ratio
         Standard deviation of the logarithm of values whose bounds are an interval of 95 %,
         0 for values whose bounds are certified (N, N).
+    aside
+        Holders of whom nothing tells what chance makes, where it is told of others (N,): they
+        part nobody, and join the group that is nearest on average.
     """
 
     values: Array = field(repr=False)
@@ -117,6 +121,15 @@ class Apart:
     spread: Array = field(repr=False)
     p: int
     ratio: Array = field(repr=False)
+    aside: Flags = field(repr=False)
+
+    def among(self, kept: Codes) -> Apart:
+        """Those of some holders, none of whom is aside."""
+        pairs = np.ix_(kept, kept)
+        parts = (self.values, self.lower, self.upper, self.level, self.spread)
+        values, lower, upper, level, spread = (part[pairs] for part in parts)
+        none = np.zeros(len(kept), dtype=bool)
+        return Apart(values, lower, upper, level, spread, self.p, self.ratio[pairs], none)
 
     @property
     def size(self) -> int:
@@ -246,6 +259,11 @@ class Found:
 
 def find_groups(apart: Apart, values: Array, lower: Array, options: Grouping) -> Found:
     """Groups of these distances: as many as asked for, or by the criterion."""
+    kept = np.flatnonzero(~apart.aside)
+    if len(kept) < apart.size and (options.k == "auto" or options.k <= len(kept)):
+        pairs = np.ix_(kept, kept)
+        found = find_groups(apart.among(kept), values[pairs], lower[pairs], options)
+        return replace(found, codes=_joined(values, kept, found))
     excess, clear = apart.excess(values), lower - apart.level
     most = min(apart.size - 1, MOST_GROUPS)
     tried = range(2, most + 1) if options.k == "auto" else [options.k]
@@ -260,6 +278,16 @@ def find_groups(apart: Apart, values: Array, lower: Array, options: Grouping) ->
         if options.k != "auto" or (found.accepted and found.silhouette > chosen + _SAME):
             best, chosen = codes, found.silhouette
     return Found(best, tuple(candidates))
+
+
+def _joined(values: Array, kept: Codes, found: Found) -> Codes:
+    """Groups of all, who is not ``kept`` in the one whose members are nearest on average."""
+    means = np.stack(
+        [values[:, kept[found.codes == group]].mean(axis=1) for group in range(found.k)]
+    )
+    codes = means.argmin(axis=0)
+    codes[kept] = found.codes
+    return numbered(codes)
 
 
 @dataclass(frozen=True, eq=False)

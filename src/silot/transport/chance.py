@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +14,8 @@ from ._solution import Index
 from .cost import cost_matrix
 from .exact import plan_from_cost
 from .resampling import FEWEST, Codes, mixed, record_keys
+
+Embed = Callable[[Array, Array, Codes], Array]
 
 _SPLIT = 150
 """Geometric mean of the sizes of the two sides that chance is tried on, at most."""
@@ -59,8 +62,13 @@ class Chance:
 def chance_law(
     own: tuple[Array, Array, Codes], target: tuple[Array, Array, Codes], between: Array | None,
     *, p: int = 2, matched: bool = False, pooled: bool = True, splits: int = _SPLITS,
+    embed: Embed | None = None,
 ) -> Chance | None:  # fmt: skip
-    """What ``chance_distance`` stands on: mean, spread and error of what chance makes."""
+    """What ``chance_distance`` stands on: mean, spread and error of what chance makes.
+
+    ``embed`` makes coordinates of the points, masses and codes of a sample, where those depend on
+    the sample as a whole: those of its classes do.
+    """
     if min(1.0 / float(side[1] @ side[1]) for side in (own, target)) < FEWEST:
         return None
     part, tried = _tried(len(own[0]), len(target[0]), pooled)
@@ -71,7 +79,7 @@ def chance_law(
         points, codes = np.concatenate([own[0], points]), np.concatenate([own[2], codes])
         # Weights of one record on average, or the smaller side's would outweigh the other's.
         weights = np.concatenate([own[1] * len(own[0]), weights])
-    law = _Law(points, weights, codes, between, p, matched)
+    law = _Law(points, weights, codes, between, p, matched, embed)
     full, half = law.split(tried, splits, halves=part < 1.0)
     distances = full ** (1.0 / p)
     mean = float(distances.mean())
@@ -165,6 +173,7 @@ class _Law:
     between: Array | None
     p: int
     matched: bool
+    embed: Embed | None = None
 
     def split(self, sizes: list[int], splits: int, *, halves: bool) -> tuple[Array, Array]:
         """Costs between samples of these sizes, split by split, and between halves of these."""
@@ -173,14 +182,25 @@ class _Law:
         for k in range(splits):
             order = np.argsort(mixed(keys, k + 1), kind="stable")[: sum(sizes)]
             first, second = order[: sizes[0]], order[sizes[0] :]
-            cost = cost_matrix(self.cloud[first], self.cloud[second], p=self.p)
-            if self.between is not None:
-                cost = cost + self.between[np.ix_(self.codes[first], self.codes[second])]
+            cost = self._costs(first, second)
             full[k] = self._cost(cost, first, second)
             if halves:
-                few, least = sizes[0] // 2, sizes[1] // 2
-                half[k] = self._cost(cost[:few, :least], first[:few], second[:least])
+                few, least = first[: sizes[0] // 2], second[: sizes[1] // 2]
+                part = cost[: len(few), : len(least)]
+                half[k] = self._cost(part if self.embed is None else self._costs(few, least),
+                                     few, least)  # fmt: skip
         return full, half
+
+    def _costs(self, first: Index, second: Index) -> Array:
+        x, y = (
+            self.cloud[side] if self.embed is None
+            else self.embed(self.cloud[side], self.weights[side], self.codes[side])
+            for side in (first, second)
+        )  # fmt: skip
+        cost = cost_matrix(x, y, p=self.p)
+        if self.between is not None:
+            cost = cost + self.between[np.ix_(self.codes[first], self.codes[second])]
+        return cost
 
     def _cost(self, cost: Array, first: Index, second: Index) -> float:
         sides = [(self.weights[side], self.codes[side]) for side in (first, second)]

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from functools import partial
+from typing import ClassVar, cast
 
 import numpy as np
 
+from ...data.measure import Covariance, class_vectors_of, features_of
 from ...federation.answer import Answer
 from ...federation.disclosure import Account, Disclosure
 from ...federation.message import Scalar
@@ -110,7 +112,8 @@ class OwnChance(Question):
     """How far apart two samples of the holder's own law are, at its size: three numbers.
 
     ``mean`` and ``spread`` of the distance ``W_p``, and the ``error`` of the mean, as splits of
-    the records tell. Holders of few records tell nothing.
+    the records tell. Holders of few records tell nothing. Where labels have coordinates, those
+    are of each sample by itself: samples of one law differ in them too.
     """
 
     kind: ClassVar[str] = "own-chance"
@@ -124,11 +127,16 @@ class OwnChance(Question):
 
     def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
         used = np.flatnonzero(weights > 0)
-        codes = np.zeros(len(used), dtype=np.int64)
-        places = used[distinct_records(points[used], weights[used], codes)]
+        points, codes = features_of(points, self.embedding), np.zeros(len(points), dtype=np.int64)
+        embed = None
+        if self.embedding != "none":
+            codes = np.unique(np.asarray(labels), return_inverse=True)[1].ravel().astype(np.int64)
+            covariance = cast("Covariance", self.embedding)
+            embed = partial(class_vectors_of, covariance=covariance)
+        places = used[distinct_records(points[used], weights[used], codes[used])]
         masses = weights[places] / weights[places].sum()
-        own = points[places], masses, codes[: len(places)]
-        law = chance_law(own, own, None, p=self.p, pooled=False, splits=OWN_SPLITS)
+        own = points[places], masses, codes[places]
+        law = chance_law(own, own, None, p=self.p, pooled=False, splits=OWN_SPLITS, embed=embed)
         if law is None:
             return Answer()
         return Answer(scalars={"mean": law.mean, "spread": law.spread, "error": law.error})
