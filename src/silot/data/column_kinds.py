@@ -102,6 +102,9 @@ class Number(_Column):
     outside
         What becomes of values out of range: ``"clip"`` them to it (up to 5 % of a table's, else
         it is refused), ``"refuse"`` the table, or count them as ``"missing"``.
+    unread
+        What becomes of fields that are no numbers: ``"refuse"`` the table, or count them as
+        ``"missing"`` (up to 5 % of a table's, else it is refused).
     typical
         Public quartiles, by which another unit is suspected; they decide no coordinate.
     """
@@ -115,6 +118,7 @@ class Number(_Column):
     transform: Literal["none", "log", "rank"] = "none"
     quantiles: tuple[Finite, ...] = ()
     outside: Literal["clip", "refuse", "missing"] = "clip"
+    unread: Literal["refuse", "missing"] = "refuse"
     typical: tuple[Finite, Finite, Finite] | None = None
 
     @model_validator(mode="before")
@@ -241,7 +245,7 @@ class Date(_Column):
     format
         How a text is written, by ``datetime.strptime``; by default ISO 8601 (2026-11-22, with or
         without a time).
-    outside
+    outside, unread
         As for numbers.
     """
 
@@ -250,6 +254,7 @@ class Date(_Column):
     format: str = Field(default="iso", min_length=1, max_length=LONGEST)
     period: Literal["year", "week", "day"] | None = None
     outside: Literal["clip", "refuse", "missing"] = "clip"
+    unread: Literal["refuse", "missing"] = "refuse"
 
     @model_validator(mode="after")
     def _check(self) -> Date:

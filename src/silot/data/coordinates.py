@@ -61,7 +61,8 @@ class Misfits:
     missing
         Without a value.
     unread
-        Of another kind: no number, no day, neither yes nor no.
+        Of another kind: no number, no day, neither yes nor no. Where the schema counts such fields
+        as missing, they are among these too.
     below, above
         Out of the range.
     unknown
@@ -73,8 +74,8 @@ class Misfits:
     fraction
         Fractions among whole numbers.
     coded
-        Out of the range, and numbers or days that stand for missing values elsewhere: -999 and the
-        like, 1900-01-01.
+        Out of the range, and numbers or days that stand for missing values elsewhere: 0, -999 and
+        the like, 1900-01-01.
     """
 
     missing: int = 0
@@ -172,12 +173,12 @@ def _number(column: Number, fields: Fields, writing: Writing) -> _Read:
         fraction = int(np.count_nonzero(values != np.floor(values)) - np.isnan(values).sum())
     if (writing.factor, writing.offset) != (1.0, 0.0):
         values = writing.factor * values + writing.offset
-    inside = _inside(Numbers(values, read.unread), *column.range, column.outside)
+    inside = _inside(Numbers(values, read.unread), column, *column.range)
     fill = _fill(column, 0.5 * column.range[0] + 0.5 * column.range[1])
     found = _coordinates(column, np.where(np.isnan(inside.values), fill, inside.values))
     outside = (values < column.range[0]) | (values > column.range[1])
     # As they are written, in whatever unit.
-    coded = sum(map(is_missing_code, read.values[outside].tolist()))
+    coded = sum(value == 0 or is_missing_code(value) for value in read.values[outside].tolist())
     misfits = inside.misfits + Misfits(fraction=fraction, coded=coded)
     return _Read(Encoded(found, misfits, values), inside.missing)
 
@@ -227,7 +228,7 @@ def _date(column: Date, fields: Fields, writing: Writing) -> _Read:
     first, last = (float((day - _EPOCH).days) for day in column.range)
     # A time on the last day is in the range.
     days = np.where(np.floor(read.values) == last, last, read.values)
-    inside = _inside(Numbers(days, read.unread), first, last, column.outside)
+    inside = _inside(Numbers(days, read.unread), column, first, last)
     kept = np.where(inside.values == days, read.values, inside.values)
     fill = _fill(column, 0.5 * first + 0.5 * last)
     values = np.where(np.isnan(kept), fill, kept)
@@ -262,12 +263,14 @@ class _Inside:
     misfits: Misfits
 
 
-def _inside(numbers: Numbers, low: float, high: float, outside: str) -> _Inside:
+def _inside(numbers: Numbers, column: Number | Date, low: float, high: float) -> _Inside:
     values = numbers.values
     below, above = values < low, values > high
     cut = np.clip(values, low, high)
-    empty = np.isnan(values) & ~numbers.unread
-    if outside == "missing":
+    empty = np.isnan(values)
+    if column.unread == "refuse":
+        empty &= ~numbers.unread
+    if column.outside == "missing":
         empty |= below | above
         cut[below | above] = np.nan
     misfits = Misfits(

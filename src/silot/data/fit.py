@@ -9,14 +9,15 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import InputError
-from .column_kinds import Category, Date, Feature, Label, Number, Ordered, YesNo
+from .column_kinds import Date, Feature, Label, Number, YesNo
 from .coordinates import Misfits
 from .schema import Schema
-from .unit_check import cure, suspected
+from .unit_check import suspected, suspected_few
 
 Array = npt.NDArray[np.float64]
 
-# Numbers out of the range that are cut to it without more: beyond, the column is another one.
+# Numbers out of the range that are cut to it without more, and fields that count as missing:
+# beyond, the column is another one.
 _MOST_OUTSIDE = 0.05
 _NAMED = 12
 # Records from where on something is said of all of them, and a part that is worth a word.
@@ -63,8 +64,8 @@ class Fit:
         By column.
     extra
         Columns of the table that the schema does not name.
-    quartiles
-        By column of numbers, before they were cut to the range.
+    samples
+        By column of numbers, some of them, before they were cut to the range.
     repeated
         Records that are equal to an earlier one in all coordinates.
     shared_identifiers
@@ -77,9 +78,7 @@ class Fit:
     records: int
     misfits: Mapping[str, Misfits]
     extra: tuple[str, ...] = ()
-    quartiles: Mapping[str, tuple[float, float, float]] = field(
-        default_factory=dict[str, tuple[float, float, float]], repr=False
-    )
+    samples: Mapping[str, Array] = field(default_factory=dict[str, Array], repr=False)
     repeated: int = 0
     shared_identifiers: Mapping[str, int] = field(default_factory=dict[str, int])
     stated: frozenset[str] = frozenset()
@@ -120,7 +119,7 @@ class Fit:
     def _of_column(self, name: str, part: Feature | Label) -> list[Problem]:
         counts = self.misfits[name]
         said = [
-            self._problem(name, "unread", counts.unread, _unread(part)),
+            self._of_unread(name, part, counts.unread),
             self._problem(
                 name, "fraction", counts.fraction,
                 "numbers are fractions, and it is to hold whole ones.",
@@ -140,7 +139,7 @@ class Fit:
         ]  # fmt: skip
         if isinstance(part, Number | Date):
             what, like = (
-                ("days", "1900-01-01") if isinstance(part, Date) else ("numbers", "all nines")
+                ("days", "1900-01-01") if isinstance(part, Date) else ("numbers", "0, all nines")
             )
             words = (
                 f"{what} are out of the range and of the kind that stands for a missing value "
@@ -152,7 +151,7 @@ class Fit:
             said.append(self._problem(name, "sentinel", coded, words))
             unit = self._of_unit(name, part)
             said.append(unit)
-            if unit is None or not unit.refused:
+            if coded < counts.outside and (unit is None or not unit.refused):
                 said.append(self._of_range(name, part, counts))
         return [problem for problem in said if problem is not None]
 
@@ -161,6 +160,17 @@ class Fit:
     ) -> Problem | None:
         words = f"Column {name!r}: {count} of {self.records} {sentence}"
         return Problem(name, kind, count, words, refused) if count else None
+
+    def _of_unread(self, name: str, part: Feature | Label, count: int) -> Problem | None:
+        what = _what(part)
+        spared = isinstance(part, Number | Date) and part.unread == "missing"
+        if spared and count <= _MOST_OUTSIDE * self.records:
+            words = f"fields are no {what}, and count as missing."
+            return self._problem(name, "unread", count, words, refused=False)
+        words = f"fields are no {what}: correct them, or name what stands for missing as sentinels."
+        if isinstance(part, Number):
+            words += ' If commas stand for points, say decimal: "," in a site file.'
+        return self._problem(name, "unread", count, words)
 
     def _of_others(self, name: str, counts: Misfits) -> Problem | None:
         there = self.records - counts.missing
@@ -197,15 +207,20 @@ class Fit:
     def _of_unit(self, name: str, part: Number | Date) -> Problem | None:
         """Numbers that would fit in another unit."""
         counts = self.misfits[name]
-        there = self.records - counts.missing - counts.unread
-        if not isinstance(part, Number) or name not in self.quartiles or not there:
+        numbers = self.samples.get(name, np.empty(0))
+        if not isinstance(part, Number) or not len(numbers):
             return None
-        found = suspected(name, part, self.quartiles[name], counts.outside / there)
+        unread = counts.unread if part.unread == "refuse" else 0
+        there = max(self.records - counts.missing - unread, 1)
+        low, middle, high = np.quantile(numbers, (0.25, 0.5, 0.75)).tolist()
+        quartiles = (low, middle, high)
+        found = suspected(name, part, quartiles, counts.outside / there)
+        found = found or suspected_few(name, part, quartiles, numbers)
         if found is None:
             return None
         strong = found.strong and there >= _ENOUGH and name not in self.stated
-        words = f"Column {name!r}: {found.sentence} {cure(name, part)}"
-        return Problem(name, "unit", there, words, strong)
+        words = f"Column {name!r}: {found.sentence}"
+        return Problem(name, "unit", found.count or there, words, strong)
 
     def _of_weights(self, name: str) -> list[Problem]:
         counts = self.misfits[name]
@@ -244,14 +259,11 @@ class Fit:
         return said
 
 
-def _unread(part: Feature | Label) -> str:
+def _what(part: Feature | Label) -> str:
+    """What the fields of a column are to be."""
     kinds: Sequence[tuple[type, str]] = (
         (Number, "numbers"),
         (Date, "days as the schema or the site file says they are written"),
         (YesNo, "words for yes or no"),
-        (Ordered, "names"),
-        (Category, "names"),
-        (Label, "names"),
     )
-    what = next(words for kind, words in kinds if isinstance(part, kind))
-    return f"fields are no {what}: correct them, or name what stands for missing as sentinels."
+    return next((words for kind, words in kinds if isinstance(part, kind)), "names")

@@ -15,7 +15,7 @@ from .schema import Schema
 
 Array = npt.NDArray[np.float64]
 
-# Numbers of a column that its quartiles are taken of.
+# Numbers of a column by which its unit is judged.
 _SAMPLE = 1 << 15
 
 
@@ -47,7 +47,7 @@ class Gathered:
             self.rows.size,
             self._misfits,
             extra,
-            {name: sample.quartiles for name, sample in self._samples.items()},
+            {name: sample.numbers for name, sample in self._samples.items()},
             _repeated(_row_hashes(self.rows.array)),
             shared,
         )
@@ -85,7 +85,7 @@ class _Rows:
 
 
 class _Sample:
-    """Numbers of a column, evenly over its records, for quartiles."""
+    """Numbers of a column, evenly over its records."""
 
     def __init__(self) -> None:
         self._kept = np.empty(0)
@@ -101,12 +101,9 @@ class _Sample:
             self._kept, self._step = self._kept[::2], 2 * self._step
 
     @property
-    def quartiles(self) -> tuple[float, float, float]:
-        there = self._kept[np.isfinite(self._kept)]
-        if not len(there):
-            return (np.nan, np.nan, np.nan)
-        low, middle, high = np.quantile(there, (0.25, 0.5, 0.75)).tolist()
-        return (low, middle, high)
+    def numbers(self) -> Array:
+        """Those that are there."""
+        return self._kept[np.isfinite(self._kept)]
 
 
 def _row_hashes(points: Array) -> npt.NDArray[np.uint64]:

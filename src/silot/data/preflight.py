@@ -11,6 +11,7 @@ import numpy as np
 from .class_checks import classes
 from .column_checks import constants, duplicates, identifiers, repetitions, scales, sentinels
 from .findings import Finding, Looks
+from .mixed_units import mixtures
 
 if TYPE_CHECKING:
     from .measure import Measure
@@ -161,6 +162,7 @@ def _findings(columns: Sequence[str], looks: Sequence[Looks], *, named: bool) ->
         *numbering,
         *sentinels(columns, looks),
         *scales(columns, looks),
+        *mixtures(columns, looks),
         *(repetitions(looks) if named and len(columns) > 1 else []),
         *constants(columns, looks),
         *duplicates(columns, looks),

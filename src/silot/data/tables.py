@@ -202,10 +202,15 @@ def check_marks(
     )
     odd = np.flatnonzero(point & mark)
     if len(odd):
+        with_point, with_comma = (
+            listing([repr(name) for name in names if each in columns[name][odd[0]]])
+            for each in ".,"
+        )
         raise InputError(
             f"{len(odd)} record(s) have both points and commas in their numbers, the first in "
-            f"row {start + odd[0]}: which of them parts thousands is not known. Write numbers "
-            "without marks between thousands, with one mark for decimals.",
+            f"row {start + odd[0]}: points in {with_point}, commas in {with_comma}. Which of them "
+            "parts thousands is not known. Write numbers without marks between thousands, with "
+            "one mark for decimals.",
             code="measure-dtype",
         )
 

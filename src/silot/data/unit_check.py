@@ -6,20 +6,24 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
+
 from ..errors import InputError
 from .column_kinds import Number
 from .conversion import conversion
-from .units import CONVERSIONS, Conversion
+from .units import CONVERSIONS, Conversion, Way, few_converted, way_of
 
+Array = npt.NDArray[np.float64]
 Quartiles = tuple[float, float, float]
 
-# What two units of one quantity make of numbers, and two groups of people hardly ever.
-_LARGE = 5.0
 # How far, in its spreads, the middle may be from the typical quartiles, and how much wider or
 # narrower the numbers may be once they are converted.
 _FAR, _NEAR, _WIDE = 1.5, 0.5, 1.7
 # Part of the numbers out of the range from where on the range speaks where nothing is typical.
 _OUTSIDE = 0.5
+# So many numbers in another unit are no slip of a pen.
+_FEW = 10
 _ANY_NAME = {"mass", "length", "pressure", "temperature", "energy", "time"}
 _UCUM = {"mmHg": "mm[Hg]", "lb": "[lb_av]", "in": "[in_i]", "ft": "[ft_i]"}
 
@@ -34,10 +38,16 @@ class Suspicion:
         What it is and what to do, without any value of the data.
     strong
         Whether another explanation is hard to think of.
+    count
+        How many numbers it is about; 0 for all.
+    unit
+        The unit that they seem to be in; of an unknown one nothing.
     """
 
     sentence: str
     strong: bool
+    count: int = 0
+    unit: str = ""
 
 
 def suspected(name: str, column: Number, quartiles: Quartiles, outside: float) -> Suspicion | None:
@@ -56,26 +66,67 @@ def suspected(name: str, column: Number, quartiles: Quartiles, outside: float) -
     --------
     >>> column = Number(kind="number", unit="mmol/L", substance="glucose", range=(0.5, 60),
     ...                 typical=(4.8, 5.6, 7.0))
-    >>> print(suspected("glucose", column, (86.0, 101.0, 126.0), 1.0).sentence)
-    divided by 18.02 they would fit: in mg/dL, where the schema has mmol/L?
+    >>> print(suspected("glucose", column, (86.0, 101.0, 126.0), 1.0).sentence.partition("?")[0])
+    divided by 18.02 they would fit: in mg/dL, where the schema has mmol/L
     >>> suspected("glucose", column, (4.6, 5.9, 8.0), 0.0) is None
     True
     """
     if not all(map(math.isfinite, quartiles)) or not _odd(column, quartiles, outside):
         return None
     fits = [
-        (not each.words, off, each, turned)
-        for each in CONVERSIONS
-        for turned in (False, True)
-        if _applies(each, name, column, turned=turned)
-        and (off := _off(column, [_converted(each, q, turned) for q in quartiles])) is not None
+        (not way[0].words, off, k, way)
+        for k, way in enumerate(_ways(name, column))
+        if (off := _off(column, [way_of(way, q) for q in quartiles])) is not None
     ]
     if not fits:
         return None
-    _, _, each, turned = min(fits, key=lambda fit: fit[:2])
-    size = max(each.factor, 1 / each.factor)
-    clear = bool(each.words) and (size >= _LARGE or each.offset != 0)
-    return Suspicion(_sentence(each, column, turned=turned), clear or outside > _OUTSIDE)
+    way = min(fits)[3]
+    clear = bool(way[0].words) and way[0].clear
+    words = f"{_how(way)} they would fit: {_sentence(way, column)} {_cure(name, column)}"
+    return Suspicion(words, clear or outside > _OUTSIDE)
+
+
+def suspected_few(
+    name: str, column: Number, quartiles: Quartiles, values: Array
+) -> Suspicion | None:
+    """Whether the few numbers out of the range would lie among the others in another unit.
+
+    Parameters
+    ----------
+    name, column
+        What the schema says.
+    quartiles, values
+        The numbers, in the unit of the schema as the site has it.
+
+    Examples
+    --------
+    >>> column = Number(kind="number", unit="Cel", range=(30, 45))
+    >>> values = np.r_[np.linspace(36, 38, 100), [97.9, 98.6, 99.1, 101.3]]
+    >>> print(suspected_few("temp", column, (36.4, 36.8, 37.5), values).sentence)
+    4 of 104 numbers would fit as [degF]: in [degF], where the schema has Cel? Use one unit.
+    """
+    low, high = column.range
+    few = values[(values < low) | (values > high)]
+    found = few_converted(quartiles, few, _ways(name, column)) if len(few) else None
+    if found is None:
+        return None
+    way, count = found
+    words = (
+        f"{count} of {len(values)} numbers would fit {_how(way)}: {_sentence(way, column)} Use one "
+        "unit."
+    )
+    strong = count >= _FEW and bool(way[0].words and column.unit) and way[0].clear
+    return Suspicion(words, strong, count, _source(way) if way[0].words else "")
+
+
+def _ways(name: str, column: Number) -> list[Way]:
+    """Conversions that lead to the unit of the schema."""
+    return [
+        (each, turned)
+        for each in CONVERSIONS
+        for turned in (False, True)
+        if _applies(each, name, column, turned=turned)
+    ]
 
 
 def _odd(column: Number, quartiles: Quartiles, outside: float) -> bool:
@@ -103,12 +154,6 @@ def _same(unit: str, column: Number) -> bool:
         return False
 
 
-def _converted(each: Conversion, value: float, turned: bool) -> float:
-    if turned:
-        return (value - each.offset) / each.factor
-    return each.factor * value + each.offset
-
-
 def _off(column: Number, converted: Iterable[float]) -> float | None:
     """How far converted quartiles are from what is expected; ``None`` where they do not fit."""
     first, middle, last = converted
@@ -124,19 +169,28 @@ def _off(column: Number, converted: Iterable[float]) -> float | None:
     return off if low - _NEAR * spread <= middle <= high + _NEAR * spread else None
 
 
-def _sentence(each: Conversion, column: Number, *, turned: bool) -> str:
-    source = each.to if turned else each.of
-    source = _UCUM.get(source, source)
-    how = f"{'divided' if turned else 'multiplied'} by {each.factor:.4g}"
+def _how(way: Way) -> str:
+    """What brings numbers to the unit of the schema."""
+    each, turned = way
     if each.offset:
-        how = f"as {source}"
-    if not each.words:
-        return f"{how} they would fit: in another unit, or without a decimal point?"
+        return f"as {_source(way)}"
+    return f"{'divided' if turned else 'multiplied'} by {each.factor:.4g}"
+
+
+def _source(way: Way) -> str:
+    each, turned = way
+    source = each.to if turned else each.of
+    return _UCUM.get(source, source)
+
+
+def _sentence(way: Way, column: Number) -> str:
+    if not way[0].words:
+        return "in another unit, or without a decimal point?"
     there = f"the schema has {column.unit}" if column.unit else "the schema names no unit"
-    return f"{how} they would fit: in {source}, where {there}?"
+    return f"in {_source(way)}, where {there}?"
 
 
-def cure(name: str, column: Number) -> str:
+def _cure(name: str, column: Number) -> str:
     """What to do about it."""
     if column.unit:
         return f"Write its unit (columns: {name}: unit: ...) in a site file."

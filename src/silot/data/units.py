@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..transport._check import Array
 
 # A factor below this is also what another law of the same unit makes of a column: only a name
 # that says what is measured tells the two apart.
@@ -13,6 +18,10 @@ _AMBIGUOUS = 5.0
 # How far, as a ratio, the medians and the spreads of two holders may be from a conversion. Of
 # small factors less, as their neighbours are close.
 _MEDIAN, _MEDIAN_SMALL, _SPREAD = 1.3, 1.1, 1.7
+# A few numbers are another unit's that lie so many widths of the quartiles beyond them (as
+# logarithms), and once they are converted so near them; how many there must be, and what part.
+_FAR_ENDS, _NEAR_ENDS = 3.0, 2.0
+_FEWEST, _MOST_OF = 3, 0.8
 
 
 @dataclass(frozen=True)
@@ -43,6 +52,11 @@ class Conversion:
     offset: float = 0.0
 
     @property
+    def clear(self) -> bool:
+        """Whether another law of one unit hardly ever looks like it."""
+        return self.offset != 0 or not 1 / _AMBIGUOUS < self.factor < _AMBIGUOUS
+
+    @property
     def in_words(self) -> str:
         """The two units, and what a number in the first is multiplied by."""
         added = f", and {self.offset:g} added" if self.offset else ""
@@ -55,6 +69,9 @@ class Conversion:
         tokens = re.split(r"[^a-z0-9]+", name)
         return any(word in tokens if len(word) < 4 else word in name for word in self.words)
 
+
+Way = tuple[Conversion, bool]
+"""A conversion, and whether it is turned: from its second unit to the first."""
 
 _MOLAR = "molar mass of {}: grams a mole, times ten for decilitres in a litre"
 _EXACT = "by definition of the units"
@@ -181,7 +198,7 @@ def _off(
         # In units of the spread: zero means nothing here.
         away = abs(each.factor * low[1] + each.offset - high[1]) / other
         return away if named and away < 1.0 and abs(high[1] - low[1]) > 5.0 * spread else None
-    small = 1 / _AMBIGUOUS < each.factor < _AMBIGUOUS
+    small = not each.clear
     if low[1] * high[1] <= 0 or (small and not named):
         return None
     ratio = high[1] / low[1]
@@ -191,3 +208,52 @@ def _off(
 
 def _near(ratio: float, factor: float, most: float) -> bool:
     return 1 / most <= ratio / factor <= most
+
+
+def few_converted(
+    quartiles: Sequence[float], few: Array, ways: Iterable[Way]
+) -> tuple[Way, int] | None:
+    """The conversion by which a few numbers of a column would lie among the others.
+
+    Parameters
+    ----------
+    quartiles
+        Of the column.
+    few
+        Numbers that cannot be, in its unit.
+    ways
+        Conversions and whether they are turned.
+
+    Returns
+    -------
+    tuple or None
+        The conversion that brings most of them among the others, and how many; ``None`` where it
+        is less than four in five of them, or they are fewer than three different ones: one number
+        that is repeated is a code.
+
+    Examples
+    --------
+    >>> ways = [(each, True) for each in CONVERSIONS if each.to == "[degF]"]
+    >>> (found, _), count = few_converted((36.5, 37, 37.5), np.array([97.8, 98.6, 99.5]), ways)
+    >>> found.in_words, count
+    ('Cel and [degF] of temperature (factor 1.8, and 32 added)', 3)
+    """
+    low, _, high = quartiles
+    if len(np.unique(few)) < _FEWEST or not 0 < low < high < math.inf:
+        return None
+    # Of what is measured on positive scales logarithms are the more even.
+    with np.errstate(all="ignore"):
+        near, far = np.power(np.float64(high) / low, (_NEAR_ENDS, _FAR_ENDS))
+        few = few[(few < low / far) | (few > high * far)]
+        there = [(way, way_of(way, few)) for way in ways]
+        fits = [(int(((x > low / near) & (x < high * near)).sum()), way) for way, x in there]
+    count, way = max(fits, key=lambda fit: fit[0], default=(0, None))
+    return (way, count) if way and count >= max(_FEWEST, _MOST_OF * len(few)) else None
+
+
+def way_of(way: Way, value: Any) -> Any:
+    """A number, or an array of them, converted one way or back."""
+    each, turned = way
+    if turned:
+        return (value - each.offset) / each.factor
+    return each.factor * value + each.offset

@@ -10,8 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ..data.column_checks import identifiers, is_missing_code, sentinels
+from ..data.column_kinds import Number
 from ..data.documents import EXACT, neat
-from .names import Limits, address, coded, dated, limits_of, numbered, unit_of
+from ..data.names import Limits, Quartiles, address, coded, dated, limits_of, numbered, unit_of
+from ..data.unit_check import suspected_few
 from .profile import ColumnProfile, Days, look
 from .proposals import (
     FEW,
@@ -24,7 +26,6 @@ from .proposals import (
 )
 
 Array = npt.NDArray[np.float64]
-Quartiles = tuple[float, float, float]
 
 # Records that quartiles are proposed of.
 _ENOUGH = 40
@@ -116,11 +117,7 @@ def _days(name: str, profile: ColumnProfile, form: str) -> Proposal:
     if any(profile.days[other].read == days.read for other in swapped):
         proposal.note("date", "day and month may be the other way round: look at its format.")
     unread = profile.there - days.read - sum(profile.numbers.texts[text] for text in words)
-    if unread > 0:
-        proposal.note(
-            "unread", f"{unread:,} of {profile.rows:,} fields are no days in the way of others: "
-            "correct them, or name what stands for missing as sentinels.", refused=True,
-        )  # fmt: skip
+    _unread(proposal, profile, unread, "days in the way of others")
     propose_missing(proposal, profile, words)
     return proposal
 
@@ -167,7 +164,7 @@ def _number(name: str, profile: ColumnProfile, unit: str, words: list[str]) -> P
         codes += [
             value
             for value in kept.ends
-            if not limits.low <= value <= limits.high and is_missing_code(value)
+            if not limits.low <= value <= limits.high and (value == 0 or is_missing_code(value))
         ]
         kept = _Kept.of(profile, codes)
     whole = profile.numbers.whole and max(abs(kept.ends[0]), abs(kept.ends[-1])) < EXACT
@@ -181,13 +178,23 @@ def _number(name: str, profile: ColumnProfile, unit: str, words: list[str]) -> P
     _typical(proposal, kept)
     _looks(proposal, profile, kept, whole=whole)
     unread = profile.numbers.unread - sum(profile.numbers.texts[text] for text in words)
-    if unread:
-        proposal.note(
-            "unread", f"{unread:,} of {profile.rows:,} fields are no numbers: correct them, or "
-            "name what stands for missing as sentinels.", refused=True,
-        )  # fmt: skip
+    _unread(proposal, profile, unread, "numbers")
     propose_missing(proposal, profile, [*words, *map(_written, sorted(codes))])
+    few = suspected_few(name, Number.model_validate(proposal.entries), kept.quartiles, kept.sample)
+    if few is not None:
+        proposal.note("unit", few.sentence, refused=few.strong and not unit)
     return proposal
+
+
+def _unread(proposal: Proposal, profile: ColumnProfile, count: int, what: str) -> None:
+    """Text that is neither guessed at nor quoted: the fields count as missing."""
+    if count > 0:
+        proposal.enter("unread", "missing")
+        proposal.enter("missing", "indicator")
+        proposal.note(
+            "unread", f"{count:,} of {profile.rows:,} fields are no {what}, and count as missing: "
+            "look whether they say more, such as a limit of detection."
+        )  # fmt: skip
 
 
 def _looks(proposal: Proposal, profile: ColumnProfile, kept: _Kept, *, whole: bool) -> None:
@@ -261,12 +268,15 @@ def _range(
     if limits is None:
         return rounded_outwards(kept.ends[0], kept.ends[-1]), False
     far = (kept.sample < limits.low) | (kept.sample > limits.high)
-    if len(far) and np.mean(far) > _MOST_FAR:
+    span = (limits.low, limits.high)
+    number = Number.model_validate({**proposal.entries, "range": span})
+    few = suspected_few(proposal.name, number, kept.quartiles, kept.sample)
+    if few is None and len(far) and np.mean(far) > _MOST_FAR:
         return rounded_outwards(kept.ends[0], kept.ends[-1]), False
     if kept.ends[0] < limits.low or kept.ends[-1] > limits.high:
         words = "some values are beyond what is taken for possible, and are cut to the range."
         proposal.note("tail", words)
-    return (limits.low, limits.high), True
+    return span, True
 
 
 def rounded_outwards(low: float, high: float) -> tuple[float, float]:

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..data.alike import Alike, plain
-from .names import tokens
+from ..data.names import tokens
 from .profile import ColumnProfile
 
 Array = npt.NDArray[np.float64]
@@ -112,7 +112,7 @@ def propose_missing(proposal: Proposal, profile: ColumnProfile, words: Sequence[
             "sentinel",
             "some of its values stand for missing ones: look at its sentinels.",
         )
-    if words or profile.missing:
+    if (words or profile.missing) and "missing" not in proposal.entries:
         proposal.enter("missing", "indicator")
 
 

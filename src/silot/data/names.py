@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+Quartiles = tuple[float, float, float]
+
 _UNITS = {
     "years": "a", "yrs": "a", "yr": "a", "months": "mo", "weeks": "wk", "days": "d", "hours": "h",
     "hrs": "h", "minutes": "min", "mins": "min", "seconds": "s", "sec": "s",
@@ -55,6 +57,7 @@ LIMITS = (
     Limits(_of("heart rate", "heartrate", "pulse"), "/min", 10, 320),
     Limits(_of("respiratory rate", "resp rate"), "/min", 0, 100),
     Limits(_of("body temperature", "temp", "temperature"), "Cel", 20, 46),
+    Limits(_of("body temperature", "temp", "temperature"), "[degF]", 68, 115),
     Limits(_of("spo2", "oxygen saturation"), "%", 0, 100),
     Limits(_of("bmi", "body mass index"), "kg/m2", 5, 120),
     Limits(_of("height"), "cm", 20, 280),
@@ -137,7 +140,7 @@ def unit_of(name: str) -> str:
     return plain.get("/".join(words[-2:]), _UNITS.get(words[-1], ""))
 
 
-def limits_of(name: str, unit: str, quartiles: tuple[float, float, float]) -> Limits | None:
+def limits_of(name: str, unit: str, quartiles: Quartiles) -> Limits | None:
     """Public limits of a column by its name and unit; where none is said, by its numbers."""
     words = tokens(name)
     fits = [each for each in LIMITS if each.concerns(words)]
@@ -145,5 +148,18 @@ def limits_of(name: str, unit: str, quartiles: tuple[float, float, float]) -> Li
         fits = [each for each in fits if each.unit == unit]
     else:
         fits = [each for each in fits if each.unit in _ALWAYS or each.substance in _BY_NUMBERS]
-    inside = [each for each in fits if each.low <= quartiles[0] and quartiles[2] <= each.high]
-    return inside[0] if len(inside) == 1 else None
+    return _inside(fits, quartiles)
+
+
+def possible(name: str, quartiles: Quartiles) -> Limits | None:
+    """Limits of what the name says is measured, in the one unit that the numbers can be in."""
+    words = tokens(name)
+    unit = unit_of(name)
+    return _inside(
+        [each for each in LIMITS if each.concerns(words) and unit in ("", each.unit)], quartiles
+    )
+
+
+def _inside(limits: Iterable[Limits], quartiles: Quartiles) -> Limits | None:
+    fits = [each for each in limits if each.low <= quartiles[0] and quartiles[2] <= each.high]
+    return fits[0] if len(fits) == 1 else None
