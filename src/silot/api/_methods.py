@@ -12,6 +12,7 @@ from ..distances.pairwise import check_asked
 from ..distances.result import Distance, DistanceMatrix
 from ..errors import InputError, SilotError
 from ..federation.protocol import COORDINATOR, Protocol
+from ..federation.recorded import Unanswered, Waiting
 from ..federation.result import with_earlier
 from ..federation.run import B, Progress
 from ..secure.forecast import Forecast
@@ -120,14 +121,21 @@ class Comparison:
         names = (*self.parties.names, *([] if own is None else [COORDINATOR]))
         couples = list(combinations(names, 2))
         pairs: dict[tuple[str, str], Distance] = {}
+        waiting: list[Waiting] = []
         for a, b in couples:
             try:
                 pairs[(a, b)] = self.between(a, b)
+            except Unanswered as unanswered:
+                # By files: what all pairs have come to is asked together.
+                waiting += unanswered.waiting
+                continue
             except SilotError as error:
                 error.run = with_earlier(error.run, list(pairs.values()))
                 raise
             if progress is not None:
                 progress(len(pairs), len(couples))
+        if waiting:
+            raise Unanswered(waiting)
         name, p = self.method.name, next(iter(pairs.values())).p
         return DistanceMatrix(names=names, pairs=pairs, method=name, p=p)
 

@@ -21,7 +21,7 @@ from ..errors import FileError, InputError, MismatchError
 from ..federation.keys import Key, Keyring
 from ..federation.protocol import COORDINATOR
 from ..federation.question import decode_question
-from ..federation.recorded import Recorded, Records, Unanswered, digest_of
+from ..federation.recorded import Recorded, Records, Unanswered, Waiting, digest_of
 from ..federation.sealed import Sealed, file_stem, is_name, read_sealed, write_sealed
 from ..records.result import RecordScores
 from ..value.result import Barycenter, Contributions
@@ -249,15 +249,17 @@ def _advance(made: RunFile, place: Path, answers: Sequence[Sealed]) -> Asked:
     except Unanswered as unanswered:
         done = {(each.name, each.question) for each in records}
         files: dict[str, Path] = {}
-        for name, message in unanswered.messages.items():
-            if (name, digest_of(message)) not in done:
-                files[name] = _written(made, place, name, message, unanswered.round)
+        for each in unanswered.waiting:
+            # A holder has one question at a time; one that several pairs have in common, once.
+            if (each.name, digest_of(each.message)) not in done and each.name not in files:
+                files[each.name] = _written(made, place, each)
         return Asked(None, files, unanswered.round + 1)
 
 
-def _written(made: RunFile, place: Path, name: str, message: bytes, round_: int) -> Path:
+def _written(made: RunFile, place: Path, waiting: Waiting) -> Path:
     """The file of a question, written once."""
-    file = _question_file(place, name, round_)
+    name, message = waiting.name, waiting.message
+    file = _question_file(place, waiting)
     if file.exists():
         if read_sealed(file, ["question"]).answers != digest_of(message):
             raise MismatchError(
@@ -275,14 +277,23 @@ def _written(made: RunFile, place: Path, name: str, message: bytes, round_: int)
         schema=made.schema_body,
         facts={"holder": name, "computation": made.computation, "kind": question.kind},
         run=made.run,
-        round=round_,
+        round=waiting.round,
     )
     write_sealed(file, sealed, Key.load(place / _KEY))
     return file
 
 
-def _question_file(place: Path, name: str, round_: int) -> Path:
-    return place / f"{file_stem(name)}{f'-{round_ + 1}' if round_ else ''}.question"
+def _question_file(place: Path, waiting: Waiting) -> Path:
+    """Where a question is, by its exchange, and by its run where there are several."""
+    run = f"-pair{waiting.run + 1}" if waiting.run else ""
+    round_ = f"-{waiting.round + 1}" if waiting.round else ""
+    return place / f"{file_stem(waiting.name)}{run}{round_}.question"
+
+
+def _questions(place: Path, name: str) -> dict[str, Path]:
+    """Files of the questions to a holder, by the SHA-256 of what they ask."""
+    files = {file: read_sealed(file, ["question"]) for file in sorted(place.glob("*.question"))}
+    return {each.answers: f for f, each in files.items() if each.facts.get("holder") == name}
 
 
 def _accepted(made: RunFile, place: Path, sealed: Sealed, kept: Mapping[str, Sealed]) -> str:
@@ -304,15 +315,14 @@ def _accepted(made: RunFile, place: Path, sealed: Sealed, kept: Mapping[str, Sea
             f"{where} was signed by another key than the first answer of {name!r}. Ask there.",
             code="key-mismatch",
         )
-    question = _question_file(place, name, sealed.round)
-    asked = read_sealed(question, ["question"]).answers if question.exists() else ""
-    if not asked or sealed.facts.get("answers") != asked:
+    question = _questions(place, name).get(str(sealed.facts.get("answers")))
+    if question is None:
         raise MismatchError(
             f"{where} answers another question than {name!r} was asked in exchange "
             f"{sealed.round + 1}. Send it the question in {place} again.",
             code="answer-question",
         )
-    file = f"{file_stem(name)}-{sealed.round + 1}.kept"
+    file = f"{question.stem}.kept"
     if file in kept and kept[file].reply != sealed.reply:
         raise MismatchError(
             f"{where} is a second answer of {name!r} to one question, and not the first one.",

@@ -25,6 +25,7 @@ from ..render.words import (
     first_word,
     format_bytes,
     interval,
+    known_bounds,
     listed,
     number,
     printable,
@@ -205,7 +206,8 @@ def matrix_sections(
     """Pairs of holders with their distances; ``called`` has words that stand for names."""
     # Of one run for all pairs, no pair has a bill of its own.
     apart = () if result.shared_bill is not None else ("rounds", "bytes", "seconds")
-    columns = [textual("pair"), *map(Column, ("value", "bounds", *apart)), textual("status")]
+    titles = ("value", "bounds", "95 %", *apart)
+    columns = [textual("pair"), *map(Column, titles), textual("status")]
     rows: list[list[str]] = []
     for couple, pair in result.pairs.items():
         traffic = format_bytes(pair.bytes_sent + pair.bytes_received)
@@ -213,12 +215,13 @@ def matrix_sections(
             [
                 " ".join((called or {}).get(name, name) for name in couple),
                 short_number(pair.value),
-                short_bounds(*pair.bounds),
+                known_bounds(*pair.bounds),
+                "" if pair.interval is None else short_bounds(*pair.interval),
                 *((str(pair.rounds), traffic, f"{pair.seconds:.2f}") if apart else ()),
                 first_word(pair.status),
             ]
         )
-    table = plain_table(columns, rows, f"W{result.p} by {result.method}", loose=True)
+    table = plain_table(columns, rows, f"W{result.p} by {result.method}", loose=True).filled
     return [table, facts(bill_rows(result))] if bill else [table]
 
 

@@ -24,20 +24,38 @@ class Recorded:
     reply: bytes = field(repr=False)
 
 
+@dataclass(frozen=True)
+class Waiting:
+    """A question that no record answers: whose, and which exchange (from 0) of which run."""
+
+    name: str
+    message: bytes = field(repr=False)
+    round: int = 0
+    run: int = 0
+
+
 class Unanswered(Exception):  # noqa: N818 - no error: the run goes on once there are answers
-    """A run has come to questions that no record answers.
+    """A run has come to questions that no record answers, or several beside one another have.
 
     Attributes
     ----------
-    messages
-        All questions of the exchange, by party.
-    round
-        Which exchange, from 0.
+    waiting
+        All questions of the exchange.
     """
 
-    def __init__(self, messages: Mapping[str, bytes], round_: int) -> None:
-        super().__init__(f"exchange {round_} has no answers")
-        self.messages, self.round = dict(messages), round_
+    def __init__(self, waiting: Sequence[Waiting]) -> None:
+        super().__init__(f"exchange {waiting[0].round} has no answers")
+        self.waiting = tuple(waiting)
+
+    @property
+    def messages(self) -> dict[str, bytes]:
+        """The first question of each party."""
+        return {each.name: each.message for each in reversed(self.waiting)}
+
+    @property
+    def round(self) -> int:
+        """Which exchange of the first run, from 0."""
+        return self.waiting[0].round
 
 
 class Records:
@@ -65,7 +83,8 @@ class Records:
     def __init__(self, records: Sequence[Recorded], names: Sequence[str] | None = None) -> None:
         self._replies = {(each.name, each.question): each.reply for each in records}
         self._names = tuple(dict.fromkeys(names or [each.name for each in records]))
-        self._round = 0
+        self._round, self._run = 0, -1
+        self._clock: Clock | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -76,13 +95,18 @@ class Records:
         self, messages: Mapping[str, bytes], clock: Clock
     ) -> Mapping[str, Reply | Failure]:
         """The replies to these messages; ``Unanswered`` where one of them has none."""
+        if clock is not self._clock:
+            # Every run has a clock of its own.
+            self._clock, self._round, self._run = clock, 0, self._run + 1
         replies: dict[str, Reply | Failure] = {}
         for name, message in messages.items():
             key = name, digest_of(message)
             if key in self._replies:
                 replies[name] = Reply(self._replies[key], clock())
         if len(replies) < len(messages):
-            raise Unanswered(messages, self._round)
+            raise Unanswered(
+                [Waiting(name, text, self._round, self._run) for name, text in messages.items()]
+            )
         self._round += 1
         return replies
 
@@ -120,4 +144,4 @@ def _same(first: Question, second: Question, name: str) -> bool:
     return bool(one == two)
 
 
-__all__ = ["Recorded", "Records", "Unanswered", "differing", "digest_of"]
+__all__ = ["Recorded", "Records", "Unanswered", "Waiting", "differing", "digest_of"]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ import numpy.typing as npt
 from ..data.measure import Embedding
 from ..transport import cost_matrix, plan_from_cost
 from ..transport._check import Array
+from ..transport._threads import on_cores
 from .cells import Cells, Codes, nearest
 from .compare import Drawn, Rate, Sampler, squared_distance
 from .sketch import RESOLUTION, Decoded, Reading, decode, parts, sensitivity, simplex
@@ -36,6 +38,7 @@ _FLOOR = 0.02
 _FURTHEST = 3.5
 # Numbers of records that are near enough to be simulated as one.
 _ALIKE = 1.25
+_MOST_ALIKE = 5
 DRAWN = 150
 """Records drawn from a sketch."""
 
@@ -182,18 +185,24 @@ class Calibration:
 
     def estimate(self, x: Side, y: Side, sources: tuple[Source, Source]) -> Estimate:
         """Distance of the records behind two sketches."""
-        return self._fit(*sources).estimate(self._parts(x, y))
+        return self.fit(*sources).estimate(self._parts(x, y))
 
-    def _fit(self, x: Source, y: Source) -> Fit:
+    def fit(self, x: Source, y: Source) -> Fit:
+        """What pairs of sketches of two sources are judged by."""
         first, second = sorted((x, y), key=lambda one: (one.noisy, one.records))
         if (first, second) not in self._fits:
             pairs, truth = self._known
             rng = np.random.default_rng([self.seed, 29])
             rows = [self._simulated(pair, first, second, rng) for pair in pairs]
             true = truth.at(first.records, second.records) + [by_chance for _, by_chance in rows]
-            found = np.stack([seen for seen, _ in rows])
-            self._fits[first, second] = Fit.of(found, true, self._unit)
+            found = on_cores(self._seen, [readings for readings, _ in rows])
+            self._fits[first, second] = Fit.of(np.stack(found), true, self._unit)
         return self._fits[first, second]
+
+    def _seen(self, readings: tuple[Reading, Reading]) -> Array:
+        """Parts of two sketches as they are read."""
+        x, y = (self.side(each, decode(each, self.cells, self.prior)) for each in readings)
+        return self._parts(x, y)
 
     @property
     def _unit(self) -> float:
@@ -239,9 +248,9 @@ class Calibration:
 
     def _simulated(
         self, pair: Pair, x: Source, y: Source, rng: np.random.Generator
-    ) -> tuple[Array, float]:
-        """Parts of two sketches; how much further apart their records' means are than the laws'."""
-        sides: list[Side] = []
+    ) -> tuple[tuple[Reading, Reading], float]:
+        """Two sketches; how much further apart their records' means are than the laws'."""
+        readings: list[Reading] = []
         gaps = np.zeros((2, self.points.shape[1]))
         still = pair.scale == 1.0 and not pair.shift.any()
         moved = self.points if still else pair.moved(self.points)
@@ -251,10 +260,9 @@ class Calibration:
             drawn = rng.multinomial(round(source.records), weights)
             gaps += sign * np.stack([drawn / drawn.sum(), weights]) @ points
             placed = self._public if points is self.points else self._placed(points)
-            reading = self._reading(source, placed, drawn, rng)
-            sides.append(self.side(reading, decode(reading, self.cells, self.prior)))
+            readings.append(self._reading(source, placed, drawn, rng))
         by_chance = float(gaps[0] @ gaps[0] - gaps[1] @ gaps[1])
-        return self._parts(*sides), by_chance
+        return (readings[0], readings[1]), by_chance
 
     def _reading(
         self, source: Source, placed: tuple[Codes, Array, Array], drawn: Codes,
@@ -318,17 +326,26 @@ def _known(
 def alike(records: dict[str, float]) -> dict[str, float]:
     """Numbers of records, those that differ little made the same: one simulation serves them."""
     order = sorted(records, key=lambda name: (records[name], name))
-    groups: list[list[str]] = []
-    for name in order:
-        if groups and records[name] <= _ALIKE * records[groups[-1][0]]:
-            groups[-1].append(name)
-        else:
-            groups.append([name])
+    # Every pair of groups is simulated, so there are few, whatever the numbers.
+    ratios = (_ALIKE**power for power in count(1))
+    groups = next(found for ratio in ratios
+                  if len(found := _near(records, order, ratio)) <= _MOST_ALIKE)  # fmt: skip
     return {
         name: max(float(np.exp(np.mean(np.log([records[one] for one in group])))), 1.0)
         for group in groups
         for name in group
     }
+
+
+def _near(records: dict[str, float], order: list[str], ratio: float) -> list[list[str]]:
+    """Names in order, in groups whose numbers are within a ratio."""
+    groups: list[list[str]] = []
+    for name in order:
+        if groups and records[name] <= ratio * records[groups[-1][0]]:
+            groups[-1].append(name)
+        else:
+            groups.append([name])
+    return groups
 
 
 def _settled(points: Array, centres: Array) -> Array:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import compress
 from typing import ClassVar, Literal, TypeAlias
+
+from .words import MISSING_NUMBER
 
 _FILTERED = 8
 
@@ -124,6 +127,15 @@ class Table:
     def filtered(self) -> bool:
         """Whether it has controls: short tables need none."""
         return self.filter and len(self.rows) >= _FILTERED
+
+    @property
+    def filled(self) -> Table:
+        """The same without columns that have nothing in any row."""
+        nothing = ("", MISSING_NUMBER)
+        kept = [any(row[k].text not in nothing for row in self.rows)
+                for k in range(len(self.columns))]  # fmt: skip
+        rows = [list(compress(row, kept)) for row in self.rows]
+        return replace(self, columns=list(compress(self.columns, kept)), rows=rows)
 
     @property
     def choices(self) -> list[str]:

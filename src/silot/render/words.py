@@ -89,6 +89,11 @@ def short_bounds(lower: float, upper: float) -> str:
     return f"[{short_number(lower)}, {short_number(upper)}]"
 
 
+def known_bounds(lower: float, upper: float) -> str:
+    """Bounds in plain letters; nothing where none is known."""
+    return "" if lower <= 0.0 and not math.isfinite(upper) else short_bounds(lower, upper)
+
+
 def first_word(status: str) -> str:
     """The first word of a status: what kind of result it is."""
     return status.split(":")[0].split(" ")[0]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations
@@ -24,6 +24,7 @@ from ..privacy.compare import Drawn, Rate, Sampler, squared_distance
 from ..privacy.sketch import Decoded, Reading
 from ..privacy.tilts import FEWEST_RECORDS
 from ..transport._check import whole
+from ..transport._threads import on_cores
 from ..value.mixtures import mixture_shapley
 from ..value.result import Barycenter, Contributions
 from ..value.shares import shares_of
@@ -115,10 +116,26 @@ class DecodedSketches:
         if why:
             parts = self._parts(a, self.pages[b].decoded, b)
             return replace(self.distance(a, b), parts=parts)
-        # Matrix, groups and worth ask for the same ones.
-        if (first, second) not in self._told:
-            self._told[first, second] = self._estimate(first, second)
+        self.compute([(first, second)])
         return self._result((a, b), *self._told[first, second])
+
+    def compute(self, pairs: Iterable[tuple[str, str]]) -> None:
+        """Estimate pairs that are to be asked for, on several cores."""
+        # Matrix, groups and worth ask for the same ones.
+        ordered = {(min(pair), max(pair)) for pair in pairs} - self._told.keys()
+        new = sorted(ordered)
+        calibration = self.calibration
+        if calibration is not None:
+            for x, y in new:
+                # What pairs have in common, once and before them.
+                calibration.fit(self._sources[x], self._sources[y])
+        for name in sorted({name for pair in new for name in pair}):
+            if calibration is None:
+                self._draw(name)
+            else:
+                self._side(name, calibration)
+        told = on_cores(lambda pair: self._estimate(*pair), new)
+        self._told.update(zip(new, told, strict=True))
 
     def _estimate(self, first: str, second: str) -> Interval:
         """A distance, and its interval where there is one."""
@@ -340,6 +357,7 @@ class DecodedSketches:
         if len(self.names) == 1:
             return dict.fromkeys(self.names, 0)
         ordered = sorted(self.names)
+        self.compute(combinations(ordered, 2))
         apart = [self.distance(a, b).value for a, b in combinations(ordered, 2)]
         raw = fcluster(linkage(np.array(apart), "average"), count, "maxclust")
         order: list[int] = list(dict.fromkeys(int(code) for code in raw))

@@ -130,7 +130,7 @@ def _releases(releases: Sequence[ReleaseFile], shown: int = 19) -> Table:
         "Signatures hold: the files are as they were written. By whom, keys alone can say: compare "
         "fingerprints, or give --keys."
     )  # fmt: skip
-    return Table(caption, [textual(title) for title in titles[: 5 if trusted else 4]], rows)
+    return Table(caption, [textual(title) for title in titles[: 5 if trusted else 4]], rows).filled
 
 
 def _shared_warnings(result: Combined) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar
@@ -36,6 +36,10 @@ class SketchBook(Protocol):
 
     def distance(self, a: str, b: str, *, why: bool = False) -> Distance:
         """Distance of two of them."""
+        ...
+
+    def compute(self, pairs: Iterable[tuple[str, str]]) -> None:
+        """Estimate distances that are to be asked for, together."""
         ...
 
     def barycenter(
@@ -130,6 +134,7 @@ class Sketches(Billed):
                 code="holder-names",
             )
         names = (*self.names, _OWN) if own else self.names
+        self.book.compute(combinations(names, 2))
         pairs = {pair: self.distance(*pair, why=why) for pair in combinations(names, 2)}
         return DistanceMatrix(names=names, pairs=pairs, method="sketch", p=2, shared_bill=self.bill)
 

@@ -1,14 +1,22 @@
-"""One BLAS thread where more would only wait for one another."""
+"""Threads: one for BLAS where more would only wait for one another, and one a core for solvers."""
 
 from __future__ import annotations
 
+import os
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from threadpoolctl import ThreadpoolController  # pyright: ignore[reportMissingTypeStubs]
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+# Between compiled parts there is Python, which one thread runs at a time.
+_MOST_CORES = 4
 
 _lock = threading.Lock()
 _users = 0
@@ -43,3 +51,16 @@ def one_blas_thread() -> Generator[None, None, None]:
             if _users == 0:
                 _limiter.restore_original_limits()
                 _limiter = None
+
+
+def on_cores(work: Callable[[T], R], items: Sequence[T]) -> list[R]:
+    """What ``work`` gives for each item, which depends on that alone, on several cores.
+
+    Worth it where most of the work is in solvers: they leave other threads alone.
+    """
+    able = getattr(os, "sched_getaffinity", None)
+    cores = min(len(able(0)) if able else os.cpu_count() or 1, _MOST_CORES)
+    if cores < 2 or len(items) < 2:
+        return [work(item) for item in items]
+    with one_blas_thread(), ThreadPoolExecutor(cores) as pool:
+        return list(pool.map(work, items))

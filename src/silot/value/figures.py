@@ -15,14 +15,12 @@ from .result import Barycenter, Contribution
 
 
 def ranking_figure(ranked: Sequence[Contribution], target: str) -> Picture:
-    """Distances of holders to the target with their bounds, the closest on top."""
+    """Distances of holders to the target with bounds or intervals, the closest on top."""
     rows = len(ranked)
     places = np.arange(rows)
     size, line = (9.0, 0.3) if rows <= 40 else (7.0, 0.185)
     height = 0.75 + rows * line
-    values, lower, upper = np.array(
-        [(item.distance.value, item.distance.lower, item.distance.upper) for item in ranked]
-    ).T
+    values, lower, upper = np.array([(item.distance.value, *_ends(item)) for item in ranked]).T
     done = np.array([item.distance.converged for item in ranked])
 
     def draw(figure: Figure) -> None:
@@ -46,7 +44,13 @@ def ranking_figure(ranked: Sequence[Contribution], target: str) -> Picture:
         axes.set_xlabel(f"distance to {target}")
 
     first = ranked[0]
-    notes = ["Points are estimates, bars reach from the certified lower to the upper bound."]
+    likely = [_ends(item) != item.distance.bounds for item in ranked]
+    what = "certified lower to the upper bound"
+    if all(likely):
+        what = "lower to the upper end of likely intervals (95 %), which are not certified"
+    elif any(likely):
+        what += ", or of likely intervals (95 %), where no upper bound is known"
+    notes = [f"Points are estimates, bars reach from the {what}."]
     if not np.isfinite(upper).all():
         notes.append("An arrow stands for a bound that is not known.")
     if not done.all():
@@ -59,6 +63,13 @@ def ranking_figure(ranked: Sequence[Contribution], target: str) -> Picture:
         " ".join(notes),
         narrow=height,
     )
+
+
+def _ends(item: Contribution) -> tuple[float, float]:
+    """Bounds of a distance, or its interval where no upper bound is known."""
+    found = item.distance
+    likely = found.interval is not None and not np.isfinite(found.upper)
+    return found.interval if likely and found.interval else found.bounds
 
 
 def objective_figure(found: Barycenter) -> Picture:

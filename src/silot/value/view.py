@@ -28,6 +28,7 @@ from ..render.words import (
     MISSING_NUMBER,
     count,
     interval,
+    known_bounds,
     listed,
     number,
     percent,
@@ -93,7 +94,7 @@ def worth_tables(result: Contributions) -> list[Block]:
                     item.place,
                     item.holder,
                     short_number(item.distance.value),
-                    short_bounds(*item.distance.bounds),
+                    known_bounds(*item.distance.bounds),
                     "" if item.distance.chance is None else short_number(item.distance.chance),
                     "" if item.corrected is None else short_number(item.corrected),
                     "" if item.interval is None else short_bounds(*item.interval),
@@ -128,7 +129,7 @@ def worth_tables(result: Contributions) -> list[Block]:
 
 
 def _table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
-    return plain_table([Column("rank"), textual("holder"), *map(Column, titles)], rows)
+    return plain_table([Column("rank"), textual("holder"), *map(Column, titles)], rows).filled
 
 
 def _percent(share: float) -> str:
@@ -291,7 +292,7 @@ def _ranking_table(ranked: Sequence[Contribution], target: str, *, shapley: bool
         filter=True,
         flagged=[not item.distance.converged for item in ranked],
         only="only those that did not converge",
-    )
+    ).filled
 
 
 def _largest(shares: Iterable[float | None]) -> float:
