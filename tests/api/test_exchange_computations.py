@@ -265,6 +265,19 @@ def test_a_refusal_names_the_holder_and_its_rule(desk: Path) -> None:
     assert caught.value.code == "policy-level" and repr(NAMES[0]) in caught.value.message
 
 
+def test_all_pairs_of_a_matrix_are_asked_together(desk: Path) -> None:
+    sites = desk.parent / "sites"
+    asked = ask("matrix", NAMES, desk / "run")
+    assert list(asked.questions) == list(NAMES)
+    # Of one of three answers no pair can be finished: the others wait.
+    first = resume(desk / "run", answered(sites, {NAMES[0]: asked.questions[NAMES[0]]}))
+    assert sorted(first.questions) == sorted(NAMES[1:])
+    rest = {name: file for name, file in asked.questions.items() if name != NAMES[0]}
+    found = resume(desk / "run", answered(sites, rest)).result
+    holders = {name: load_measure(sites / f"{k}.npz") for k, name in enumerate(NAMES)}
+    np.testing.assert_array_equal(found.values, silot.distance_matrix(holders).values)
+
+
 def test_what_is_disclosed_is_said_by_the_holder_and_not_by_who_asks(desk: Path) -> None:
     asked = ask("distance", NAMES[:2], desk / "run")
     sealed = read_sealed(asked.questions[NAMES[0]], ["question"])

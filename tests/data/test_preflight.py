@@ -264,3 +264,31 @@ def test_records_that_are_there_before_are_flagged_where_others_have_none() -> N
     # Where few values are possible, records repeat everywhere.
     rng = np.random.default_rng(0)
     assert flags({name: rng.integers(0, 4, (300, 3)) for name in "abc"}, ["x", "y", "z"]) == set()
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_few_values_in_another_unit_are_flagged(count: int) -> None:
+    tables = wards(count)
+    tables["w0"][:12, 1] /= 18.016
+    found = seen(tables)
+    assert found is not None
+    (flag,) = found.flags
+    assert (flag.kind, flag.column, flag.holders) == ("unit", "glucose", ("w0",))
+    assert flag.numbers["count"] >= 10 and "mmol/L" in flag.sentence
+
+
+@settings(max_examples=60)
+@given(
+    seed=st.integers(0, 10_000),
+    name=st.sampled_from(["glucose", "creatinine", "temp", "sbp", "age", "bilirubin"]),
+    ill=st.sampled_from([0.0, 0.02, 0.05]),
+    times=st.floats(1.5, 6.0),
+)
+def test_the_very_ill_are_in_no_other_unit(seed: int, name: str, ill: float, times: float) -> None:
+    rng = np.random.default_rng(seed)
+    usual = {"glucose": 100.0, "creatinine": 0.9, "temp": 37.0, "sbp": 130.0, "age": 60.0}
+    wide = {"temp": 0.015, "sbp": 0.1, "age": 0.2}.get(name, 0.3)
+    x = usual.get(name, 0.7) * rng.lognormal(0.0, wide, 800)
+    if name in ("glucose", "creatinine", "bilirubin"):
+        x[rng.uniform(size=len(x)) < ill] *= times
+    assert not [each for each in flags({"a": x[:, None]}, [name]) if each[0] == "unit"]

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
+from itertools import pairwise
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from silot.privacy import calibrate
 from silot.privacy.accounting import mu_of
@@ -210,6 +213,16 @@ def test_sizes_that_differ_little_share_a_simulation() -> None:
     assert found["a"] == found["b"] == found["d"] != found["c"] == pytest.approx(3000.0)
     assert 950 < found["a"] < 1100
     assert alike({"c": 3000.0, "d": 950.0, "b": 1100.0, "a": 1000.0}) == found
+
+
+@given(st.lists(st.floats(1.0, 1e7), min_size=1, max_size=40))
+def test_few_numbers_of_records_are_simulated_whatever_they_are(numbers: list[float]) -> None:
+    records = {str(k): number for k, number in enumerate(numbers)}
+    found = alike(records)
+    assert len(set(found.values())) <= 5
+    # Larger ones stay the larger.
+    order = sorted(records, key=records.__getitem__)
+    assert all(found[a] <= found[b] for a, b in pairwise(order))
 
 
 def test_counts_are_probabilities_whatever_the_noise() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from silot.distances.cost_parts import ClassPart, Parts
+from silot.render import Column, plain_table
 from silot.report import render, write
 from silot.value.result import Contributions
 from tests.render.factory import contributions
@@ -90,3 +91,10 @@ def test_nothing_is_wider_than_the_window(width: int, tmp_path: Path) -> None:
         assert len(hidden) == 2 * len(NAMES) and max(hidden) <= 0
     finally:
         browser.quit()
+
+
+def test_a_table_is_shown_without_columns_that_have_nothing() -> None:
+    heads = [Column("a"), Column("b"), Column("c")]
+    table = plain_table(heads, [["1", "", "\u2013"], ["", "", "2"]]).filled
+    assert [head.title for head in table.columns] == ["a", "c"]
+    assert [[cell.text for cell in row] for row in table.rows] == [["1", "\u2013"], ["", "2"]]

@@ -124,6 +124,49 @@ def test_a_temperature_in_fahrenheit_is_told_by_the_range_alone() -> None:
     assert problem.refused and "[degF]" in problem.sentence
 
 
+@pytest.mark.parametrize("count", [3, 12])
+def test_a_few_temperatures_in_fahrenheit_are_named_and_many_refused(count: int) -> None:
+    temps = RNG.normal(37, 0.5, N)
+    temps[:count] = temps[:count] * 1.8 + 32
+    data = frame(temp=temps.tolist())
+    problem = problems(data)["temp", "unit"]
+    assert problem.count == count and "[degF]" in problem.sentence
+    assert problem.refused == (count > 10)
+    # What is stated is believed, and cut to the range as before.
+    site = Site.of({"columns": {"temp": {"unit": "Cel"}}})
+    assert not problems(data, site=site)["temp", "unit"].refused
+
+
+def test_numbers_out_of_the_range_are_no_other_unit_without_a_conversion_to_the_rest() -> None:
+    temps = RNG.normal(37, 0.5, N)
+    temps[:12] = RNG.normal(55, 2.0, 12)
+    assert ("temp", "unit") not in problems(frame(temp=temps.tolist()))
+
+
+def test_zeros_are_codes_where_the_range_has_none() -> None:
+    temps = RNG.normal(37, 0.5, N)
+    temps[:12] = 0.0
+    found = problems(frame(temp=temps.tolist()))
+    assert found["temp", "sentinel"].count == 12 and found["temp", "sentinel"].refused
+    assert ("temp", "outside") not in found
+    with_zero = changed(temp={**BODY["columns"]["temp"], "range": [0, 46]})
+    assert ("temp", "sentinel") not in problems(frame(temp=temps.tolist()), with_zero)
+
+
+@pytest.mark.parametrize(("count", "refused"), [(10, False), (11, True)])
+def test_text_among_numbers_counts_as_missing_where_the_schema_says_so(
+    count: int, refused: bool
+) -> None:
+    schema = changed(temp={**BODY["columns"]["temp"], "unread": "missing"})
+    temps = ["high"] * count + [f"{36 + k % 3}.5" for k in range(N - count)]
+    found = problems(frame(temp=temps), schema)
+    assert found["temp", "unread"].refused == refused
+    if not refused:
+        points = schema.measure(frame(temp=temps)).points
+        assert points[:, schema.features.index("temp missing")].sum() == count
+    assert problems(frame(temp=temps))["temp", "unread"].refused
+
+
 def test_the_same_unit_in_another_place_is_no_suspicion() -> None:
     for factor, shift in ((1.0, 3.0), (1.5, 0.0), (0.7, 0.0), (1.0, 8.0)):
         data = frame(glucose=(SUGAR * factor + shift).tolist())

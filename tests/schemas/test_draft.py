@@ -283,19 +283,36 @@ def test_all_rows_count_whatever_the_sample(
 # Tables as sites have them.
 
 
-def test_a_little_text_in_a_column_of_numbers_is_named_and_quoted_nowhere(tmp_path: Path) -> None:
-    values = [*(f"{40 + k % 9}.5" for k in range(N - 2)), "hemolysed", "hemolysed"]
-    path = written(tmp_path / "a.csv", {"lactate": values, "y": range(N)[::-1]})
+def test_a_little_text_in_a_column_of_numbers_is_missing_and_quoted_nowhere(tmp_path: Path) -> None:
+    values = [*(f"{40 + k % 9}.5" for k in range(N - 2)), "hemolysed", "<5"]
+    days = [*(f"2024-01-{1 + k % 28:02d}" for k in range(N - 2)), "in spring", "2024-01-03"]
+    path = written(tmp_path / "a.csv", {"lactate": values, "day": days, "y": range(N)[::-1]})
     draft = draft_schema(path)
-    assert not draft.readable
-    assert "hemolysed" not in draft.to_json()
-    with pytest.raises(InputError, match="'lactate': 2 of 200") as caught:
-        load_measure(path, schema=draft.schema)
-    assert "hemolysed" not in str(caught.value)
-    site = Site.of({"columns": {"lactate": {"sentinels": ["hemolysed"]}}})
-    mended = draft_schema(path, site=site)
-    assert mended.readable
-    assert load_measure(path, schema=mended.schema, site=site).size == N
+    assert draft.readable
+    assert "hemolysed" not in draft.to_json() and "spring" not in draft.to_json()
+    assert {"lactate.unread", "day.unread"} <= {*draft.schema.read_off}
+    said = {note.column: note.sentence for note in draft.notes if note.kind == "unread"}
+    assert "2 of 200" in said["lactate"] and "1 of 200" in said["day"]
+    measure = load_measure(path, schema=draft.schema)
+    place = measure.columns.index("lactate missing")  # type: ignore[union-attr]
+    assert np.flatnonzero(measure.points[:, place]).tolist() == [N - 2, N - 1]
+    site = Site.of({"columns": {"lactate": {"sentinels": ["hemolysed", "<5"]}}})
+    named = draft_schema(path, site=site).schema.columns["lactate"]
+    assert getattr(named, "unread", "") == "refuse"
+
+
+def test_a_few_numbers_in_another_unit_are_noted_and_do_not_widen_the_range(
+    tmp_path: Path,
+) -> None:
+    sugar = (110 + 15 * RNG.normal(size=N)).round()
+    sugar[:12] = (sugar[:12] / 18.0156).round(1)
+    draft = draft_schema(written(tmp_path / "a.csv", {"glucose": sugar.tolist()}))
+    (note,) = [each for each in draft.notes if each.refused]
+    assert (note.column, note.kind) == ("glucose", "unit") and "mmol/L" in note.sentence
+    assert getattr(draft.schema.columns["glucose"], "range", None) == (10, 1100)
+    with pytest.raises(InputError) as caught:
+        load_measure(tmp_path / "a.csv", schema=draft.schema)
+    assert caught.value.code == "schema-unit"
 
 
 def test_a_site_file_is_read_as_for_every_table(tmp_path: Path) -> None:

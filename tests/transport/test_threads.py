@@ -1,6 +1,7 @@
+import pytest
 from threadpoolctl import threadpool_info
 
-from silot.transport._threads import one_blas_thread
+from silot.transport._threads import on_cores, one_blas_thread
 
 
 def blas_threads() -> list[int]:
@@ -16,3 +17,10 @@ def test_blas_is_limited_until_the_last_user_leaves() -> None:
     assert set(blas_threads()) == {1}
     second.__exit__(None, None, None)
     assert blas_threads() == before
+
+
+def test_results_of_several_cores_are_those_of_one_in_order() -> None:
+    items = list(range(100))
+    assert on_cores(lambda k: k * k, items) == [k * k for k in items]
+    with pytest.raises(ZeroDivisionError):
+        on_cores(lambda k: 1 / k, items)

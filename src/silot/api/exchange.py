@@ -290,10 +290,14 @@ def _question_file(place: Path, waiting: Waiting) -> Path:
     return place / f"{file_stem(waiting.name)}{run}{round_}.question"
 
 
-def _questions(place: Path, name: str) -> dict[str, Path]:
-    """Files of the questions to a holder, by the SHA-256 of what they ask."""
-    files = {file: read_sealed(file, ["question"]) for file in sorted(place.glob("*.question"))}
-    return {each.answers: f for f, each in files.items() if each.facts.get("holder") == name}
+def _question(place: Path, answer: Sealed) -> Path | None:
+    """The file of the question that an answer is to, if there is one."""
+    for file in sorted(place.glob("*.question")):
+        asked = read_sealed(file, ["question"])
+        key = (asked.facts.get("holder"), asked.round, asked.answers)
+        if key == (answer.author, answer.round, answer.facts.get("answers")):
+            return file
+    return None
 
 
 def _accepted(made: RunFile, place: Path, sealed: Sealed, kept: Mapping[str, Sealed]) -> str:
@@ -315,7 +319,7 @@ def _accepted(made: RunFile, place: Path, sealed: Sealed, kept: Mapping[str, Sea
             f"{where} was signed by another key than the first answer of {name!r}. Ask there.",
             code="key-mismatch",
         )
-    question = _questions(place, name).get(str(sealed.facts.get("answers")))
+    question = _question(place, sealed)
     if question is None:
         raise MismatchError(
             f"{where} answers another question than {name!r} was asked in exchange "

@@ -149,7 +149,7 @@ def distance_command(
 def matrix_command(
     holders: NamesArgument, *, method: str, tables: LabelledTables, place: Place, **options: Any
 ) -> None:
-    """Distances between all pairs of holders, one pair after another."""
+    """Distances between all pairs of holders, asked together."""
     options["covariance"] = tables.covariance.value
     place.begin("matrix", holders, tables, method=method, **options)
 
@@ -301,8 +301,8 @@ def answer_command(
         return
     show_rows({
         "answer": f"{path}: refused ({code}: {cure_of(code)})" if code else str(path),
-        "asked by": f"{asker}; {asked.author!r} by its own word",
-        "disclosed": made.discloses,
+        "asked by": asker,
+        **({"disclosed": made.discloses} if code else {}),
         "key": made.fingerprint,
     })  # fmt: skip
 
