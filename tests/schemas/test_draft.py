@@ -304,7 +304,7 @@ def test_a_little_text_in_a_column_of_numbers_is_missing_and_quoted_nowhere(tmp_
 def test_a_few_numbers_in_another_unit_are_noted_and_do_not_widen_the_range(
     tmp_path: Path,
 ) -> None:
-    sugar = (110 + 15 * RNG.normal(size=N)).round()
+    sugar = (110 + 15 * RNG.normal(size=400)).round()
     sugar[:12] = (sugar[:12] / 18.0156).round(1)
     draft = draft_schema(written(tmp_path / "a.csv", {"glucose": sugar.tolist()}))
     (note,) = [each for each in draft.notes if each.refused]

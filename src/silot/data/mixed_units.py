@@ -31,7 +31,7 @@ def mixtures(columns: Sequence[str], looks: Sequence[Looks]) -> list[Finding]:
         grouped: dict[str, dict[str, Suspicion]] = {}
         for each in compared:
             few = suspected_few(column, number, (low, middle, high), each.records[:, k])
-            if few is not None and few.count <= _MOST * len(each.records):
+            if few is not None and few.unit and few.count <= _MOST * len(each.records):
                 grouped.setdefault(few.unit, {})[each.name] = few
         found += [_finding(column, unit, limits.unit, few) for unit, few in grouped.items()]
     return found

@@ -32,6 +32,8 @@ _ENOUGH = 40
 _EPOCH = date(1970, 1, 1)
 # Part of the numbers beyond public limits up to which these are taken.
 _MOST_FAR = 0.01
+# The same of numbers in another unit; of more the table would be refused whatever a site says.
+_MOST_CUT = 0.05
 
 
 def propose(name: str, profile: ColumnProfile, unit: str = "") -> Proposal:
@@ -271,7 +273,8 @@ def _range(
     span = (limits.low, limits.high)
     number = Number.model_validate({**proposal.entries, "range": span})
     few = suspected_few(proposal.name, number, kept.quartiles, kept.sample)
-    if few is None and len(far) and np.mean(far) > _MOST_FAR:
+    most = _MOST_CUT if few is not None and few.strong else _MOST_FAR
+    if len(far) and np.mean(far) > most:
         return rounded_outwards(kept.ends[0], kept.ends[-1]), False
     if kept.ends[0] < limits.low or kept.ends[-1] > limits.high:
         words = "some values are beyond what is taken for possible, and are cut to the range."
