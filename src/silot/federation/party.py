@@ -124,7 +124,7 @@ class Party(ABC):
         ledger = self._ledger
         if ledger is not None and ledger.paused:
             return "holder-paused"
-        level = self.policy.gives(question.level)
+        level = self.policy.gives(question.level, account)
         if level not in self.policy.ask or account in (Account.PUBLIC, Account.FREE):
             return ""
         if ledger is None:
