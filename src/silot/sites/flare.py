@@ -6,7 +6,6 @@ ever submitted. The server's passes bytes on, of askers to sites and back.
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import io
 import logging
@@ -15,16 +14,18 @@ import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
 from typing import Any
 
-from ..errors import SilotError
+from ..errors import MismatchError, SilotError
 from ..federation.exchange import Unreached
 from .authority import ROOT, Role
 from .credential import barred, presence, present
 from .engine import CHANNEL, absent
 from .joined import site_of
 from .kit import LOCAL, STARTUP, Kit
+from .lines import Lines
 from .running import BEAT, ELSEWHERE, Places, elsewhere, hold, place_of
 from .site import refusal, refused
 
@@ -142,6 +143,8 @@ class Relaying(FLComponent):
 
         cell.register_request_cb(channel=CHANNEL, topic=_TOPIC, cb=_in_hand(cell, relay))
         cell.register_request_cb(channel=CHANNEL, topic=_HERE, cb=here)
+        engine: Any = fl_ctx.get_engine()
+        Lines(cell, engine.server, own).watch()
 
 
 # Channels of silot's messages, and those of the engine that bring them.
@@ -239,15 +242,21 @@ def _say_where(cell: Any, kit: Kit) -> None:
     """
     word = new_cell_message({}, presence(kit.identity(), place_of(kit)))
     reply = _sent(cell, _HERE, "server", word, _WAIT)
+    code = refused(bytes(reply.payload or b""))
     with _ending():
-        if refused(bytes(reply.payload or b"")) == ELSEWHERE:
+        if code == ELSEWHERE:
             raise elsewhere(kit)
+        if code == "certificate-revoked":
+            raise MismatchError(
+                f"the certificate of {kit.name!r} was revoked. Ask the coordinator of the project.",
+                code=code,
+            )
 
 
 def _keep_saying_where(cell: Any, kit: Kit) -> None:
     pause = threading.Event()
     while not pause.wait(BEAT):
-        with contextlib.suppress(Exception):
+        with suppress(Exception):
             _say_where(cell, kit)
 
 
@@ -359,7 +368,7 @@ def _cell(context: FLContext) -> Any:
     return engine.get_cell()
 
 
-@contextlib.contextmanager
+@contextmanager
 def _ending() -> Any:
     """End the process where it cannot begin: the engine would go on without its component."""
     try:
@@ -375,12 +384,16 @@ def _workspace(context: FLContext) -> Path:
 
 
 def _stop(cell: Cell) -> None:
-    with _silence(), contextlib.suppress(Exception):
+    with _silence(), suppress(Exception):
         cell.stop()
 
 
-@contextlib.contextmanager
+@contextmanager
 def _silence() -> Any:
     """Keep the engine's remarks off the terminal."""
-    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+    # One at a time: of two the later would put back what the earlier had put there, for good.
+    with _silent, redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
         yield
+
+
+_silent = threading.RLock()
