@@ -38,8 +38,8 @@ def inbox_command(kit: KitOption = Path(), json: JsonOption = False) -> None:
         typer.echo(json_.dumps([vars(each) for each in waits], default=datetime.isoformat))
         return
     rows = [
-        (each.id, each.asker, each.question, each.level, time(each.since.isoformat())[5:],
-         f"{each.until:%Y-%m-%d}")
+        (each.id, each.asker, f"{each.question} of {each.run}" if each.run else each.question,
+         each.level, time(each.since.isoformat())[5:], f"{each.until:%m-%d}")
         for each in waits
     ]  # fmt: skip
     table(("id", "who", "question", "level", "since (UTC)", "lapses"), rows)
