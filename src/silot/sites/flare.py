@@ -7,14 +7,13 @@ ever submitted. The server's passes bytes on, of askers to sites and back.
 from __future__ import annotations
 
 import gc
-import io
 import logging
 import os
 import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,9 @@ from .engine import CHANNEL, absent
 from .joined import site_of
 from .kit import LOCAL, STARTUP, Kit
 from .lines import Lines
+from .reach import check_server
 from .running import BEAT, ELSEWHERE, Places, elsewhere, hold, place_of
+from .silence import silence
 from .site import refusal, refused
 
 try:
@@ -310,7 +311,11 @@ class Wire:
         """The engine's connection, made within so many seconds if there is none."""
         with self._lock:
             if self._cell is None:
-                self._cell = _joined(self._kit, min(seconds, _LONGEST_JOIN))
+                try:
+                    self._cell = _joined(self._kit, min(seconds, _LONGEST_JOIN))
+                except Unreached:
+                    check_server(self._kit)
+                    raise
             return self._cell
 
     def _drop(self, cell: Cell) -> None:
@@ -331,7 +336,7 @@ def _joined(kit: Kit, seconds: float) -> Cell:
     flare_decomposers.register()
     context = FLContext()
     context.set_public_props({ReservedKey.IDENTITY_NAME: kit.name})
-    with _silence():
+    with silence():
         cell = Cell(
             fqcn=new_admin_client_name(), root_url=f"grpc://{project.host}:{project.port}",
             secure=True, create_internal_listener=False, parent_url=None,
@@ -384,16 +389,5 @@ def _workspace(context: FLContext) -> Path:
 
 
 def _stop(cell: Cell) -> None:
-    with _silence(), suppress(Exception):
+    with silence(), suppress(Exception):
         cell.stop()
-
-
-@contextmanager
-def _silence() -> Any:
-    """Keep the engine's remarks off the terminal."""
-    # One at a time: of two the later would put back what the earlier had put there, for good.
-    with _silent, redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
-        yield
-
-
-_silent = threading.RLock()
