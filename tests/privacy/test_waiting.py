@@ -92,6 +92,11 @@ def test_a_level_is_approved_for_a_while(tmp_path: Path, monkeypatch: pytest.Mon
     with Ledger(path) as ledger:
         assert not ledger.allowed
     assert asked(path, "bank") == ("waiting", "question-waits")
+    # Nor while a clock says that it was not given yet.
+    monkeypatch.setattr(waits, "utc", lambda: now - timedelta(days=2))
+    with Ledger(path) as ledger:
+        assert not ledger.allowed
+    assert asked(path, "bank") == ("waiting", "question-waits")
 
 
 def test_a_question_lapses_and_waits_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

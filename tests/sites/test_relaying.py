@@ -28,13 +28,14 @@ class Cell:
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.answers, self.passed = folder, dict[str, Any](), 0
-        self.core_cell, self.replies = self, Queue[Any]()
+        self.core_cell, self.replies, self.waits = self, Queue[Any](), list[float]()
 
     def register_request_cb(self, channel: str, topic: str, cb: Any) -> None:
         self.answers[topic] = cb
 
-    def send_request(self, target: str, request: Any, **_: Any) -> Any:
+    def send_request(self, target: str, request: Any, timeout: float, **_: Any) -> Any:
         self.passed += 1
+        self.waits.append(timeout)
         told = site_at(self.folder, target).handle(bytes(request.payload))
         return flare.make_reply(flare.ReturnCode.OK, "", told)
 
@@ -114,6 +115,12 @@ def test_members_are_relayed_and_strangers_get_a_code(made: Path, server: Cell, 
     assert refused(carry("east", b"", 1.0)) == "site-unknown"
     # What does not say who wrote it is for the site to refuse.
     assert refused(carry("north", b"garbage", 1.0)) == "wire-format"
+
+
+def test_no_asker_keeps_the_hands_of_the_server(made: Path, server: Cell, carry: Any) -> None:
+    for seconds in (1e9, float("inf"), float("nan"), -1.0, 0.0, 5.0):
+        carry("north", b"garbage", seconds)
+    assert server.waits == [600.0, 600.0, 0.5, 0.5, 0.5, 5.0]
 
 
 def test_a_revoked_asker_is_refused_before_a_site_hears_of_it(

@@ -168,8 +168,8 @@ def allowances(connection: sqlite3.Connection) -> list[Allowed]:
 
 
 def allowed(connection: sqlite3.Connection, now: datetime) -> list[Allowed]:
-    """What is allowed now without a decision."""
-    return [each for each in allowances(connection) if now < each.until]
+    """What is allowed now without a decision; set back, a clock makes no hour longer."""
+    return [each for each in allowances(connection) if each.since <= now < each.until]
 
 
 def hold(

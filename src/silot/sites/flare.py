@@ -71,8 +71,8 @@ _WAY = 0.5
 _WHOLE, _LONG = 1 << 20, "silot_long"
 # Seconds between tries to join the server, and of all of them.
 _AGAIN, _LONGEST_JOIN = 0.05, 10.0
-# Questions that a process has in hand at once.
-_HANDS = 64
+# Questions that a process has in hand at once, and seconds for one: whoever asks asks again.
+_HANDS, _LONGEST_WAIT = 64, 600.0
 
 
 class Answering(FLComponent):
@@ -124,7 +124,8 @@ class Relaying(FLComponent):
             if code:
                 return make_reply(ReturnCode.OK, "", refusal(code))
             passed = new_cell_message({}, asked)
-            reply = _sent(cell, _TOPIC, name, passed, max(seconds, _WAY), whole=_is_whole(message))
+            wait = min(seconds, _LONGEST_WAIT) if seconds > _WAY else _WAY
+            reply = _sent(cell, _TOPIC, name, passed, wait, whole=_is_whole(message))
             if reply.get_header(_LONG):
                 return _long()
             code = reply.get_header(MessageHeaderKey.RETURN_CODE)
