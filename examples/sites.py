@@ -27,7 +27,7 @@ level: record
 privacy_epsilon: 1
 """
 _SILOT = str(Path(sys.executable).with_name("silot"))
-PATIENCE = 60.0
+PATIENCE = 180.0
 _PATHS = os.pathsep.join([str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
 
 

@@ -93,8 +93,12 @@ def test_revoked_is_who_ever_was(tmp_path: Path) -> None:
     kits = {name: signed(tmp_path, name) for name in ("north", "south")}
     assert "[revoke-name]" in silot("deploy", "revoke", folder, "east", status=3)
     silot("deploy", "revoke", folder, "north")
-    # A new certificate after that is none of those.
-    silot("deploy", "sign", folder, tmp_path / "north.request")
+    # Whoever has the key could use what is signed for it.
+    text = silot("deploy", "sign", folder, tmp_path / "north.request", status=3)
+    assert "[request-revoked]" in text
+    # A new certificate for another is none of those.
+    silot("site", "request", "north", "-o", tmp_path / "anew")
+    silot("deploy", "sign", folder, tmp_path / "anew.request")
     silot("deploy", "revoke", folder, "south")
     root = authority().certificate
     found = revoked_in((folder / "authority/revoked.crl").read_bytes(), root)

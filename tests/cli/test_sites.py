@@ -156,6 +156,8 @@ def test_a_run_waits_for_a_person_and_goes_on(desk: Path, silot_: Silot) -> None
         silot_("resume", run.begun.run)
     with Ledger(desk / "north.ledger") as ledger:
         (held,) = ledger.waiting
+        # Who decides sees of which computation it is, and the name that who asked sees.
+        assert held.run == f"distance-{run.begun.run}"
         ledger.decide(held.id, approved=True)
     found = timeless(silot_("resume", run.begun.run, "--report", "r.html"))
     assert found == timeless(silot_("distance", "north.npz", "south.npz", "--json"))

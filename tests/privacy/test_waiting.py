@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from datetime import timedelta
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from silot.errors import InputError, RefusedError, WaitingError
 from silot.federation.question import encode_question
 from silot.privacy import Ledger
 from silot.privacy import _ledger_waiting as waits
+from silot.sketch.questions import CountRecords
 
 ROWS = Measure(np.arange(24.0).reshape(12, 2))
 RULES = Policy(level="record", ask=["record"])
@@ -55,6 +57,17 @@ def test_exact_numbers_that_nobody_counts_wait_as_records_do() -> None:
     assert b"question-waits" not in held.reply(encode_question(Describe(embedding="none")))
 
 
+@pytest.mark.parametrize("epsilon, held", [(1.0, False), (math.inf, True)])
+def test_noise_waits_as_records_do_only_where_no_budget_bounds_it(
+    epsilon: float, held: bool
+) -> None:
+    rules = Policy(level="record", ask=["record"], privacy_epsilon=epsilon)
+    question = CountRecords(privacy_mu=0.1)
+    reply = Holder(ROWS, rules, Ledger()).reply(encode_question(question))
+    assert (b"question-waits" in reply) == held
+    assert ("and noisy ones" in rules.explain()) == held
+
+
 def test_what_was_denied_stays_denied(tmp_path: Path) -> None:
     path = tmp_path / "north.ledger"
     asked(path)
@@ -76,6 +89,11 @@ def test_a_level_is_approved_for_a_while(tmp_path: Path, monkeypatch: pytest.Mon
     assert asked(path, "bank") == ("answered", "")
     assert asked(path, "lab") == ("waiting", "question-waits")
     monkeypatch.setattr(waits, "utc", lambda: now + timedelta(hours=2))
+    with Ledger(path) as ledger:
+        assert not ledger.allowed
+    assert asked(path, "bank") == ("waiting", "question-waits")
+    # Nor while a clock says that it was not given yet.
+    monkeypatch.setattr(waits, "utc", lambda: now - timedelta(days=2))
     with Ledger(path) as ledger:
         assert not ledger.allowed
     assert asked(path, "bank") == ("waiting", "question-waits")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
@@ -18,10 +20,12 @@ from silot.distances import direct
 from silot.errors import FileError, HolderError, MismatchError, WaitingError, WireError
 from silot.federation.exchange import Limits, Unreached
 from silot.federation.message import pack, unpack
+from silot.federation.protocol import cure_of
 from silot.federation.sealed import Sealed
 from silot.privacy import Ledger
+from silot.sites import credential, reach
 from silot.sites import site as module
-from silot.sites.authority import Role
+from silot.sites.authority import Role, member_of
 from silot.sites.connection import Carry, Sites
 from silot.sites.credential import presence, present
 from silot.sites.journal import Journal
@@ -251,6 +255,16 @@ def test_a_question_waits_and_the_run_goes_on(tmp_path: Path, local: LocalFedera
         ledger.decide(held.id, approved=True)
     found = Sites(asker(), carry(there), NAMES, journal=journal).run(direct("north", "south"))
     assert plain(found) == plain(local.run(direct("north", "south")))
+
+
+def test_whatever_keeps_a_site_from_answering_has_a_cure() -> None:
+    """Of codes alone nobody knows what to do."""
+    codes = set[str]()
+    for source in (module, credential, reach):
+        codes |= set(re.findall(r'code="([a-z-]+)"', inspect.getsource(source)))
+    codes |= set(re.findall(r'"(certificate-[a-z]+)"', inspect.getsource(member_of)))
+    assert {"certificate-revoked", "server-expired", "silot-version", "question-site"} <= codes
+    assert {code for code in codes if cure_of(code) == cure_of("")} == set()
 
 
 def failed(wire: Carry, code: str, who: Any = None, kind: type[Exception] = HolderError) -> None:

@@ -10,8 +10,13 @@ import json
 import os
 import random
 import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
+from datetime import timedelta
+from itertools import count
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,10 +24,15 @@ import pytest
 
 import silot
 from silot import Holder, LocalFederation, Measure, Policy
-from silot.errors import HolderError, SilotError
+from silot.errors import HolderError, MismatchError, SilotError
 from silot.federation.exchange import Limits
 from silot.privacy import Ledger
+from silot.sites import authority as authorities
+from silot.sites.authority import read_key, request
 from silot.sites.connection import Carry, Sites
+from silot.sites.engine import stem
+from silot.sites.kit import STARTUP, sign
+from silot.sites.runs import all_runs
 
 pytest.importorskip("nvflare", reason="sites need silot[nvflare]")
 
@@ -31,6 +41,7 @@ from .proxy import Proxy
 
 pytestmark = pytest.mark.nightly
 
+ROOT = Path(__file__).parents[2]
 NAMES = ["north", "south"]
 RULES = {"level": "record", "privacy_epsilon": 1e6}
 PUBLIC = np.random.default_rng(9).normal(size=(300, 4))
@@ -170,6 +181,43 @@ def test_a_site_killed_at_every_message(
             return
 
 
+@pytest.mark.parametrize("point", ["before", "after"])
+@pytest.mark.parametrize("name", ["fedwad", "sketch", "adapt"])
+def test_an_asker_killed_at_every_message(
+    there: Deployment, expected: Callable[[str], Any], name: str, point: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """Another process goes on with the run: nobody is charged twice, and the result is the same."""
+    monkeypatch.setenv("SILOT_STATE", str(there.folder))
+    kit, ended, gone_on = str(there.kits[ASKER].folder), -signal.SIGKILL, 0
+    for index in count(1):
+        seed, before = 2000 * len(point) + index, {each: spent(there, each) for each in NAMES}
+        words = ["-m", "tests.sites.dying", kit, name, str(seed), str(index), point]
+        done = subprocess.run([sys.executable, *words], capture_output=True, text=True, cwd=ROOT)
+        assert done.returncode in (0, ended), done.stderr
+        begun = [each for each in all_runs() if each.begun.run == done.stdout.strip()]
+        if not begun:
+            # It was killed before anything was asked.
+            assert done.returncode == ended and before == {
+                each: spent(there, each) for each in NAMES
+            }
+            continue
+        with silot.resume(begun[0].begun.run) as sites:
+            found = RUNS[name](sites, seed)
+        if name == "sketch":
+            for each in NAMES:
+                after = spent(there, each)
+                told = after[0] ** 2 - before[each][0] ** 2
+                assert found.bill.privacy_mu**2 == pytest.approx(told), (index, each)
+        else:
+            assert plain(found) == expected(name), index
+        gone_on += done.returncode == ended
+        if done.returncode == 0:
+            break
+    # Of each site a question at least.
+    assert gone_on >= len(NAMES)
+
+
 @pytest.mark.parametrize("seed", range(int(os.environ.get("SILOT_SCHEDULES", "20"))))
 def test_random_schedules(there: Deployment, expected: Callable[[str], Any], seed: int) -> None:
     """Kills and stops of sites and server at random moments of a run."""
@@ -251,6 +299,46 @@ def test_a_slow_line(there: Deployment, behind: Proxy, expected: Callable[[str],
     found = silot.distance(*NAMES, federation=there.sites(NAMES, limits=PATIENT))
     behind.rate = 0
     assert found.converged
+
+
+@pytest.mark.parametrize(
+    "times", [{"_SPAN": timedelta(minutes=-1)}, {"_SLACK": timedelta(minutes=-10)}],
+    ids=["expired", "ten minutes early"],
+)  # fmt: skip
+@pytest.mark.parametrize("name", ["south", "server", ASKER])
+def test_a_certificate_out_of_its_time(
+    there: Deployment, name: str, times: dict[str, timedelta], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ten minutes early is what a clock that is ten minutes behind makes of a new one."""
+    kit = there.server if name == "server" else there.kits[name]
+    place = kit.folder / STARTUP / f"{stem(kit.role)}.crt"
+    key, before = read_key(place.with_suffix(".key")), place.read_bytes()
+    asked = request(key, kit.name, kit.role, ["localhost"] if name == "server" else ())
+    with monkeypatch.context() as then:
+        for field, value in times.items():
+            then.setattr(authorities, field, value)
+        place.write_text(sign(there.authority, there.project, asked).certificate)
+    ends = {"certificate-expired", "certificate-early", "holder-unreachable", "holder-timeout",
+            "server-unreachable"}  # fmt: skip
+    running = [each for each in ("south", "server") if each == name]
+    try:
+        for each in running:
+            there.kill(each)
+            there.start(each)
+        with pytest.raises(SilotError) as caught:
+            silot.distance(*NAMES, federation=there.sites(limits=Limits(deadline=10)))
+        assert caught.value.code in ends
+        # Who has it is told why, before anything begins.
+        with pytest.raises(MismatchError, match=r"certificate-(expired|early)"):
+            kit.identity().member()
+    finally:
+        place.write_bytes(before)
+        there.hang_up()
+        for each in running:
+            there.kill(each)
+            there.start(each)
+    there.ready()
+    assert silot.distance(*NAMES, federation=there.sites(NAMES)).converged
 
 
 def test_garbage_on_the_port(there: Deployment) -> None:

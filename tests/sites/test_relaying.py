@@ -15,6 +15,7 @@ from silot.federation.exchange import Unreached
 from silot.sites.authority import Authority, Role
 from silot.sites.connection import Sites
 from silot.sites.kit import Kit, begin_kit, complete_kit, sign
+from silot.sites.lines import Lines
 from silot.sites.site import refused
 
 from .here import ASKER, project_in, site_at
@@ -27,13 +28,14 @@ class Cell:
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.answers, self.passed = folder, dict[str, Any](), 0
-        self.core_cell, self.replies = self, Queue[Any]()
+        self.core_cell, self.replies, self.waits = self, Queue[Any](), list[float]()
 
     def register_request_cb(self, channel: str, topic: str, cb: Any) -> None:
         self.answers[topic] = cb
 
-    def send_request(self, target: str, request: Any, **_: Any) -> Any:
+    def send_request(self, target: str, request: Any, timeout: float, **_: Any) -> Any:
         self.passed += 1
+        self.waits.append(timeout)
         told = site_at(self.folder, target).handle(bytes(request.payload))
         return flare.make_reply(flare.ReturnCode.OK, "", told)
 
@@ -41,6 +43,24 @@ class Cell:
         """Of what travels whole, later."""
         assert (to, ids) == ("asker", ["a"])
         self.replies.put(reply)
+
+
+class Server:
+    """The engine's own, that heard somebody before it had read its key."""
+
+    my_own_token_signature: str | None = "NA"
+
+
+class Line:
+    """A connection, as the engine has it."""
+
+    def __init__(self, kit: Kit) -> None:
+        shown = {"x509_pem_cert": [kit.identity().credential.certificate]}
+        self.conn, self.cut = self, False
+        self.context: Any = SimpleNamespace(auth_context=lambda: shown)
+
+    def close(self) -> None:
+        self.cut, self.context = True, None
 
 
 @pytest.fixture
@@ -55,7 +75,8 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def server(made: Path) -> Cell:
     cell = Cell(made)
-    context = SimpleNamespace(get_engine=lambda: SimpleNamespace(get_cell=lambda: cell))
+    engine = SimpleNamespace(get_cell=lambda: cell, server=Server())
+    context = SimpleNamespace(get_engine=lambda: engine)
     flare.Relaying().handle_event(flare.EventType.SYSTEM_START, context)
     return cell
 
@@ -94,6 +115,12 @@ def test_members_are_relayed_and_strangers_get_a_code(made: Path, server: Cell, 
     assert refused(carry("east", b"", 1.0)) == "site-unknown"
     # What does not say who wrote it is for the site to refuse.
     assert refused(carry("north", b"garbage", 1.0)) == "wire-format"
+
+
+def test_no_asker_keeps_the_hands_of_the_server(made: Path, server: Cell, carry: Any) -> None:
+    for seconds in (1e9, float("inf"), float("nan"), -1.0, 0.0, 5.0):
+        carry("north", b"garbage", seconds)
+    assert server.waits == [600.0, 600.0, 0.5, 0.5, 0.5, 5.0]
 
 
 def test_a_revoked_asker_is_refused_before_a_site_hears_of_it(
@@ -137,3 +164,38 @@ def test_a_broken_list_lets_nobody_through(made: Path, carry: Any) -> None:
     (made / "coordinator/server/silot/revoked.crl").write_bytes(b"none")
     with pytest.raises(Exception, match="revocation-format"):
         asking(made, carry).about("north")
+
+
+def test_lines_of_a_revoked_site_are_cut_once_it_could_hear_why(made: Path) -> None:
+    kits = [Kit.load(made / "kits" / name) for name in ("north", "south", "asker")]
+    lines, now = [Line(kit) for kit in kits], [0.0]
+    manager = SimpleNamespace(sfm_conns=dict(enumerate(lines)))
+    cell = SimpleNamespace(
+        core_cell=SimpleNamespace(communicator=SimpleNamespace(conn_manager=manager))
+    )
+    own = Kit.load(made / "coordinator/server").identity()
+    looking = Lines(cell, Server(), own, lambda: now[0])
+
+    def cut() -> list[bool]:
+        looking.look()
+        return [line.cut for line in lines]
+
+    assert cut() == [False] * 3
+    revoke(made, "north", "asker")
+    assert cut() == [False] * 3
+    now[0] = 31.0
+    assert cut() == [True, False, False]
+    # It may come back, and is cut at once.
+    manager.sfm_conns[3] = back = Line(kits[0])
+    looking.look()
+    assert back.cut
+    # A list that cannot be read revokes nobody: each message is refused, with a code.
+    (made / "coordinator/server/silot/revoked.crl").write_bytes(b"none")
+    assert cut() == [True, False, False]
+
+
+def test_a_server_that_was_heard_too_early_signs_what_it_sends() -> None:
+    server, none = Server(), SimpleNamespace(conn_manager=SimpleNamespace(sfm_conns={}))
+    cell = SimpleNamespace(core_cell=SimpleNamespace(communicator=none))
+    Lines(cell, server, None).look()  # type: ignore[arg-type]
+    assert server.my_own_token_signature is None

@@ -156,7 +156,8 @@ class Connection(Sites):
         self._wire = _wire(kit)
         super().__init__(
             kit.identity(), self._wire, begun.names, limits=Limits(deadline=timeout),
-            run=begun.run, kit=kit,
+            # What the admin of a site sees of it.
+            run=f"{begun.computation}-{begun.run}", kit=kit,
         )  # fmt: skip
         self._begun, self._schemas = begun, Schemas(schema)
         self._held: Any = None

@@ -38,8 +38,8 @@ def inbox_command(kit: KitOption = Path(), json: JsonOption = False) -> None:
         typer.echo(json_.dumps([vars(each) for each in waits], default=datetime.isoformat))
         return
     rows = [
-        (each.id, each.asker, each.question, each.level, time(each.since.isoformat())[5:],
-         f"{each.until:%Y-%m-%d}")
+        (each.id, each.asker, f"{each.question} of {each.run}" if each.run else each.question,
+         each.level, time(each.since.isoformat())[5:], f"{each.until:%m-%d}")
         for each in waits
     ]  # fmt: skip
     table(("id", "who", "question", "level", "since (UTC)", "lapses"), rows)
@@ -74,7 +74,7 @@ def approve_command(
             f"{asker[:60]!r} is no asker of {found.project.name}, whose askers are {names}.",
             code="approval-asker",
         )
-    with Joined.load(found).account() as ledger:
+    with Joined.load(found).account(walk=False) as ledger:
         found = ledger.decide(id, approved=True, span=long, asker=asker)
     rows = {"approved": f"{found.id}: {found.question} (level {found.level}), {found.asker}"}
     if span is not None:
@@ -84,7 +84,7 @@ def approve_command(
 
 def deny_command(id: IdArgument, kit: KitOption = Path()) -> None:
     """Refuse a question for good; or end an approval for a time, by its id."""
-    with Joined.load(site_of(kit)).account() as ledger:
+    with Joined.load(site_of(kit)).account(walk=False) as ledger:
         ended = ledger.end(id)
         if ended is not None:
             show_rows({"ended": f"{ended.id}: level {ended.level}, {ended.asker}"})
@@ -110,7 +110,7 @@ def site_of(folder: Path) -> Kit:
 
 def _pause(folder: Path, wanted: bool) -> None:
     kit = site_of(folder)
-    with Joined.load(kit).account() as ledger:
+    with Joined.load(kit).account(walk=False) as ledger:
         ledger.pause(wanted)
     show_rows({kit.name: "tells nothing until `silot site go-on`" if wanted else "answers"})
 

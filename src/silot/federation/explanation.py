@@ -24,9 +24,10 @@ def sentences(policy: Policy, limits: Limits | None) -> list[str]:
             "14 days."
         )
         if policy.tells_records and "record" in policy.ask:
+            noisy = ", and noisy ones" if policy.privacy_epsilon == math.inf else ""
             lines.append(
-                "So do all exact answers about records: enough numbers that nobody counts give the "
-                "records."
+                f"So do all exact answers about records{noisy}: enough of what nothing bounds "
+                "gives the records."
             )
     if policy.secure is not None:
         peers = ", ".join(f"{name} ({at})" for name, at in sorted(policy.secure.peers.items()))

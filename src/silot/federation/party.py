@@ -90,7 +90,7 @@ class Party(ABC):
             return Failure.of(error)
 
     def _reply(self, question: Question, asker: str, run: str = "") -> bytes:
-        barred = self._barred(question, asker)
+        barred = self._barred(question, asker, run)
         if barred:
             return barred
         account = question.accounted(self._dimension)
@@ -104,14 +104,14 @@ class Party(ABC):
             return encode_reply(self._compute(question))
         return self._counted(question.coarser(self.policy.behind), asker)
 
-    def _barred(self, question: Question, asker: str) -> bytes:
+    def _barred(self, question: Question, asker: str, run: str) -> bytes:
         """What is said to a question that may not be answered, or not yet; empty if it may."""
         code = self._refusal(question, asker)
         if code:
             if self._ledger is not None:
                 self._ledger.refuse(question.kind, code, asker)
             return _refused(code)
-        code = self._undecided(question, question.accounted(self._dimension), asker)
+        code = self._undecided(question, asker, run)
         kind = "refused" if code == "question-denied" else WAITING
         return encode_reply(Failure(code, kind)) if code else b""
 
@@ -119,18 +119,18 @@ class Party(ABC):
         """The code of the rule that forbids a question, if one does."""
         return self.policy.refusal(question, self._dimension)
 
-    def _undecided(self, question: Question, account: Account, asker: str) -> str:
+    def _undecided(self, question: Question, asker: str, run: str) -> str:
         """The code of what a person is still to decide, or decided against."""
-        ledger = self._ledger
+        ledger, account = self._ledger, question.accounted(self._dimension)
         if ledger is not None and ledger.paused:
             return "holder-paused"
-        level = self.policy.gives(question.level)
+        level = self.policy.gives(question.level, account)
         if level not in self.policy.ask or account in (Account.PUBLIC, Account.FREE):
             return ""
         if ledger is None:
             return "ledger-absent"
-        state = ledger.hold(question.key, question=question.kind, level=level, asker=asker)
-        return _STATES[state]
+        about = {"question": question.kind, "level": level, "asker": asker, "run": run}
+        return _STATES[ledger.hold(question.key, **about)]
 
     def _kept(self, question: Question, asker: str) -> bytes:
         """Answer where everything may be told: that it was is noted, if there is a ledger."""

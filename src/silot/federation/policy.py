@@ -246,9 +246,10 @@ class Policy(BaseModel):
         few = limits.records < self.behind or self.level != "aggregate"
         return 0 if few else int(limits.records * held / self.behind)
 
-    def gives(self, level: Disclosure) -> str:
-        """The level that a person decides about: exact numbers uncounted give the records too."""
-        return "record" if self.tells_records and "record" in self.ask else str(level)
+    def gives(self, level: Disclosure, account: Account) -> str:
+        """The level that a person decides about: what nothing bounds gives the records too."""
+        unbounded = account is not Account.RELEASE or self.privacy_epsilon == math.inf
+        return "record" if unbounded and self.tells_records and "record" in self.ask else str(level)
 
     @property
     def tells_records(self) -> bool:

@@ -198,6 +198,35 @@ _CURES = {
     "question-crowd": "too many questions of this asker wait there for a decision",
     "holder-paused": "it tells nothing for now. Go on with the run later",
     "holder-unreachable": "no message came through. See that it runs and is connected",
+    "server-unreachable": "the server could not be reached. `silot deploy check` says why",
+    "server-name": "the name of the server is not known here. Check DNS, or /etc/hosts",
+    "server-refuses": "the server does not take the certificate of who asks: `silot deploy check`",
+    "server-certificate": "who listens at the address of the server has no certificate of this "
+    "project. See whose kit this is, and `silot deploy check`",
+    "server-expired": "the certificate of the server is not valid now. Have the coordinator renew "
+    "it (`silot deploy renew`), or set this machine's clock",
+    "site-unknown": "the server knows no site of that name. Give it the newest `server.signed`",
+    "certificate-authority": "a certificate is of another project: its own, or that of who asks",
+    "certificate-early": "a certificate is not valid yet: its own, or that of who asks. Set the "
+    "clock that is wrong",
+    "certificate-expired": "a certificate expired: its own, or that of who asks. Renew it "
+    "(`silot deploy sign`, then `silot site join`), or set the clock that is wrong",
+    "certificate-revoked": "a certificate was revoked: its own, or that of who asks. Ask the "
+    "coordinator of the project",
+    "certificate-role": "a certificate is for another part: askers ask, and sites answer",
+    "certificate-name": "who answers in its name has the certificate of another. Use nothing of "
+    "it, and ask the coordinator of the project",
+    "certificate-proof": "a message was signed by a key that is not the certificate's. Use nothing "
+    "of it, and ask the coordinator of the project",
+    "revocation-format": "the list of revoked certificates cannot be read, there, here or at the "
+    "server. Give it anew (`silot site revoke`)",
+    "silot-version": "it runs another version of silot. Install the same on all machines",
+    "question-site": "the question reached another site than it was for",
+    "answer-question": "it answered another question than it was asked",
+    "sealed-locked": "a message was locked for keys that it, or who asks, no longer has. Ask again",
+    "sealed-signature": "a message was changed or cut off on its way. Ask again",
+    "wire-format": "a message was none that silot knows, or was changed on its way. Ask again",
+    "site-raised": "its code raised an error; the holder's own log says more",
     "run-cancelled": "the run was cancelled before it answered",
     "holder-timeout": "it did not answer in time. Raise the timeout",
     "holder-raised": "its code raised an error; the holder's own log says more",

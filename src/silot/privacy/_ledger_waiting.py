@@ -45,6 +45,8 @@ class Waiting:
         What became of it.
     key
         SHA-256 of the question.
+    run
+        In which run, as the asker calls it; empty if it has no name.
     by, decided
         Who decided, as the system knows them, and when; empty while nobody did.
     """
@@ -57,6 +59,7 @@ class Waiting:
     until: datetime
     state: State
     key: str
+    run: str = ""
     by: str = ""
     decided: datetime | None = None
 
@@ -138,7 +141,7 @@ def waiting(connection: sqlite3.Connection, now: datetime) -> list[Waiting]:
             found[row.key] = Waiting(
                 row.key[:12], row.asker, body["question"], row.mechanism,
                 datetime.fromisoformat(row.time), until,
-                "waiting" if now < until else "expired", body["key"],
+                "waiting" if now < until else "expired", body["key"], body.get("run", ""),
             )  # fmt: skip
         else:
             decided: State = "approved" if row.event == "approve" else "denied"
@@ -165,8 +168,8 @@ def allowances(connection: sqlite3.Connection) -> list[Allowed]:
 
 
 def allowed(connection: sqlite3.Connection, now: datetime) -> list[Allowed]:
-    """What is allowed now without a decision."""
-    return [each for each in allowances(connection) if now < each.until]
+    """What is allowed now without a decision; set back, a clock makes no hour longer."""
+    return [each for each in allowances(connection) if each.since <= now < each.until]
 
 
 def hold(
@@ -176,6 +179,7 @@ def hold(
     question: str,
     level: str,
     asker: str,
+    run: str,
     now: datetime,
 ) -> str:
     """Whether a question may be answered; where nobody decided yet, it waits from now on."""
@@ -188,6 +192,7 @@ def hold(
     if sum(each.state == "waiting" for each in before) >= _MOST:
         return "crowded"
     body = {"question": question, "key": key, "until": (now + KEPT).isoformat(timespec="seconds")}
+    body |= {"run": run} if run else {}
     _add(connection, "wait", _fresh(), mechanism=level, asker=asker, body=body)
     return "waiting"
 

@@ -490,7 +490,7 @@ class Ledger:
             told = _json({"question": question, "code": code})
             table.add(connection, "refuse", key, mechanism=code, parameters=told, asker=asker)
 
-    def hold(self, key: str, *, question: str, level: str, asker: str) -> str:
+    def hold(self, key: str, *, question: str, level: str, asker: str, run: str = "") -> str:
         """Whether a question may be answered that a person is to decide on.
 
         Parameters
@@ -499,8 +499,8 @@ class Ledger:
             SHA-256 of the question, in hexadecimal digits.
         question, level
             Its kind, and how much an answer discloses.
-        asker
-            Who asks.
+        asker, run
+            Who asks, and in which run, if that has a name.
 
         Returns
         -------
@@ -511,7 +511,7 @@ class Ledger:
         with self._writing() as connection:
             return waits.hold(
                 connection, key, question=question, level=level, asker=plain_name(asker),
-                now=waits.utc(),
+                run=plain_name(run), now=waits.utc(),
             )  # fmt: skip
 
     def decide(

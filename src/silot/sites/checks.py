@@ -123,8 +123,11 @@ def _data(kit: Kit, joined: Joined, data: Path) -> Finding:
 
 
 def _policy(joined: Joined) -> Finding:
-    rules = joined.rules()
-    limits = None if joined.data is None else Holder(joined.measure(joined.data), rules).limits
+    rules, limits = joined.rules(), None
+    if joined.data is not None:
+        # What is wrong with the data is said of those.
+        with suppress(SilotError):
+            limits = Holder(joined.measure(joined.data), rules).limits
     return Finding("policy", "well", rules.explain(limits))
 
 

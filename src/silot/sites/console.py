@@ -241,7 +241,7 @@ class Console:
         cards = [
             {"id": each.id, "asker": each.asker, "what": asked_for(each.question),
              "level": level_words(each.level), "since": moment(each.since),
-             "until": moment(each.until)}
+             "until": moment(each.until), "run": each.run}
             for each in standing.undecided
         ]  # fmt: skip
         approvals = [

@@ -14,9 +14,11 @@ import shutil
 import socket
 from dataclasses import dataclass
 from datetime import datetime
+from hashlib import sha256
 from pathlib import Path
 
 from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from pydantic import BaseModel, ConfigDict
 
 from ..data.files import write_whole
@@ -71,6 +73,8 @@ class Issued(BaseModel):
         Its number, in hexadecimal digits.
     until
         When it expires.
+    key
+        SHA-256 of the public key it is for.
     revoked
         Whether it is no longer valid.
     """
@@ -81,7 +85,18 @@ class Issued(BaseModel):
     role: Role
     serial: str
     until: datetime
+    key: str = ""
     revoked: bool = False
+
+    @classmethod
+    def of(cls, certificate: x509.Certificate, root: x509.Certificate) -> Issued:
+        """What is kept of a certificate that an authority made."""
+        found, public = member_of(certificate, root), certificate.public_key()
+        key = public.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+        return cls(
+            name=found.name, role=found.role, serial=f"{found.serial:x}", until=found.until,
+            key=sha256(key).hexdigest(),
+        )  # fmt: skip
 
 
 class _Register(BaseModel):
@@ -200,7 +215,8 @@ class Deployment:
         FileError
             ``request-format``.
         InputError
-            ``request-member``.
+            ``request-member``; ``request-revoked`` where a certificate for the same key was
+            revoked, which others may have.
         """
         signed = sign(self.authority, self.project, asked)
         return signed, self._note(signed.certificate.encode())
@@ -255,11 +271,15 @@ class Deployment:
         return file, fresh
 
     def _note(self, certificate: bytes) -> Issued:
-        found = member_of(x509.load_pem_x509_certificate(certificate), self.authority.certificate)
-        made = Issued(
-            name=found.name, role=found.role, serial=f"{found.serial:x}", until=found.until
-        )
-        self._keep([*self.issued, made])
+        made = Issued.of(x509.load_pem_x509_certificate(certificate), self.authority.certificate)
+        before = self.issued
+        if any(each.revoked and each.key == made.key for each in before):
+            raise InputError(
+                f"a certificate of {made.name!r} for this key was revoked, and whoever has the key "
+                "could use another one. Have a new kit made: `silot site request`.",
+                code="request-revoked",
+            )
+        self._keep([*before, made])
         return made
 
     def _keep(self, issued: list[Issued]) -> None:

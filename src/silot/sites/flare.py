@@ -6,26 +6,28 @@ ever submitted. The server's passes bytes on, of askers to sites and back.
 
 from __future__ import annotations
 
-import contextlib
 import gc
-import io
 import logging
 import os
 import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from ..errors import SilotError
+from ..errors import MismatchError, SilotError
 from ..federation.exchange import Unreached
 from .authority import ROOT, Role
 from .credential import barred, presence, present
 from .engine import CHANNEL, absent
 from .joined import site_of
 from .kit import LOCAL, STARTUP, Kit
+from .lines import Lines
+from .reach import check_server
 from .running import BEAT, ELSEWHERE, Places, elsewhere, hold, place_of
+from .silence import silence
 from .site import refusal, refused
 
 try:
@@ -69,8 +71,8 @@ _WAY = 0.5
 _WHOLE, _LONG = 1 << 20, "silot_long"
 # Seconds between tries to join the server, and of all of them.
 _AGAIN, _LONGEST_JOIN = 0.05, 10.0
-# Questions that a process has in hand at once.
-_HANDS = 64
+# Questions that a process has in hand at once, and seconds for one: whoever asks asks again.
+_HANDS, _LONGEST_WAIT = 64, 600.0
 
 
 class Answering(FLComponent):
@@ -122,7 +124,8 @@ class Relaying(FLComponent):
             if code:
                 return make_reply(ReturnCode.OK, "", refusal(code))
             passed = new_cell_message({}, asked)
-            reply = _sent(cell, _TOPIC, name, passed, max(seconds, _WAY), whole=_is_whole(message))
+            wait = min(seconds, _LONGEST_WAIT) if seconds > _WAY else _WAY
+            reply = _sent(cell, _TOPIC, name, passed, wait, whole=_is_whole(message))
             if reply.get_header(_LONG):
                 return _long()
             code = reply.get_header(MessageHeaderKey.RETURN_CODE)
@@ -142,6 +145,8 @@ class Relaying(FLComponent):
 
         cell.register_request_cb(channel=CHANNEL, topic=_TOPIC, cb=_in_hand(cell, relay))
         cell.register_request_cb(channel=CHANNEL, topic=_HERE, cb=here)
+        engine: Any = fl_ctx.get_engine()
+        Lines(cell, engine.server, own).watch()
 
 
 # Channels of silot's messages, and those of the engine that bring them.
@@ -239,15 +244,21 @@ def _say_where(cell: Any, kit: Kit) -> None:
     """
     word = new_cell_message({}, presence(kit.identity(), place_of(kit)))
     reply = _sent(cell, _HERE, "server", word, _WAIT)
+    code = refused(bytes(reply.payload or b""))
     with _ending():
-        if refused(bytes(reply.payload or b"")) == ELSEWHERE:
+        if code == ELSEWHERE:
             raise elsewhere(kit)
+        if code == "certificate-revoked":
+            raise MismatchError(
+                f"the certificate of {kit.name!r} was revoked. Ask the coordinator of the project.",
+                code=code,
+            )
 
 
 def _keep_saying_where(cell: Any, kit: Kit) -> None:
     pause = threading.Event()
     while not pause.wait(BEAT):
-        with contextlib.suppress(Exception):
+        with suppress(Exception):
             _say_where(cell, kit)
 
 
@@ -301,7 +312,11 @@ class Wire:
         """The engine's connection, made within so many seconds if there is none."""
         with self._lock:
             if self._cell is None:
-                self._cell = _joined(self._kit, min(seconds, _LONGEST_JOIN))
+                try:
+                    self._cell = _joined(self._kit, min(seconds, _LONGEST_JOIN))
+                except Unreached:
+                    check_server(self._kit)
+                    raise
             return self._cell
 
     def _drop(self, cell: Cell) -> None:
@@ -322,7 +337,7 @@ def _joined(kit: Kit, seconds: float) -> Cell:
     flare_decomposers.register()
     context = FLContext()
     context.set_public_props({ReservedKey.IDENTITY_NAME: kit.name})
-    with _silence():
+    with silence():
         cell = Cell(
             fqcn=new_admin_client_name(), root_url=f"grpc://{project.host}:{project.port}",
             secure=True, create_internal_listener=False, parent_url=None,
@@ -359,7 +374,7 @@ def _cell(context: FLContext) -> Any:
     return engine.get_cell()
 
 
-@contextlib.contextmanager
+@contextmanager
 def _ending() -> Any:
     """End the process where it cannot begin: the engine would go on without its component."""
     try:
@@ -375,12 +390,5 @@ def _workspace(context: FLContext) -> Path:
 
 
 def _stop(cell: Cell) -> None:
-    with _silence(), contextlib.suppress(Exception):
+    with silence(), suppress(Exception):
         cell.stop()
-
-
-@contextlib.contextmanager
-def _silence() -> Any:
-    """Keep the engine's remarks off the terminal."""
-    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-        yield

@@ -56,6 +56,7 @@ def about(asked: Waiting) -> list[Block]:
     lines.append(Facts([
         ("Who asks", asked.asker),
         ("For what", asked_for(asked.question)),
+        *([("In which run", f"{asked.run}, as the asker calls it")] if asked.run else []),
         ("Level", level_words(asked.level)),
         ("What that level means", level_in_words(asked.level)),
         ("What limits it", _LIMITS.get(asked.level, "Nothing that is known here.")),

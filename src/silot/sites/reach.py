@@ -66,4 +66,17 @@ def reach(kit: Kit) -> SilotError | None:
     return None
 
 
-__all__ = ["reach"]
+def check_server(kit: Kit) -> None:
+    """Raise where who listens is not the server of the project: no time mends that.
+
+    Raises
+    ------
+    MismatchError
+        ``server-certificate`` or ``server-expired``.
+    """
+    wrong = reach(kit)
+    if wrong is not None and wrong.code in ("server-certificate", "server-expired"):
+        raise wrong
+
+
+__all__ = ["check_server", "reach"]

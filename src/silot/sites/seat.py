@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 
 from cryptography import x509
@@ -12,7 +12,7 @@ from ..errors import InputError, SilotError
 from ..federation.addresses import Addresses
 from ..secure.options import Role as Part
 from ..secure.peers import Files, Links
-from .authority import ROOT, Role, member_of, read_certificate
+from .authority import ROOT, Role, member_of
 from .engine import stem
 from .kit import STARTUP, Kit, _checked
 
@@ -41,7 +41,7 @@ class Seat:
     name: str
     files: Files
     root: x509.Certificate
-    revoked: frozenset[int]
+    revoked: Container[int]
     addresses: Addresses | None
     source: str
 
@@ -58,9 +58,9 @@ class Seat:
         if kit.role is Role.ASKER:
             source = str(file)
             addresses = _checked(Addresses, read_fields(file), file) if file.exists() else None
-        startup, own = kit.folder / STARTUP, stem(kit.role)
+        startup, own, known = kit.folder / STARTUP, stem(kit.role), kit.identity()
         files = (startup / ROOT, startup / f"{own}.crt", startup / f"{own}.key")
-        return cls(kit.name, files, read_certificate(files[0]), kit.revoked(), addresses, source)
+        return cls(kit.name, files, known.root, known.revoked, addresses, source)
 
     def links(self, members: Mapping[Part, str], session: str) -> Links:
         """Links with the members that are the parties of a run.

@@ -44,7 +44,7 @@ def unit(kit: Kit) -> str:
         f'ExecStart="{_escaped(str(silot))}" {group} run "{_escaped(str(kit.folder))}"',
         "Restart=on-failure",
         "RestartSec=5",
-        "# What a restart does not cure: files, rules, certificates.",
+        "# What a restart does not cure: files, rules, packages.",
         "RestartPreventExitStatus=2 3 4 9",
         "UMask=0077",
         "NoNewPrivileges=yes",
