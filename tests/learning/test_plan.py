@@ -371,6 +371,7 @@ def test_releases_tell_who_is_far_and_nothing_of_records(released: Plan) -> None
     assert sorted(set(kinds)) == ["count-records", "sketch-records"] and len(kinds) == 8
 
 
+@pytest.mark.slow
 def test_releases_of_one_law_give_nothing_that_is_sure() -> None:
     pytest.importorskip("dp_accounting")
     rng = np.random.default_rng(0)
