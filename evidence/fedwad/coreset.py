@@ -87,7 +87,7 @@ def _taken(rows: list[int], count: int) -> list[int]:
 
 def run(context: Context) -> Report:
     """Measure modes, accuracy by holders and by points, and what privacy costs."""
-    data = {name: _records(context, name) for name in DATA}
+    data = {name: records_of(context, name) for name in DATA}
     modes = _modes(context, data)
     curve = _curve(context, data)
     private = _private(context, data)
@@ -175,7 +175,7 @@ def run(context: Context) -> Report:
     )
 
 
-def _records(context: Context, name: str) -> Records:
+def records_of(context: Context, name: str) -> Records:
     if name == "mixture":
         rng = stream(3, 19)
         centres = rng.normal(size=(30, 64)) * 0.6
@@ -212,7 +212,7 @@ def _modes(context: Context, data: Mapping[str, Records]) -> Modes:
             for seed in range(SEEDS):
                 rng = stream(seed, 4, classes)
                 holders = data[name].holders(FIGURE_4["holders"], FIGURE_4["records"], classes, rng)
-                pooled = _pooled(holders)
+                pooled = pooled_of(holders)
                 for way, points_of in ways.items():
                     counts = found[way][str(classes)].setdefault(name, [])
                     counts.append(float(_modes_of(points_of(holders, seed), pooled)))
@@ -228,11 +228,11 @@ def _points(holders: dict[str, Measure], seed: int, *, size: int, labels: bool =
 def _k_means(holders: dict[str, Measure], seed: int) -> Array:
     from sklearn.cluster import KMeans
 
-    pooled = _pooled(holders)
+    pooled = pooled_of(holders)
     return KMeans(10, n_init=1, random_state=seed).fit(pooled.points).cluster_centers_
 
 
-def _pooled(holders: Mapping[str, Measure]) -> Measure:
+def pooled_of(holders: Mapping[str, Measure]) -> Measure:
     measures = list(holders.values())
     points = np.vstack([each.points for each in measures])
     return Measure(points, labels=np.concatenate([each.labels for each in measures]))
@@ -284,7 +284,7 @@ def _random(
     holders: Mapping[str, Measure], size: int, test: Measure, rng: np.random.Generator
 ) -> float:
     """Of so many records of the union, drawn at random."""
-    pooled = _pooled(holders)
+    pooled = pooled_of(holders)
     rows = rng.permutation(pooled.size)
     drawn = rows[:size]
     return NearestNeighbour.of(Measure(pooled.points[drawn], labels=pooled.labels[drawn])).accuracy(

@@ -160,3 +160,20 @@ def test_one_step_on_one_record_is_that_record() -> None:
     )
     found = silot.audit(Transcript("adapt", {}, entries), truth={"x": x})
     assert attack(found, "parameter-inversion").exact_rate == 1.0
+
+
+@pytest.mark.parametrize("algorithm", ["fedavg", "fedper", "fedrep"])
+def test_a_round_of_training_gives_the_only_record_of_a_holder(algorithm: str) -> None:
+    pytest.importorskip("torch")
+    rng = np.random.default_rng(5)
+    one, many = rng.normal(size=(1, 5)), rng.normal(size=(40, 5))
+    holders = {
+        "one": Measure(one, labels=["a"]),
+        "many": Measure(many, labels=rng.choice(["a", "b"], 40)),
+    }
+    found = silot.train(holders, algorithm=algorithm, model="mlp", rounds=1, alone=False)
+    seen = silot.audit(found.transcript, truth={"one": one, "many": many})
+    told = attack(seen, "parameter-inversion", "one").recovered
+    # Parameters are trained in single precision.
+    assert told is not None and np.abs(told - one).max(axis=1).min() < 1e-3
+    assert attack(seen, "parameter-inversion", "many").exact_rate == 0.0

@@ -58,9 +58,9 @@ def given_matrix(values: Any, lower: Any = None, upper: Any = None) -> DistanceM
 
 
 @settings(max_examples=8, deadline=None)
-@given(st.lists(st.integers(2, 5), min_size=2, max_size=4), st.integers(0, 10_000))
+@given(st.lists(st.integers(2, 4), min_size=2, max_size=4), st.integers(0, 10_000))
 def test_planted_groups_are_found_whatever_their_sizes(sizes: list[int], seed: int) -> None:
-    data, group = planted(tuple(sizes), seed=seed)
+    data, group = planted(tuple(sizes), records=30, seed=seed)
     found = silot.cluster(data, **FEW)
     assert found.k == len(sizes) and rand(found, group) == 1.0
     assert found.agreement == 1.0 and set(found.stability.values()) == {1.0}
@@ -217,6 +217,11 @@ def test_few_records_and_identical_data_do_not_break_it() -> None:
     few = silot.cluster({"a": x, "b": x + 0.1, "c": x + 9.0, "d": x + 9.1}, **FEW)
     assert few.groups == (("a", "b"), ("c", "d"))
     assert set(few.unknown) == set("abcd") and "chance makes is not known" in few.status
+    single = silot.cluster({"a": x[:1], "b": x[1:3], "c": x[3:]}, **FEW)
+    assert single.k == 1 and "by more than chance" not in single.status
+    # As many groups as there are holders: nobody joins anybody.
+    every = silot.cluster({"a": x, "b": x + 1.0}, k=2, **FEW)
+    assert every.k == 2 and "nearest to it" not in every.status
     for count in (1, 40):
         same = silot.cluster({name: np.ones((count, 2)) for name in "abc"}, **FEW)
         assert same.k == 1
@@ -234,6 +239,18 @@ def test_as_many_groups_as_asked_for(k: int, affinity: str) -> None:
     assert found.k <= k and (affinity == "neighbours" or found.k == k)
     assert found.status.startswith(f"{found.k} group(s)")
     assert sorted(set(found.assignment.values())) == list(range(found.k))
+
+
+def test_a_number_of_groups_is_found_also_below_what_chance_makes() -> None:
+    group = np.array([0, 0, 1, 1, 2, 2])
+    near = np.where(group[:, None] == group, 1.0, 1.1)
+    near[(group[:, None] == 2) != (group == 2)] = 3.0
+    laws = dict.fromkeys("abcdef", Chance(1.0, 0.1, 0.02, 23))
+    matrix = given_matrix(near - np.diag(np.diag(near)))
+    assert clustering_of(matrix, Grouping(**FEW), laws).k == 2
+    found = clustering_of(matrix, Grouping(k=3, **FEW), laws)
+    assert found.groups == (("a", "b"), ("c", "d"), ("e", "f"))
+    assert "not all of them are further apart than chance" in found.status
 
 
 def test_the_graph_of_nearest_holders_finds_groups_as_well() -> None:

@@ -90,6 +90,8 @@ def test_flagged_records_are_as_if_they_were_not_there() -> None:
     assert np.array_equal(found.parameters[0], without.parameters[0])
     assert found.left_out == {"north": 9, "south": 0, "west": 0}
     assert found.records["north"] == 51
+    most = federated(model=SPEC, held_out=0.0, flagged={"north": np.arange(60) < 40})
+    assert "most records of north are flagged" in most.status and "flagged" not in found.status
 
 
 def test_records_that_are_held_out_are_tested_on_and_never_trained_on() -> None:

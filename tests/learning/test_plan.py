@@ -259,8 +259,10 @@ def test_holders_of_one_class_and_validation_records_of_one() -> None:
     found = silot.plan(one, law(rng, 80, sick=0.0), labels=True)
     assert not found.sure and found.shares["well"] == pytest.approx((1.0, 1.0))
     other = {name: law(rng, 80, sick=0.5) for name in "ab"}
-    found = silot.plan(other, law(rng, 80, sick=0.0), labels=True)
-    assert found.first.kind == "ask" and "no other class" in found.first.text
+    # Masses of 60 records add up to more than 1.
+    for size in (80, 60):
+        found = silot.plan(other, law(rng, size, sick=0.0), labels=True)
+        assert found.first.kind == "ask" and "no other class" in found.first.text
 
 
 def test_few_validation_records_leave_record_scores_out_and_say_so() -> None:
@@ -369,16 +371,16 @@ def test_releases_tell_who_is_far_and_nothing_of_records(released: Plan) -> None
     assert sorted(set(kinds)) == ["count-records", "sketch-records"] and len(kinds) == 8
 
 
+@pytest.mark.slow
 def test_releases_of_one_law_give_nothing_that_is_sure() -> None:
     pytest.importorskip("dp_accounting")
-    for seed in range(3):
-        rng = np.random.default_rng(seed)
-        holders = {name: law(rng, 1500) for name in "abc"}
-        found = silot.plan(
-            holders, law(rng, 300), labels=True, method="sketch", public=law(rng, 400),
-            privacy_epsilon=4.0,
-        )  # fmt: skip
-        assert found.first.kind == "nothing"
+    rng = np.random.default_rng(0)
+    holders = {name: law(rng, 1500) for name in "abc"}
+    found = silot.plan(
+        holders, law(rng, 300), labels=True, method="sketch", public=law(rng, 400),
+        privacy_epsilon=4.0,
+    )  # fmt: skip
+    assert found.first.kind == "nothing"
 
 
 # How it is shown.

@@ -225,7 +225,8 @@ class Pool:
         known = len(self.classes)
         have = np.bincount(self.codes, self.masses, minlength=known)
         want = np.bincount(self.targets, self.told, minlength=known)
-        return have.astype(np.float64), want.astype(np.float64)
+        # Sums of masses may be rounded to above 1.
+        return np.minimum(have, 1.0), np.minimum(want, 1.0)
 
     def luck(self, first: Solved, then: Solved) -> float:
         """Standard error of a gain, of other validation records of their law.

@@ -125,11 +125,15 @@ class Parties:
         tell: Callable[[Any], None] | None = None,
     ) -> B:
         """Run a protocol between them."""
-        parties = self.measures if self.federation is None else self.federation
-        if isinstance(parties, Mapping | Runtime):
-            found = run(protocol, parties, progress=progress, tell=tell)
+        federation = self.federation
+        if federation is None:
+            # Holders have a ledger each: in a run of two, of many, only two are made.
+            asked = {k: each for k, each in self.measures.items() if k in protocol.holders}
+            found = run(protocol, asked, progress=progress, tell=tell)
+        elif isinstance(federation, Runtime):
+            found = run(protocol, federation, progress=progress, tell=tell)
         else:
-            found = parties.run(protocol, progress=progress)
+            found = federation.run(protocol, progress=progress)
         return with_preflight(found, self.preflight)
 
     @cached_property

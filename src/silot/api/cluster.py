@@ -46,7 +46,8 @@ def cluster(
     k
         Number of groups, or ``None`` (``"auto"``) for as many as the criterion below says.
     affinity
-        ``"rescaled"``: spectral clustering of the similarities ``1 - E / max(E)``;
+        ``"rescaled"``: spectral clustering of the similarities ``1 - E / max(E)``, and with a
+        number of groups ``1 - D / max(D)``, as in the paper;
         ``"neighbours"``: of the graph of the ``neighbours`` nearest holders (the paper has 3 and
         5), each holder itself among them.
     resamples

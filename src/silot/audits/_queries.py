@@ -20,6 +20,7 @@ from ..distillation.questions import (
 from ..federation.answer import Answer
 from ..learning import DensitySpec, ModelSpec, initial
 from ..learning.questions.models import TrainModel
+from ..learning.questions.rounds import TrainRound
 from ..teaching.questions.divergences import TrainDomain
 from ..teaching.questions.models import FitDensity
 from ._case import Case
@@ -148,36 +149,44 @@ class Trained:
         How it was asked to train them.
     spec
         Their shape; records enter them as ``(x - centre) / scale``.
-    after
-        Parameters after the training (k, P).
+    before, after
+        Parameters before and after the training (k, P).
     """
 
-    question: TrainModel | TrainDomain
+    question: TrainModel | TrainDomain | TrainRound
     spec: ModelSpec
+    before: Array = field(repr=False)
     after: Array = field(repr=False)
     centre: Array = field(repr=False)
     scale: Array = field(repr=False)
 
     @property
-    def before(self) -> Array:
-        """Parameters before the training (k, P)."""
-        if isinstance(self.question, TrainDomain):
-            return self.question.parameters
-        start = self.question.start
-        return (start if start.size else initial(self.spec, self.question.seed))[None]
+    def whole(self) -> bool:
+        """Whether all layers were told: a head that stays with its holder is 0 here."""
+        return not isinstance(self.question, TrainRound) or self.question.algorithm == "fedavg"
 
 
 def trained(case: Case) -> list[Trained]:
     """All models whose parameters were told after training, at least one."""
     found: list[Trained] = []
-    for question, answer in case.answered(TrainModel, TrainDomain):
-        if isinstance(question, TrainModel):
-            spec, after = question.spec, answer.array("parameters", ndim=1)[None]
+    for question, answer in case.answered(TrainModel, TrainDomain, TrainRound):
+        if isinstance(question, TrainDomain):
+            spec, before = ModelSpec.from_text(question.model), question.parameters
+            after = answer.array("parameters", ndim=2)
+            centre, scale = question.centre, question.scale
+        elif "parameters" in answer.arrays:
+            spec, start = question.spec, question.start
+            if isinstance(question, TrainModel) and not start.size:
+                start = initial(spec, question.seed)
+            told = answer.array("parameters", ndim=1)
+            before, after = (
+                np.pad(each, (0, spec.size - len(each)))[None] for each in (start, told)
+            )
             centre, scale = np.array(spec.centre), np.array(spec.scale)
         else:
-            spec, after = ModelSpec.from_text(question.model), answer.array("parameters", ndim=2)
-            centre, scale = question.centre, question.scale
-        found.append(Trained(question, spec, after, centre, scale))
+            # The last round of a training trains nothing.
+            continue
+        found.append(Trained(question, spec, before, after, centre, scale))
     if not found:
         raise InapplicableError("no parameters of a model were seen")
     return found

@@ -18,6 +18,7 @@ from ..learning.density import log_density
 from ..learning.features import in_units
 from ..learning.questions.columns import Spread
 from ..learning.questions.models import TrainModel
+from ..learning.questions.rounds import TrainRound
 from ..teaching.questions.divergences import MeanFeatures
 from ..teaching.questions.models import ClassFeatures, FitDensity
 from ._case import Case
@@ -138,7 +139,7 @@ def _shadows(
 
 def parameter_membership(case: Case) -> Scores:
     """A model fits the records it was trained on better than others."""
-    models = trained(case)
+    models = [one for one in trained(case) if one.whole]
     given = case.compared(", with labels")
     width = given.rows.shape[1]
     columns = [k for one in models if one.spec.inputs == width for k in _fits(one, given)]
@@ -149,7 +150,7 @@ def parameter_membership(case: Case) -> Scores:
 
 def _fits(models: Trained, given: Candidates) -> Iterator[Array]:
     """How well models fit every candidate, with its label or as a record of the holder."""
-    if isinstance(models.question, TrainModel):
+    if isinstance(models.question, TrainModel | TrainRound):
         labels = _labels(given, models.question.classes)
         if labels is None:
             raise InapplicableError(f"{NEEDS}labels with the truth and the outsiders")

@@ -203,11 +203,13 @@ class Averaging:
         names = tuple(name for name in self.holders if name in told)
         without = ", ".join(f"{n} ({c})" for n, c in codes_of(self.missing).items())
         groups = len({self.groups[name] for name in names})
-        status = (
-            f"trained: {options.rounds} rounds of {options.algorithm}"
-            + (f" in {groups} groups" if groups > 1 else "")
-            + (f"; without {without}" if without else "")
-        )
+        others = [n for n in names if len(self.flagged.get(n, ())) > told[n].records]
+        notes = [f"trained: {options.rounds} rounds of {options.algorithm}"]
+        notes[0] += f" in {groups} groups" if groups > 1 else ""
+        if without:
+            notes.append(f"without {without}")
+        if others:
+            notes.append(f"most records of {', '.join(others)} are flagged: of another law?")
         return FederatedModels(
             names=names,
             algorithm=options.algorithm,
@@ -224,7 +226,7 @@ class Averaging:
             alone={name: alone[name].right for name in names if name in alone},
             history=tuple(history),
             missing=codes_of(self.missing),
-            status=status,
+            status="; ".join(notes),
             seed=options.seed,
         )
 

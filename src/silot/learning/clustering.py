@@ -283,7 +283,8 @@ def _status(
         few = sorted(unknown)[:3]
         more = f" and {len(unknown) - 3} more" if len(unknown) > 3 else ""
         text += f"; what chance makes is not known of {', '.join(few)}{more}"
-        text += "" if nothing else ": each is in the group nearest to it"
+        joined = options.k == "auto" or options.k <= len(told)
+        text += ": each is in the group nearest to it" if joined and not nothing else ""
     if sure is not None:
         text += f"; {sure.groups:.0%} of {options.resamples} resamples give as many"
     return text if matrix.converged else f"{text}; {matrix.status}"
@@ -313,8 +314,9 @@ def _verdict(found: Found, apart: Apart, options: Grouping, nothing: bool) -> st
             else "no distance is more than chance"
         )
     best = max(found.candidates, key=lambda each: each.silhouette)
+    differ = "differ" if nothing else "differ by more than chance"
     return (
-        f"no groups: holders differ by more than chance, and no grouping parts them (best mean "
+        f"no groups: holders {differ}, and no grouping parts them (best mean "
         f"silhouette {best.silhouette:.2f}, of {best.k} groups; {LEAST_SILHOUETTE:g} is needed)"
     )
 

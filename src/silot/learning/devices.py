@@ -145,7 +145,7 @@ class Devices:
             return
         if self.missing:
             raise failure_error(*min(self.missing.items()))
-        raise InputError("two devices or more are needed.", code="holder-names")
+        raise InputError("two holders or more are needed.", code="holder-names")
 
 
 def count(

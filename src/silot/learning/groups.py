@@ -271,8 +271,10 @@ def find_groups(apart: Apart, values: Array, lower: Array, options: Grouping) ->
     candidates: list[Candidate] = []
     if options.k == "auto" and not (clear > 0).any():
         return Found(best, ())
+    # Who asks for a number of groups wants the nearest together, also below what chance makes.
+    alike = excess if options.k == "auto" else values
     for k in tried:
-        codes = spectral(values, excess, k, options)
+        codes = spectral(values, alike, k, options)
         found = candidate(excess, clear, codes)
         candidates.append(found)
         if options.k != "auto" or (found.accepted and found.silhouette > chosen + _SAME):

@@ -37,15 +37,12 @@ def common_units(a: Array, b: Array, largest: int) -> tuple[Index, Index] | None
 def solve_units(cost: Array, k: Index, l: Index) -> Solution:
     """Transport integer masses by splitting every point into unit copies."""
     g = cost.min(axis=0)
-    reduced = cost - g
-    reduced -= reduced.min(axis=1, keepdims=True)
     plain = bool((k == 1).all() and (l == 1).all())
     rows, cols = np.arange(len(k)), np.arange(len(l))
+    reduced = _reduced(cost)
     if not plain:
         rows, cols = np.repeat(rows, k), np.repeat(cols, l)
         reduced = reduced[np.ix_(rows, cols)]
-    # The shortest augmenting paths of the solver are short on reduced costs: an optimal
-    # assignment is the same for cost and reduced cost.
     assigned = linear_sum_assignment(reduced)[1]
     h = _column_potentials(reduced, assigned)
     g = g + h if plain else g + _first_of_each(h, l)
@@ -55,6 +52,20 @@ def solve_units(cost: Array, k: Index, l: Index) -> Solution:
         return Solution(rows, assigned, np.full(units, 1.0 / units), f, g, "assignment")
     cells, counts = np.unique(rows * len(l) + cols[assigned], return_counts=True)
     return Solution(cells // len(l), cells % len(l), counts / units, f, g, "replicated assignment")
+
+
+def unit_cost(cost: Array) -> float:
+    """Optimal mean cost (n, n) of an assignment alone, without potentials."""
+    rows, cols = linear_sum_assignment(_reduced(cost))
+    return float(cost[rows, cols].mean())
+
+
+def _reduced(cost: Array) -> Array:
+    # The shortest augmenting paths of the solver are short on reduced costs: an optimal
+    # assignment is the same for cost and reduced cost.
+    reduced = cost - cost.min(axis=0)
+    reduced -= reduced.min(axis=1, keepdims=True)
+    return reduced
 
 
 def _first_of_each(values: Array, repeats: Index) -> Array:
