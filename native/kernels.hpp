@@ -1,0 +1,52 @@
+// What the kernels are, once an instruction set: SILOT_SET names the one being compiled.
+#pragma once
+
+#include <cstdint>
+
+#if defined(_MSC_VER)
+#define SILOT_RESTRICT __restrict
+#else
+#define SILOT_RESTRICT __restrict__
+#endif
+
+namespace silot {
+
+using Int = std::int32_t;
+using Mass = std::int64_t;
+
+// What a search took.
+struct Effort {
+    std::int64_t scans = 0;  // rows of costs that were read
+    Int left = 0;            // rows that the first passes left over
+};
+
+struct Cell {
+    Int row, column;
+    Mass mass;
+};
+
+// Costs are row-major and finite. Potentials satisfy u[i] + v[j] <= cost[i, j] up to the rounding
+// of one subtraction, with equality up to rounding of paths where mass moves.
+struct Kernels {
+    const char* name;
+
+    // Assignment of n rows to n columns. In: v, potentials of the columns to start from.
+    // Out: u, v, and the column of every row.
+    Effort (*assign_double)(Int n, const double* cost, double* u, double* v, Int* column);
+    Effort (*assign_single)(Int n, const float* cost, float* u, float* v, Int* column);
+
+    // Feasible potentials that are tight on an optimal assignment, by shortest paths from v;
+    // false where the assignment is not optimal, or the paths do not settle.
+    bool (*settle)(Int n, const double* cost, double* u, double* v, const Int* column);
+
+    // Transport of whole masses a (n) to b (m) of one sum. In: v. Out: u, v; at most `most` cells
+    // are written, and their number is returned; -1 where there are more.
+    Int (*ship)(Int n, Int m, const double* cost, const Mass* a, const Mass* b, double* u,
+                double* v, Cell* cells, Int most, Effort* effort);
+};
+
+const Kernels& kernels_portable();
+const Kernels& kernels_avx2();
+const Kernels& kernels_avx512();
+
+}  // namespace silot
