@@ -1,6 +1,8 @@
 // Assignment by augmenting row reduction and shortest augmenting paths: Jonker and Volgenant,
 // Computing 38, 1987.
 #include <algorithm>
+#include <cmath>
+#include <memory>
 #include <vector>
 
 #include "rows.hpp"
@@ -186,6 +188,41 @@ bool settle(Int n, const double* cost, double* u, double* v, const Int* column) 
     }
     for (Int i = 0; i < n; ++i) u[i] = two_least(costs(i), v, n).first;
     return true;
+}
+
+Effort assign_mixed(Int n, const double* cost, double* u, double* v, Int* column) {
+    const std::size_t cells = static_cast<std::size_t>(n) * n;
+    std::unique_ptr<float[]> narrow(new float[cells]);
+    double range = 0.0;
+    for (Int i = 0; i < n; ++i) {
+        const double* c = cost + static_cast<std::size_t>(i) * n;
+        double low = c[0] - v[0], high = low;
+        for (Int j = 0; j < n; ++j) {
+            const double x = c[j] - v[j];
+            low = low < x ? low : x;
+            high = high > x ? high : x;
+        }
+        u[i] = low;
+        range = std::max(range, high - low);
+    }
+    const double unit = range > 0.0 ? 1.0 / range : 0.0;
+    for (Int i = 0; i < n; ++i) {
+        const double* c = cost + static_cast<std::size_t>(i) * n;
+        float* out = narrow.get() + static_cast<std::size_t>(i) * n;
+        const double low = u[i];
+        for (Int j = 0; j < n; ++j) out[j] = static_cast<float>((c[j] - v[j] - low) * unit);
+    }
+    std::vector<float> u_narrow(n), v_narrow(n, 0.0f);
+    Effort effort = assign_single(n, narrow.get(), u_narrow.data(), v_narrow.data(), column);
+    narrow.reset();
+    std::vector<double> start(n);
+    for (Int j = 0; j < n; ++j) start[j] = v[j] + range * static_cast<double>(v_narrow[j]);
+    std::copy(start.begin(), start.end(), v);
+    if (settle(n, cost, u, v, column)) return effort;
+    // Costs that are alike to seven digits: what was found is where to start from.
+    std::copy(start.begin(), start.end(), v);
+    const Effort again = assign_double(n, cost, u, v, column);
+    return {effort.scans + again.scans, again.left};
 }
 
 }  // namespace SILOT_SET

@@ -35,6 +35,9 @@ struct Kernels {
     Effort (*assign_double)(Int n, const double* cost, double* u, double* v, Int* column);
     Effort (*assign_single)(Int n, const float* cost, float* u, float* v, Int* column);
 
+    // The same, searched in float32 on what v leaves of the costs, and settled in float64.
+    Effort (*assign_mixed)(Int n, const double* cost, double* u, double* v, Int* column);
+
     // Feasible potentials that are tight on an optimal assignment, by shortest paths from v;
     // false where the assignment is not optimal, or the paths do not settle.
     bool (*settle)(Int n, const double* cost, double* u, double* v, const Int* column);

@@ -64,17 +64,16 @@ void need(bool holds, const char* what) {
 nb::tuple effort_of(const Effort& effort) { return nb::make_tuple(effort.scans, effort.left); }
 
 template <class T>
-nb::tuple assign(Matrix<const T> cost, Vector<T> u, Vector<T> v, Vector<Int> column) {
+using Assign = Effort (*)(Int, const T*, T*, T*, Int*);
+
+template <class T>
+nb::tuple assign(Assign<T> Kernels::* kernel, Matrix<const T> cost, Vector<T> u, Vector<T> v,
+                 Vector<Int> column) {
     const std::size_t n = cost.shape(0);
     need(n > 0 && n < (1u << 30) && cost.shape(1) == n && u.shape(0) == n && v.shape(0) == n &&
              column.shape(0) == n,
          "costs (n, n), potentials (n,) and columns (n,) are needed");
-    const auto run = [] {
-        if constexpr (std::is_same_v<T, double>)
-            return chosen()->assign_double;
-        else
-            return chosen()->assign_single;
-    }();
+    const Assign<T> run = chosen()->*kernel;
     Effort effort;
     {
         nb::gil_scoped_release free;
@@ -140,8 +139,15 @@ NB_MODULE(_kernels, m) {
     m.def("sets", &sets, "Instruction sets that this processor has kernels for, widest first.");
     m.def("use", &use, "Use the kernels of an instruction set; all threads do.");
     m.def("used", [] { return std::string(chosen()->name); }, "The instruction set in use.");
-    m.def("assign", &assign<double>);
-    m.def("assign", &assign<float>);
+    const auto of = [&m](const char* name, auto kernel, auto zero) {
+        using T = decltype(zero);
+        m.def(name, [kernel](Matrix<const T> cost, Vector<T> u, Vector<T> v, Vector<Int> column) {
+            return assign<T>(kernel, cost, u, v, column);
+        });
+    };
+    of("assign", &Kernels::assign_double, 0.0);
+    of("assign", &Kernels::assign_single, 0.0f);
+    of("assign_mixed", &Kernels::assign_mixed, 0.0);
     m.def("settle", &settle);
     m.def("ship", &ship);
 }

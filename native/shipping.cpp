@@ -27,7 +27,9 @@ class Shipping {
             phase(effort);
     }
 
-    Int cells(Cell* out, Int most) const {
+    // The cells of a plan without cycles: n + m - 1 at most.
+    Int cells(Cell* out, Int most) {
+        break_cycles();
         Int count = 0;
         for (Int j = 0; j < m_; ++j)
             for (const auto& [row, mass] : sent_[j]) {
@@ -144,6 +146,81 @@ class Shipping {
                 return;
             }
         sent_[j].push_back({row, mass});
+    }
+
+    // Where costs tie, what was sent may run in circles. Each cell is added to a forest of rows
+    // (0 to n - 1) and columns (n to n + m - 1); one that would close a circle shifts mass around
+    // it, which costs nothing, until a cell of it is empty.
+    void break_cycles() {
+        std::vector<std::vector<Int>> near(n_ + m_);
+        std::vector<Int> from(n_ + m_), tree(n_ + m_);
+        for (Int k = 0; k < n_ + m_; ++k) tree[k] = k;
+        const auto root = [&](Int k) {
+            while (tree[k] != k) k = tree[k] = tree[tree[k]];
+            return k;
+        };
+        for (Int j = 0; j < m_; ++j) {
+            const std::vector<Sent> cells = sent_[j];
+            for (const Sent& cell : cells) {
+                const Int one = root(cell.row), other = root(n_ + j);
+                tree[one] = other;
+                if (one == other && find_path(near, cell.row, n_ + j, from))
+                    shift(near, cell.row, n_ + j, from);
+                if (sent_by(cell.row, j) > 0) {
+                    near[cell.row].push_back(n_ + j);
+                    near[n_ + j].push_back(cell.row);
+                }
+            }
+        }
+    }
+
+    // Steps back from `end` to `start` through the forest, or false.
+    static bool find_path(const std::vector<std::vector<Int>>& near, Int start, Int end,
+                          std::vector<Int>& from) {
+        if (near[start].empty() || near[end].empty()) return false;
+        std::fill(from.begin(), from.end(), -1);
+        std::vector<Int> queue{start};
+        from[start] = start;
+        for (std::size_t k = 0; k < queue.size(); ++k)
+            for (const Int next : near[queue[k]]) {
+                if (from[next] >= 0) continue;
+                from[next] = queue[k];
+                if (next == end) return true;
+                queue.push_back(next);
+            }
+        return false;
+    }
+
+    // The cell (row, column) and every second one of the path lose what the others gain.
+    void shift(std::vector<std::vector<Int>>& near, Int row, Int column,
+               const std::vector<Int>& from) {
+        Mass mass = sent_by(row, column - n_);
+        const auto each = [&](auto visit) {
+            bool gains = true;
+            for (Int node = column; node != row; node = from[node], gains = !gains) {
+                const Int other = from[node];
+                visit(std::min(node, other), std::max(node, other) - n_, gains);
+            }
+        };
+        each([&](Int i, Int j, bool gains) {
+            if (!gains) mass = std::min(mass, sent_by(i, j));
+        });
+        take_back(row, column - n_, mass);
+        each([&](Int i, Int j, bool gains) {
+            if (gains) {
+                add(i, j, mass);
+            } else {
+                take_back(i, j, mass);
+                if (sent_by(i, j) == 0) {
+                    forget(near[i], n_ + j);
+                    forget(near[n_ + j], i);
+                }
+            }
+        });
+    }
+
+    static void forget(std::vector<Int>& all, Int one) {
+        all.erase(std::find(all.begin(), all.end(), one));
     }
 
     void take_back(Int row, Int j, Mass mass) {

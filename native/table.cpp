@@ -11,6 +11,7 @@ namespace SILOT_SET {
 
 Effort assign_double(Int, const double*, double*, double*, Int*);
 Effort assign_single(Int, const float*, float*, float*, Int*);
+Effort assign_mixed(Int, const double*, double*, double*, Int*);
 bool settle(Int, const double*, double*, double*, const Int*);
 Int ship(Int, Int, const double*, const Mass*, const Mass*, double*, double*, Cell*, Int, Effort*);
 
@@ -18,7 +19,8 @@ Int ship(Int, Int, const double*, const Mass*, const Mass*, double*, double*, Ce
 
 const Kernels& SILOT_JOIN(kernels_, SILOT_SET)() {
     static const Kernels table{SILOT_TEXT(SILOT_SET), SILOT_SET::assign_double,
-                               SILOT_SET::assign_single, SILOT_SET::settle, SILOT_SET::ship};
+                               SILOT_SET::assign_single, SILOT_SET::assign_mixed,
+                               SILOT_SET::settle, SILOT_SET::ship};
     return table;
 }
 
