@@ -54,6 +54,11 @@ struct Kernels {
     double (*sweep_single)(Int n, Int m, const float* cost, const double* a, const double* h,
                            double scale, double damp, bool known, bool priced, double* levels,
                            double* columns);
+
+    // Transport of `count` changes (size) that sum to 0, at one metric. Out: f, potentials with
+    // f[i] - f[j] <= cost[i, j]; paid, what a flow costs for each unit of mass that moves.
+    void (*labels)(std::int64_t count, Int size, const double* cost, const double* change,
+                   double* f, double* paid);
 };
 
 const Kernels& kernels_portable();

@@ -153,6 +153,17 @@ double sweep(Matrix<const T> cost, Vector<const double> a, Vector<const double> 
                damp, known, priced, levels.data(), columns.data());
 }
 
+void labels(Matrix<const double> cost, Matrix<const double> change, Matrix<double> f,
+            Vector<double> paid) {
+    const std::size_t size = cost.shape(0), count = change.shape(0);
+    need(size > 0 && size < (1u << 15) && cost.shape(1) == size && change.shape(1) == size &&
+             f.shape(0) == count && f.shape(1) == size && paid.shape(0) == count,
+         "costs (L, L), changes and potentials (n, L) and costs (n,) are needed");
+    nb::gil_scoped_release free;
+    chosen()->labels(static_cast<std::int64_t>(count), static_cast<Int>(size), cost.data(),
+                     change.data(), f.data(), paid.data());
+}
+
 }  // namespace
 
 NB_MODULE(_kernels, m) {
@@ -170,4 +181,5 @@ NB_MODULE(_kernels, m) {
           nb::arg("damp"), nb::arg("known"), nb::arg("priced"), as("levels"), as("columns"));
     m.def("sweep", &sweep<float>, as("cost"), as("a"), as("h"), nb::arg("scale"), nb::arg("damp"),
           nb::arg("known"), nb::arg("priced"), as("levels"), as("columns"));
+    m.def("labels", &labels, as("cost"), as("change"), as("f"), as("paid"));
 }
