@@ -46,6 +46,22 @@ struct Kernels {
     // are written, and their number is returned; -1 where there are more.
     Int (*ship)(Int n, Int m, const double* cost, const Mass* a, const Mass* b, double* u,
                 double* v, Cell* cells, Int most, Effort* effort);
+
+    // One Sinkhorn sweep. In: h, potentials of columns over epsilon and logs of their masses; scale,
+    // 1 / epsilon; levels, near the result where they are `known`. Out: levels, the logs of the sums
+    // of exp(h - scale cost) over rows; columns, sums of the plan whose rows have the masses
+    // a exp((1 - damp) levels). Returns what that plan costs where it is to be `priced`.
+    double (*sweep_double)(Int n, Int m, const double* cost, const double* a, const double* h,
+                           double scale, double damp, bool known, bool priced, double* levels,
+                           double* columns);
+    double (*sweep_single)(Int n, Int m, const float* cost, const double* a, const double* h,
+                           double scale, double damp, bool known, bool priced, double* levels,
+                           double* columns);
+
+    // Transport of `count` changes (size) that sum to 0, at one metric. Out: f, potentials with
+    // f[i] - f[j] <= cost[i, j]; paid, what a flow costs for each unit of mass that moves.
+    void (*labels)(std::int64_t count, Int size, const double* cost, const double* change,
+                   double* f, double* paid);
 };
 
 const Kernels& kernels_portable();

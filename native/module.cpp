@@ -133,21 +133,62 @@ Int ship(Matrix<const double> cost, Vector<const Mass> a, Vector<const Mass> b, 
     return found;
 }
 
+template <class T>
+double sweep(Matrix<const T> cost, Vector<const double> a, Vector<const double> h, double scale,
+             double damp, bool known, bool priced, Vector<double> levels,
+             Vector<double> columns) {
+    const std::size_t n = cost.shape(0), m = cost.shape(1);
+    need(n > 0 && m > 0 && n < (1u << 30) && m < (1u << 30) && a.shape(0) == n &&
+             h.shape(0) == m && levels.shape(0) == n && columns.shape(0) == m,
+         "costs (n, m), masses and levels (n,), potentials and sums (m,) are needed");
+    const auto run = [] {
+        if constexpr (std::is_same_v<T, double>)
+            return chosen()->sweep_double;
+        else
+            return chosen()->sweep_single;
+    }();
+    nb::gil_scoped_release free;
+    return run(static_cast<Int>(n), static_cast<Int>(m), cost.data(), a.data(), h.data(), scale,
+               damp, known, priced, levels.data(), columns.data());
+}
+
+void labels(Matrix<const double> cost, Matrix<const double> change, Matrix<double> f,
+            Vector<double> paid) {
+    const std::size_t size = cost.shape(0), count = change.shape(0);
+    need(size > 0 && size < (1u << 15) && cost.shape(1) == size && change.shape(1) == size &&
+             f.shape(0) == count && f.shape(1) == size && paid.shape(0) == count,
+         "costs (L, L), changes and potentials (n, L) and costs (n,) are needed");
+    nb::gil_scoped_release free;
+    chosen()->labels(static_cast<std::int64_t>(count), static_cast<Int>(size), cost.data(),
+                     change.data(), f.data(), paid.data());
+}
+
 }  // namespace
 
 NB_MODULE(_kernels, m) {
     m.def("sets", &sets, "Instruction sets that this processor has kernels for, widest first.");
     m.def("use", &use, "Use the kernels of an instruction set; all threads do.");
     m.def("used", [] { return std::string(chosen()->name); }, "The instruction set in use.");
-    const auto of = [&m](const char* name, auto kernel, auto zero) {
+    // Arrays are taken as they are: what is written to a converted copy would be lost.
+    const auto as = [](const char* name) { return nb::arg(name).noconvert(); };
+    const auto of = [&](const char* name, auto kernel, auto zero) {
         using T = decltype(zero);
-        m.def(name, [kernel](Matrix<const T> cost, Vector<T> u, Vector<T> v, Vector<Int> column) {
-            return assign<T>(kernel, cost, u, v, column);
-        });
+        m.def(
+            name,
+            [kernel](Matrix<const T> cost, Vector<T> u, Vector<T> v, Vector<Int> column) {
+                return assign<T>(kernel, cost, u, v, column);
+            },
+            as("cost"), as("u"), as("v"), as("column"));
     };
     of("assign", &Kernels::assign_double, 0.0);
     of("assign", &Kernels::assign_single, 0.0f);
     of("assign_mixed", &Kernels::assign_mixed, 0.0);
-    m.def("settle", &settle);
-    m.def("ship", &ship);
+    m.def("settle", &settle, as("cost"), as("u"), as("v"), as("column"));
+    m.def("ship", &ship, as("cost"), as("a"), as("b"), as("u"), as("v"), as("rows"),
+          as("columns"), as("masses"));
+    m.def("sweep", &sweep<double>, as("cost"), as("a"), as("h"), nb::arg("scale"),
+          nb::arg("damp"), nb::arg("known"), nb::arg("priced"), as("levels"), as("columns"));
+    m.def("sweep", &sweep<float>, as("cost"), as("a"), as("h"), nb::arg("scale"), nb::arg("damp"),
+          nb::arg("known"), nb::arg("priced"), as("levels"), as("columns"));
+    m.def("labels", &labels, as("cost"), as("change"), as("f"), as("paid"));
 }
