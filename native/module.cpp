@@ -5,6 +5,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <cmath>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -61,6 +62,13 @@ void need(bool holds, const char* what) {
     if (!holds) throw nb::value_error(what);
 }
 
+// Searches compare, and what is no number compares with nothing.
+template <class T>
+void need_finite(const Vector<T>& v) {
+    for (std::size_t j = 0; j < v.shape(0); ++j)
+        need(std::isfinite(v.data()[j]), "potentials must be finite");
+}
+
 nb::tuple effort_of(const Effort& effort) { return nb::make_tuple(effort.scans, effort.left); }
 
 template <class T>
@@ -73,6 +81,7 @@ nb::tuple assign(Assign<T> Kernels::* kernel, Matrix<const T> cost, Vector<T> u,
     need(n > 0 && n < (1u << 30) && cost.shape(1) == n && u.shape(0) == n && v.shape(0) == n &&
              column.shape(0) == n,
          "costs (n, n), potentials (n,) and columns (n,) are needed");
+    need_finite(v);
     const Assign<T> run = chosen()->*kernel;
     Effort effort;
     {
@@ -88,6 +97,7 @@ bool settle(Matrix<const double> cost, Vector<double> u, Vector<double> v,
     need(n > 0 && n < (1u << 30) && cost.shape(1) == n && u.shape(0) == n && v.shape(0) == n &&
              column.shape(0) == n,
          "costs (n, n), potentials (n,) and columns (n,) are needed");
+    need_finite(v);
     std::vector<char> used(n, 0);
     for (std::size_t i = 0; i < n; ++i) {
         const Int j = column.data()[i];
@@ -105,6 +115,7 @@ Int ship(Matrix<const double> cost, Vector<const Mass> a, Vector<const Mass> b, 
              b.shape(0) == m && u.shape(0) == n && v.shape(0) == m && columns.shape(0) == most &&
              masses.shape(0) == most,
          "costs (n, m), masses (n,), (m,), potentials (n,), (m,) and cells are needed");
+    need_finite(v);
     Mass supply = 0, demand = 0;
     const auto count = [](Vector<const Mass>& masses, Mass& sum) {
         for (std::size_t i = 0; i < masses.shape(0); ++i) {

@@ -12,8 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from silot.errors import SolverError
-from silot.transport import ExactPlan, cost_matrix, exact_plan, mean_bound, plan_from_cost
-from silot.transport import _native
+from silot.transport import ExactPlan, _native, cost_matrix, exact_plan, mean_bound, plan_from_cost
 from silot.transport import _network as network
 from silot.transport import exact as exact_module
 from silot.transport._assignment import common_units, solve_units

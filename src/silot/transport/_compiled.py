@@ -8,17 +8,22 @@ import numpy as np
 
 from ._assignment import common_units
 from ._check import Array
+from ._network import feasible
 from ._solution import Index, Solution
+from ._sweep import Problem, solved
 
 # Beyond, the paths of an assignment are longer than the rounds of column generation.
 _LARGEST_ASSIGNMENT = 12_000
 # Cells, and points of a side, up to which masses are sent along shortest paths.
-_LARGEST_SHIPPING, _LONGEST_SIDE = 250_000, 1000
+_LARGEST_SHIPPING, _LONGEST_SIDE = 640_000, 1000
+# From so many cells on, paths are so long that potentials to start from pay: of few sweeps of
+# Sinkhorn's iteration, at this share of the mean cost. Assignments want them where the dimension
+# is low, or from so many points on.
+_SEEDED, _SHARE, _SWEEPS = 40_000, 0.01, 20
+_FLAT, _MANY = 4, 3000
 # Masses that have no common unit are counted in this one: less than their own rounding.
 _UNITS = 1 << 52
 _LARGEST_UNITS = 1 << 40
-# In few dimensions the potentials of a quarter of the points are near those of all.
-_FLAT, _COARSE_RATIO, _COARSE_SIZE = 4, 4, 400
 
 
 def suits(cost: Array, a: Array, b: Array) -> bool:
@@ -31,8 +36,8 @@ def suits(cost: Array, a: Array, b: Array) -> bool:
 def solve_compiled(kernels: ModuleType, cost: Array, a: Array, b: Array, d: int) -> Solution:
     """Solve by a kernel; ``d`` is how many dimensions the costs are distances in, if known."""
     if len(a) == len(b) and _uniform(a) and _uniform(b):
-        start = _coarse(kernels, cost) if 0 < d <= _FLAT else cost.min(axis=0)
-        return _assign(kernels, cost, start)
+        seeded = cost.size >= _SEEDED and (0 < d <= _FLAT or len(a) >= _MANY)
+        return _assign(kernels, cost, _seed(cost, a, b) if seeded else cost.min(axis=0))
     return _ship(kernels, cost, a, b)
 
 
@@ -47,27 +52,21 @@ def _assign(kernels: ModuleType, cost: Array, start: Array) -> Solution:
     return Solution(np.arange(n), column.astype(np.intp), np.full(n, 1.0 / n), f, g, "assignment")
 
 
-def _coarse(kernels: ModuleType, cost: Array) -> Array:
-    """Potentials of the columns, from every fourth row and column.
-
-    Any give the same optimum; good ones save time. Which ones is drawn with a fixed generator,
-    so that results do not depend on chance.
-    """
-    n = len(cost)
-    if n <= _COARSE_SIZE:
+def _seed(cost: Array, a: Array, b: Array) -> Array:
+    """Potentials of the columns near the best ones. Any give the same optimum, in more time."""
+    share = _SHARE * float(cost.mean())
+    if not share > 0.0:
         return cost.min(axis=0)
-    rng = np.random.default_rng(0)
-    rows, cols = (np.sort(rng.choice(n, n // _COARSE_RATIO, replace=False)) for _ in range(2))
-    part = np.ascontiguousarray(cost[np.ix_(rows, cols)])
-    f = _assign(kernels, part, _coarse(kernels, part)).f
-    potentials: Array = (cost[rows] - f[:, None]).min(axis=0)
-    return potentials
+    # Far from 1, costs have no place in single precision.
+    with np.errstate(all="ignore"):
+        g = solved(Problem(cost, a, b), share, 0.0, _SWEEPS, symmetric=False).g
+    return feasible(cost, a, b, g).g if np.isfinite(g).all() else cost.min(axis=0)
 
 
 def _ship(kernels: ModuleType, cost: Array, a: Array, b: Array) -> Solution:
     n, m = cost.shape
     supply, demand, total = _whole(a, b)
-    f, g = np.empty(n), cost.min(axis=0)
+    f, g = np.empty(n), _seed(cost, a, b) if cost.size >= _SEEDED else cost.min(axis=0)
     rows, cols = np.empty(n + m, dtype=np.int32), np.empty(n + m, dtype=np.int32)
     masses = np.empty(n + m, dtype=np.int64)
     count = kernels.ship(cost, supply, demand, f, g, rows, cols, masses)

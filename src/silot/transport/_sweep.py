@@ -59,7 +59,9 @@ class Problem:
         """Dual value; the rows are exact."""
         if np.isinf(self.penalty):
             return float(self.a @ f + self.b @ g)
-        paid = [-self.penalty * float(w @ np.expm1(-h / self.penalty)) for w, h in self._sides(f, g)]
+        paid = [
+            -self.penalty * float(w @ np.expm1(-h / self.penalty)) for w, h in self._sides(f, g)
+        ]
         both = float(self.a.sum() * self.b.sum())
         return sum(paid) + epsilon * (both - float(columns.sum()))
 
