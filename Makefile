@@ -4,12 +4,14 @@ VENV := .venv
 SECURE := .venv-secure
 BIN := $(VENV)/bin
 CODE := src tests evidence examples
+KERNELS = $(BIN)/cmake -S native -B $(VENV)/kernels -G Ninja -DPython_EXECUTABLE=$(abspath $(BIN)/python) \
+	-DCMAKE_MAKE_PROGRAM=$(abspath $(BIN)/ninja)
 EACH := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist loadfile
 PIP := $(BIN)/python -m pip --quiet --quiet --disable-pip-version-check
 
 # The engine of secure distances pins an older numpy: it has an environment of its own, and part
 # of the other tests runs there too.
-.PHONY: demo demo-sites test slow sites sites-nightly sites-secure secure bench reproduce clean lint types contracts unit
+.PHONY: demo demo-sites test slow sites sites-nightly sites-secure secure bench reproduce clean kernels lint types contracts unit
 
 demo: $(VENV)/.installed
 	$(BIN)/silot demo
@@ -62,14 +64,22 @@ $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "silot needs Python 3.11 or newer: make PYTHON=python3.11 ...")'
 	$(PYTHON) -m venv $(VENV)
 
-$(SECURE)/.installed: pyproject.toml constraints-secure.txt
+$(SECURE)/.installed: pyproject.toml constraints-secure.txt | $(VENV)/.kernels
 	$(PYTHON) -m venv $(SECURE)
 	$(SECURE)/bin/python -m pip --quiet --quiet --disable-pip-version-check install \
 		--constraint constraints-secure.txt --editable '.[nvflare,parquet,privacy,secure]' hypothesis pytest
 	touch $@
 
-$(VENV)/.installed: pyproject.toml constraints.txt | $(VENV)/bin/python
+$(VENV)/.installed: pyproject.toml constraints.txt | $(VENV)/bin/python $(VENV)/.kernels
 	$(PIP) install --constraint constraints.txt --editable .
+	touch $@
+
+# Compiled beside the source that uses them. Without a compiler everything works, more slowly, and
+# `silot doctor` says so.
+kernels: $(VENV)/.kernels
+$(VENV)/.kernels: $(wildcard native/*) | $(VENV)/bin/python
+	$(PIP) install --constraint constraints.txt cmake nanobind ninja
+	$(KERNELS) -DSILOT_BESIDE=ON && $(BIN)/cmake --build $(VENV)/kernels || echo "no compiled kernels: see above"
 	touch $@
 
 $(VENV)/.sites: pyproject.toml constraints.txt $(VENV)/.installed
@@ -81,4 +91,4 @@ $(VENV)/.dev: pyproject.toml constraints.txt requirements-dev.txt $(VENV)/.insta
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(SECURE) silot-demo silot-sites .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(SECURE) src/silot/transport/_kernels.* silot-demo silot-sites .pytest_cache .ruff_cache .hypothesis

@@ -453,3 +453,64 @@ def test_a_divergence_stopped_early_says_so() -> None:
     result = sinkhorn_divergence(*pair.arrays, epsilon=1e-3, max_iterations=30)
     assert not result.converged
     assert "raise max_iterations" in result.status
+
+
+# Unbalanced transport.
+
+
+@orders
+@settings(max_examples=15)
+@given(
+    pair=pairs(**SMALL, weights=("uniform", "random")),
+    share=st.sampled_from((0.1, 1.0)),
+    penalty=st.sampled_from((0.05, 1.0, 20.0)),
+)
+def test_the_unbalanced_plan_is_that_of_pot(
+    pair: Pair, share: float, penalty: float, p: int
+) -> None:
+    epsilon, (a, b), costs = epsilon_of(pair, share, p), pair.masses, pair.costs(p)
+    rho = penalty * epsilon / share
+    result = entropic(
+        pair, p=p, epsilon=epsilon, marginal_penalty=rho, tolerance=1e-11, max_iterations=50_000
+    )
+    assert result.converged, result.status
+    f, g = result.potentials
+    plan = coupling(result, pair, p)
+    known = ot.unbalanced.sinkhorn_unbalanced(
+        a, b, costs, epsilon, rho, method="sinkhorn_stabilized", numItermax=100_000, stopThr=1e-13,
+        reg_type="kl",
+    )  # fmt: skip
+    np.testing.assert_allclose(plan, known, rtol=0, atol=1e-7)
+    np.testing.assert_allclose(plan.sum(axis=1), a * np.exp(-f / rho), rtol=1e-8, atol=1e-12)
+    assert float(np.abs(plan.sum(axis=0) - b * np.exp(-g / rho)).sum()) < 1e-10
+    # The primal value, with the masses that KL compares.
+    primal = result.transport_cost + epsilon * divergence(plan, a[:, None] * b)
+    primal += rho * (divergence(plan.sum(axis=1), a) + divergence(plan.sum(axis=0), b))
+    assert result.value == pytest.approx(primal, rel=1e-8, abs=1e-9 * (epsilon + rho))
+
+
+def divergence(one: Array, other: Array) -> float:
+    """KL of masses of any sum."""
+    used = one > 0
+    logs = float(np.sum(one[used] * np.log(one[used] / other[used])))
+    return logs - float(one.sum()) + float(other.sum())
+
+
+def test_a_large_penalty_keeps_the_marginals_and_a_small_one_moves_nothing() -> None:
+    pair = drawn(20, 25, 2, "zeros")
+    kept = entropic(pair, epsilon=0.3)
+    assert entropic(pair, epsilon=0.3, marginal_penalty=1e7).value == pytest.approx(kept.value)
+    loose = entropic(pair, epsilon=0.3, marginal_penalty=1e-3)
+    assert coupling(loose, pair, 2).sum() < 0.5
+    assert loose.value < kept.value
+    f, g = loose.potentials
+    assert np.isfinite(f).all() and np.isfinite(g).all()
+
+
+def test_a_penalty_that_is_not_positive_is_refused() -> None:
+    for penalty in (0.0, -1.0, np.nan, np.inf):
+        assert_refused(
+            lambda penalty=penalty: sinkhorn([[0.0]], [[1.0]], marginal_penalty=penalty),
+            InputError,
+            "option-epsilon",
+        )

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from silot.errors import SolverError
-from silot.transport import ExactPlan, cost_matrix, exact_plan, mean_bound, plan_from_cost
+from silot.transport import ExactPlan, _native, cost_matrix, exact_plan, mean_bound, plan_from_cost
 from silot.transport import _network as network
 from silot.transport import exact as exact_module
 from silot.transport._assignment import common_units, solve_units
@@ -46,6 +46,22 @@ from tests.problems import (
 )
 
 orders = pytest.mark.parametrize("p", ORDERS)
+
+
+@pytest.fixture(name="path", params=["pure", "compiled"])
+def each_path(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Without and with the compiled kernels."""
+    if request.param == "pure":
+        monkeypatch.setattr(_native, "kernels", None)
+    elif _native.kernels is None:
+        pytest.skip(f"no compiled kernels: {_native.missing}")
+    return request.param
+
+
+@pytest.fixture
+def pure(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The solvers in Python."""
+    monkeypatch.setattr(_native, "kernels", None)
 
 
 def solved(pair: Pair, p: int) -> ExactPlan:
@@ -118,21 +134,33 @@ regimes = pytest.mark.parametrize(
 )
 
 
+def compiled_solver(solver: str, pair: Pair) -> str:
+    """Which kernel takes the place of a solver in Python."""
+    n, m = len(pair.x), len(pair.y)
+    if solver not in ("assignment", "replicated assignment", "network simplex"):
+        return solver
+    if n == m and pair.a is None and pair.b is None:
+        return "assignment"
+    return "shortest paths" if n * m <= 250_000 and max(n, m) <= 1000 else solver
+
+
 @orders
 @regimes
-def test_every_regime_is_certified_and_equals_the_oracle(pair: Pair, solver: str, p: int) -> None:
+def test_every_regime_is_certified_and_equals_the_oracle(
+    pair: Pair, solver: str, p: int, path: str
+) -> None:
     result = solved(pair, p)
-    assert result.solver == solver
+    assert result.solver == (solver if path == "pure" else compiled_solver(solver, pair))
     assert_certified(result, pair, p)
     assert_cost(result.cost, exact_cost(pair, p), pair.largest_cost(p))
 
 
 @orders
 @pytest.mark.parametrize("d", [3, 10])
-def test_large_uniform_clouds_are_certified_and_equal_the_oracle(d: int, p: int) -> None:
+def test_large_uniform_clouds_are_certified_and_equal_the_oracle(d: int, p: int, path: str) -> None:
     pair = drawn(1600, 1600, d)
     result = solved(pair, p)
-    assert result.solver == "network simplex"
+    assert result.solver == ("network simplex" if path == "pure" else "assignment")
     assert_certified(result, pair, p)
     assert_cost(result.cost, exact_cost(pair, p), pair.largest_cost(p))
 
@@ -156,9 +184,10 @@ def test_potentials_of_very_uneven_sizes_are_feasible(p: int) -> None:
 
 
 @settings(max_examples=300)
-@given(problem=known_problems())
-def test_known_distances_are_found_and_certified(problem: Problem) -> None:
-    result = solved(problem, problem.p)
+@given(problem=known_problems(), pure=st.booleans())
+def test_known_distances_are_found_and_certified(problem: Problem, pure: bool) -> None:
+    with mock.patch.object(_native, "kernels", None if pure else _native.kernels):
+        result = solved(problem, problem.p)
     assert_certified(result, problem, problem.p)
     assert_cost(result.cost, problem.cost, problem.largest_cost(problem.p))
 
@@ -174,9 +203,10 @@ def test_bounds_hold_without_any_tolerance_where_the_answer_has_no_rounding(
 
 
 @settings(max_examples=200)
-@given(pair=pairs(), p=st.sampled_from(ORDERS))
-def test_any_pair_is_certified_and_equals_the_oracle(pair: Pair, p: int) -> None:
-    result = solved(pair, p)
+@given(pair=pairs(), p=st.sampled_from(ORDERS), pure=st.booleans())
+def test_any_pair_is_certified_and_equals_the_oracle(pair: Pair, p: int, pure: bool) -> None:
+    with mock.patch.object(_native, "kernels", None if pure else _native.kernels):
+        result = solved(pair, p)
     assert_certified(result, pair, p)
     known, largest = exact_cost(pair, p), pair.largest_cost(p)
     assert_cost(result.cost, known, largest)
@@ -568,6 +598,7 @@ def test_both_network_solvers_are_exact_on_any_cost_matrix(
 @given(problem=known_problems())
 def test_column_generation_finds_known_distances(problem: Problem) -> None:
     with (
+        mock.patch.object(_native, "kernels", None),
         mock.patch.object(network, "_DENSE_CELLS", 3),
         mock.patch.object(network, "_COARSE_SIZE", 4),
         mock.patch.object(network, "_NEIGHBOURS", 1),
@@ -588,6 +619,7 @@ def broken(**changes: object) -> mock._patch[object]:
     )
 
 
+@pytest.mark.usefixtures("pure")
 def test_a_coupling_with_wrong_marginals_is_refused() -> None:
     pair = drawn(6, 7, 2, "random")
 
@@ -601,6 +633,7 @@ def test_a_coupling_with_wrong_marginals_is_refused() -> None:
         assert_refused(lambda: solved(pair, 2), SolverError, "solver-marginals", quoting="simplex")
 
 
+@pytest.mark.usefixtures("pure")
 def test_a_worse_coupling_is_not_called_optimal_and_its_interval_holds() -> None:
     pair = drawn(12, 13, 2, "random")
     known = exact_cost(pair, 2)
@@ -612,6 +645,7 @@ def test_a_worse_coupling_is_not_called_optimal_and_its_interval_holds() -> None
     assert result.lower_cost <= known <= result.cost
 
 
+@pytest.mark.usefixtures("pure")
 def test_weaker_potentials_are_not_called_optimal_and_their_interval_holds() -> None:
     pair = drawn(12, 13, 2, "random")
     known = exact_cost(pair, 2)
@@ -627,6 +661,7 @@ def test_weaker_potentials_are_not_called_optimal_and_their_interval_holds() -> 
     assert result.cost == pytest.approx(known)
 
 
+@pytest.mark.usefixtures("pure")
 def test_an_unfinished_solver_is_not_called_optimal() -> None:
     cost = np.random.default_rng(0).random((12, 13))
     with broken(finished=False):

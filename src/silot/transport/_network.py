@@ -37,7 +37,7 @@ def solve_network(cost: Array, a: Array, b: Array) -> Solution:
 
 
 def _solve_dense(cost: Array, a: Array, b: Array) -> Solution:
-    start = _feasible(cost, a, b, cost.min(axis=0))
+    start = feasible(cost, a, b, cost.min(axis=0))
     reduced = cost - start.g
     reduced -= start.f[:, None]
     scale = float(reduced.max()) or 1.0
@@ -45,7 +45,7 @@ def _solve_dense(cost: Array, a: Array, b: Array) -> Solution:
     plan, _, g, finished = _simplex(a, b, reduced)
     rows, cols = np.nonzero(plan)
     # The potentials of the simplex are feasible up to its own tolerance; these are exactly so.
-    duals = max(start, _feasible(cost, a, b, start.g + g * scale), key=_value)
+    duals = max(start, feasible(cost, a, b, start.g + g * scale), key=_value)
     return Solution(rows, cols, plan[rows, cols], duals.f, duals.g, "network simplex", finished)
 
 
@@ -85,7 +85,7 @@ def _generate_columns(cost: Array, a: Array, b: Array, g: Array) -> Solution:
     n, m = cost.shape
     # The simplex works on reduced costs: what all cells of a row or a column have in common
     # (two clouds far apart, an outlier) would cost it digits.
-    start = best = _feasible(cost, a, b, g)
+    start = best = feasible(cost, a, b, g)
     start_rows, start_cols, _ = staircase(a, b)
     cells = _distinct(np.concatenate([_nearest(cost, best.f, best.g), start_rows * m + start_cols]))
     flat = cost.reshape(-1)
@@ -111,7 +111,7 @@ def _generate_columns(cost: Array, a: Array, b: Array, g: Array) -> Solution:
             shift = float(b @ (best.g - g))
             best = max(
                 best,
-                _feasible(cost, a, b, _TRUST * best.g + (1.0 - _TRUST) * (g + shift)),
+                feasible(cost, a, b, _TRUST * best.g + (1.0 - _TRUST) * (g + shift)),
                 key=_value,
             )
         if not finished or len(merged) == len(cells) or primal - best.value <= tolerance:
@@ -140,7 +140,7 @@ def _value(duals: _Duals) -> float:
     return duals.value
 
 
-def _feasible(cost: Array, a: Array, b: Array, g: Array) -> _Duals:
+def feasible(cost: Array, a: Array, b: Array, g: Array) -> _Duals:
     """Make a feasible pair from ``g``: the largest ``f``, and then the largest ``g``, it allows."""
     n, m = cost.shape
     f = np.empty(n)

@@ -9,9 +9,9 @@ import numpy.typing as npt
 
 from ..errors import InputError
 from ._check import Array, as_order, as_points, as_weights, real, same_dimension, whole
+from ._sweep import Problem, solved, sweep
 from .cost import build_cost
 
-_BLOCK = 1 << 18
 # Default regularisation as a share of the mean cost.
 _DEFAULT_SHARE = 0.05
 # Smallest regularisation as a share of the largest cost: below, potentials keep no digits of it.
@@ -28,13 +28,15 @@ class EntropicPlan:
         ``(f, g)``; the plan is ``a_i b_j exp((f_i + g_j - C_ij) / epsilon)``.
     value
         Dual value :math:`\langle a, f \rangle + \langle b, g \rangle`, which is
-        :math:`\min_P \langle P, C \rangle + \epsilon KL(P | a \otimes b)` at convergence.
+        :math:`\min_P \langle P, C \rangle + \epsilon KL(P | a \otimes b)` at convergence, and
+        below it before; unbalanced, the dual value of the problem stated at ``sinkhorn``.
     transport_cost
         ``<P, C>`` of the plan found.
     epsilon
         Regularisation used, in units of cost.
     marginal_error
-        L1 error of the second marginal; the first is exact.
+        L1 error of the second marginal; the first is exact. Of unbalanced transport, the distance
+        of the second marginal from ``b exp(-g / marginal_penalty)``, which is its optimality.
     iterations
         Sweeps over the cost matrix, annealing included.
     status
@@ -63,6 +65,7 @@ def sinkhorn(
     *,
     epsilon: float | None = None,
     p: int = 2,
+    marginal_penalty: float | None = None,
     tolerance: float = 1e-6,
     max_iterations: int = 5000,
 ) -> EntropicPlan:
@@ -72,8 +75,15 @@ def sinkhorn(
               + \epsilon\, KL(P \,|\, a \otimes b)
 
     Log-domain Sinkhorn: ``f`` and ``g`` are updated in turn with one exponential per entry and
-    sweep. ``epsilon`` is annealed from the largest cost downwards by halves, and the sweeps end
-    when the marginal error is below ``tolerance``.
+    sweep, and ``g`` is extrapolated from the sweeps before (Anderson). ``epsilon`` is annealed
+    from the largest cost downwards by halves, and the sweeps end when the marginal error is below
+    ``tolerance``. Compiled kernels sweep in single precision first where that helps, and always
+    end in double.
+
+    With ``marginal_penalty`` :math:`\rho` marginals may differ from a and b (unbalanced transport):
+
+    .. math:: \min_{P \ge 0} \langle P, C \rangle + \epsilon\, KL(P \,|\, a \otimes b)
+              + \rho\, KL(P 1 \,|\, a) + \rho\, KL(P^T 1 \,|\, b)
 
     Parameters
     ----------
@@ -85,6 +95,8 @@ def sinkhorn(
         Regularisation in units of ``|x - y|^p``; by default 5 % of the mean cost.
     p
         1 or 2.
+    marginal_penalty
+        Weight of the marginals' divergence in units of ``|x - y|^p``; ``None`` keeps them.
     tolerance
         Stop when the L1 error of the second marginal is below it.
     max_iterations
@@ -97,12 +109,14 @@ def sinkhorn(
     Raises
     ------
     InputError, MismatchError
-        As ``exact_plan``; ``epsilon`` or ``tolerance`` not positive.
+        As ``exact_plan``; ``epsilon``, ``marginal_penalty`` or ``tolerance`` not positive.
 
     Notes
     -----
     Feydy et al., *Interpolating between Optimal Transport and MMD using Sinkhorn Divergences*,
-    2019, for the convention of the potentials.
+    2019, for the convention of the potentials. Chizat et al., *Scaling Algorithms for Unbalanced
+    Optimal Transport Problems*, 2018, for the penalty. Anderson, *Iterative Procedures for
+    Nonlinear Integral Equations*, 1965.
 
     Examples
     --------
@@ -115,7 +129,10 @@ def sinkhorn(
     a, b = as_weights(a, len(x), "a"), as_weights(b, len(y), "b")
     cost = build_cost(x, y, order).matrix
     epsilon = _default_epsilon(cost, a, b) if epsilon is None else epsilon
-    return _solve(cost, a, b, epsilon, tolerance, max_iterations)
+    penalty = np.inf
+    if marginal_penalty is not None:
+        penalty = real(marginal_penalty, "marginal_penalty", "option-epsilon")
+    return _solve(cost, a, b, epsilon, tolerance, max_iterations, penalty=penalty)
 
 
 def potentials_of(
@@ -211,113 +228,36 @@ def _solve(
     max_iterations: int,
     *,
     symmetric: bool = False,
+    penalty: float = np.inf,
 ) -> EntropicPlan:
     max_iterations = whole(max_iterations, "max_iterations", "option-epsilon")
     epsilon = real(epsilon, "epsilon", "option-epsilon")
     tolerance = real(tolerance, "tolerance", "option-epsilon")
-    if epsilon < _SMALLEST * max(float(cost.max()), 1e-280) or tolerance <= 0:
+    if epsilon < _SMALLEST * max(float(cost.max()), 1e-280) or tolerance <= 0 or penalty <= 0:
         raise InputError(
-            f"epsilon is {epsilon!r} and tolerance {tolerance!r}; a positive tolerance and an "
-            "epsilon that is not lost beside the costs are needed.",
+            f"epsilon is {epsilon!r}, tolerance {tolerance!r} and marginal_penalty {penalty!r}; "
+            "positive ones and an epsilon that is not lost beside the costs are needed.",
             code="option-epsilon",
         )
     rows, cols = np.flatnonzero(a), np.flatnonzero(b)
     all_used = len(rows) == len(a) and len(cols) == len(b)
     part = cost if all_used else np.ascontiguousarray(cost[np.ix_(rows, cols)])
-    weights_a, weights_b = a[rows], b[cols]
-    found = _swept(part, weights_a, weights_b, epsilon, tolerance, max_iterations, symmetric)
+    problem = Problem(part, a[rows], b[cols], penalty)
+    found = solved(problem, epsilon, tolerance, max_iterations, symmetric=symmetric)
     f, g = found.f, found.g
-    transport_cost = _transport_cost(part, f, g, weights_a, weights_b, found.epsilon)
-    value = float(weights_a @ f + weights_b @ g)
+    value = problem.value(f, g, found.epsilon, found.columns)
     if not all_used:
         swept = g
-        f = _soft_transform(cost[:, cols], g, weights_b, found.epsilon)
-        g = _soft_transform(cost[rows].T, f[rows], weights_a, found.epsilon)
+        f = _transform(cost[:, cols], g, problem.b, found.epsilon, penalty)
+        g = _transform(cost[rows].T, f[rows], problem.a, found.epsilon, penalty)
         g[cols] = swept
     return EntropicPlan(
-        (f, g), value, transport_cost, epsilon, found.error, found.sweeps, found.status(tolerance)
-    )
+        (f, g), value, found.transport_cost, epsilon, found.error, found.sweeps,
+        found.status(tolerance),
+    )  # fmt: skip
 
 
-@dataclass(frozen=True, eq=False)
-class _Swept:
-    """Potentials, and the regularisation at which the last of the sweeps was made."""
-
-    f: Array
-    g: Array
-    epsilon: float
-    error: float
-    sweeps: int
-    converged: bool
-
-    def status(self, tolerance: float) -> str:
-        if self.converged:
-            return "converged"
-        return (
-            f"stopped after {self.sweeps} sweeps with marginal error {self.error:.1e} above "
-            f"{tolerance:.1e}: raise max_iterations or epsilon."
-        )
-
-
-def _swept(
-    cost: Array,
-    a: Array,
-    b: Array,
-    epsilon: float,
-    tolerance: float,
-    max_iterations: int,
-    symmetric: bool,
-) -> _Swept:
-    """Sweep from a large regularisation down to ``epsilon``, until the marginals fit."""
-    g = np.zeros(len(b))
-    current = max(float(cost.max()), epsilon) if max_iterations > 1 else epsilon
-    sweeps = 0
-    while True:
-        f, column_sums = _sweep(cost, g, a, b, current)
-        sweeps += 1
-        error = float(np.abs(column_sums - b).sum())
-        converged = current <= epsilon and error < tolerance
-        if converged or sweeps == max_iterations:
-            return _Swept(f, g, current, error, sweeps, converged)
-        if symmetric:
-            # Both potentials are one: alternating updates overshoot it, their mean does not.
-            g = 0.5 * (f + g)
-        else:
-            tiny = np.finfo(np.float64).tiny
-            g = g + current * (np.log(b) - np.log(np.maximum(column_sums, tiny)))
-        # The last sweep is at epsilon itself, so that potentials and value are its own.
-        last = sweeps == max_iterations - 1
-        current = epsilon if last else max(0.5 * current, epsilon)
-
-
-def _sweep(cost: Array, g: Array, a: Array, b: Array, epsilon: float) -> tuple[Array, Array]:
-    """Update f, and return the column sums of the plan, with one exponential per entry."""
-    n, m = cost.shape
-    shifted = g / epsilon + np.log(b)
-    f = np.empty(n)
-    column_sums = np.zeros(m)
-    step = max(1, _BLOCK // m)
-    for start in range(0, n, step):
-        kernel = cost[start : start + step] * (-1.0 / epsilon)
-        kernel += shifted
-        peak = kernel.max(axis=1)
-        kernel -= peak[:, None]
-        np.exp(kernel, out=kernel)
-        total = kernel.sum(axis=1)
-        f[start : start + step] = -epsilon * (peak + np.log(total))
-        column_sums += (a[start : start + step] / total) @ kernel
-    return f, column_sums
-
-
-def _soft_transform(cost: Array, g: Array, b: Array, epsilon: float) -> Array:
-    return _sweep(np.ascontiguousarray(cost), g, np.ones(len(cost)), b, epsilon)[0]
-
-
-def _transport_cost(cost: Array, f: Array, g: Array, a: Array, b: Array, epsilon: float) -> float:
-    total = 0.0
-    step = max(1, _BLOCK // cost.shape[1])
-    for start in range(0, len(cost), step):
-        block = cost[start : start + step]
-        plan = np.exp((f[start : start + step, None] + g - block) / epsilon)
-        total += float(a[start : start + step] @ (plan * block) @ b)
-    return total
+def _transform(cost: Array, g: Array, b: Array, epsilon: float, penalty: float) -> Array:
+    cost = np.ascontiguousarray(cost)
+    problem = Problem(cost, np.ones(len(cost)), b, penalty)
+    return sweep(problem, cost, g, epsilon)[0]

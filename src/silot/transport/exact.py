@@ -9,9 +9,10 @@ import numpy.typing as npt
 from scipy import sparse
 
 from ..errors import SolverError
-from . import _sharpen
+from . import _native, _sharpen
 from ._assignment import common_units, solve_units
 from ._check import Array, as_order, as_points, as_weights, same_dimension
+from ._compiled import solve_compiled, suits
 from ._line import solve_line
 from ._network import solve_network
 from ._solution import Index, Solution
@@ -212,7 +213,7 @@ def _solve_points(x: Array, y: Array, a: Array, b: Array, p: int) -> ExactPlan:
         # Costs that no plan would use are cut off: the solver then sees those that it would.
         cost = _sharpen.by_differences(x, y, p)
         most = _WELL_ABOVE * float(cost[found.rows, found.cols].max())
-        solution = _solve(np.minimum(cost, most), a, b)
+        solution = _solve(np.minimum(cost, most), a, b, x.shape[1])
         moved = cost[solution.rows, solution.cols]
         other = _certify(solution, moved, a, b, p=p, rounding=float(cost.max()))
         other = _sharpened(replace(other, lower_cost=found.lower_cost), x, y, a, b)
@@ -284,15 +285,17 @@ def _solve_clouds(x: Array, y: Array, a: Array, b: Array, p: int) -> tuple[Solut
         rounding = (len(x) + len(y)) * float(np.finfo(np.float64).eps) * 4.0 * span**p
         return solve_line(x[:, 0], y[:, 0], a, b, p), rounding
     cost = build_cost(x, y, p)
-    return _solve(cost.matrix, a, b), cost.rounding
+    return _solve(cost.matrix, a, b, x.shape[1]), cost.rounding
 
 
-def _solve(cost: Array, a: Array, b: Array) -> Solution:
+def _solve(cost: Array, a: Array, b: Array, d: int = 0) -> Solution:
     n, m = cost.shape
     if n == 1 or m == 1:
         rows, cols = (k.ravel() for k in np.indices((n, m)))
         f, g = (cost[:, 0], np.zeros(1)) if m == 1 else (np.zeros(1), cost[0])
         return Solution(rows, cols, (a[:, None] * b).ravel(), f, g, "single point")
+    if _native.kernels is not None and suits(cost, a, b):
+        return solve_compiled(_native.kernels, cost, a, b, d)
     # Splitting points pays only while it does not make the problem larger.
     units = common_units(a, b, min(_LARGEST_ASSIGNMENT, max(n, m)))
     if units is not None and int(units[0].sum()) ** 2 <= 8 * cost.size:

@@ -1,0 +1,71 @@
+// What the kernels are, once an instruction set: SILOT_SET names the one being compiled.
+#pragma once
+
+#include <cstdint>
+
+#if defined(_MSC_VER)
+#define SILOT_RESTRICT __restrict
+#else
+#define SILOT_RESTRICT __restrict__
+#endif
+
+namespace silot {
+
+using Int = std::int32_t;
+using Mass = std::int64_t;
+
+// What a search took.
+struct Effort {
+    std::int64_t scans = 0;  // rows of costs that were read
+    Int left = 0;            // rows that the first passes left over
+};
+
+struct Cell {
+    Int row, column;
+    Mass mass;
+};
+
+// Costs are row-major and finite. Potentials satisfy u[i] + v[j] <= cost[i, j] up to the rounding
+// of one subtraction, with equality up to rounding of paths where mass moves.
+struct Kernels {
+    const char* name;
+
+    // Assignment of n rows to n columns. In: v, potentials of the columns to start from.
+    // Out: u, v, and the column of every row.
+    Effort (*assign_double)(Int n, const double* cost, double* u, double* v, Int* column);
+    Effort (*assign_single)(Int n, const float* cost, float* u, float* v, Int* column);
+
+    // The same, searched in float32 on what v leaves of the costs, and settled in float64.
+    Effort (*assign_mixed)(Int n, const double* cost, double* u, double* v, Int* column);
+
+    // Feasible potentials that are tight on an optimal assignment, by shortest paths from v;
+    // false where the assignment is not optimal, or the paths do not settle.
+    bool (*settle)(Int n, const double* cost, double* u, double* v, const Int* column);
+
+    // Transport of whole masses a (n) to b (m) of one sum. In: v. Out: u, v; at most `most` cells
+    // are written, and their number is returned; -1 where there are more.
+    Int (*ship)(Int n, Int m, const double* cost, const Mass* a, const Mass* b, double* u,
+                double* v, Cell* cells, Int most, Effort* effort);
+
+    // One Sinkhorn sweep. In: h, potentials of columns over epsilon and logs of their masses; scale,
+    // 1 / epsilon; levels, near the result where they are `known`. Out: levels, the logs of the sums
+    // of exp(h - scale cost) over rows; columns, sums of the plan whose rows have the masses
+    // a exp((1 - damp) levels). Returns what that plan costs where it is to be `priced`.
+    double (*sweep_double)(Int n, Int m, const double* cost, const double* a, const double* h,
+                           double scale, double damp, bool known, bool priced, double* levels,
+                           double* columns);
+    double (*sweep_single)(Int n, Int m, const float* cost, const double* a, const double* h,
+                           double scale, double damp, bool known, bool priced, double* levels,
+                           double* columns);
+
+    // Transport of `count` changes (size) that sum to 0, at one metric. Out: f, potentials with
+    // f[i] - f[j] <= cost[i, j]; paid, what a flow costs for each unit of mass that moves.
+    void (*labels)(std::int64_t count, Int size, const double* cost, const double* change,
+                   double* f, double* paid);
+};
+
+const Kernels& kernels_portable();
+const Kernels& kernels_avx2();
+const Kernels& kernels_avx512();
+
+}  // namespace silot

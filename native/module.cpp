@@ -1,0 +1,205 @@
+// What Python calls: arrays are checked, the interpreter is let go, and the kernels of the widest
+// instruction set that this processor has are run.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <cmath>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "kernels.hpp"
+
+namespace nb = nanobind;
+using namespace silot;
+
+namespace {
+
+template <class T>
+using Vector = nb::ndarray<T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+template <class T>
+using Matrix = nb::ndarray<T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+
+// Those that this processor runs, the widest first.
+std::vector<const Kernels*> usable() {
+    std::vector<const Kernels*> found;
+#if defined(SILOT_HAS_avx512)
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+        __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw"))
+        found.push_back(&kernels_avx512());
+#endif
+#if defined(SILOT_HAS_avx2)
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+        found.push_back(&kernels_avx2());
+#endif
+    found.push_back(&kernels_portable());
+    return found;
+}
+
+const Kernels*& chosen() {
+    static const Kernels* kernels = usable().front();
+    return kernels;
+}
+
+std::vector<std::string> sets() {
+    std::vector<std::string> names;
+    for (const Kernels* kernels : usable()) names.emplace_back(kernels->name);
+    return names;
+}
+
+std::string use(const std::string& name) {
+    for (const Kernels* kernels : usable())
+        if (name == kernels->name) {
+            chosen() = kernels;
+            return name;
+        }
+    throw nb::value_error("this processor has no such instruction set");
+}
+
+void need(bool holds, const char* what) {
+    if (!holds) throw nb::value_error(what);
+}
+
+// Searches compare, and what is no number compares with nothing.
+template <class T>
+void need_finite(const Vector<T>& v) {
+    for (std::size_t j = 0; j < v.shape(0); ++j)
+        need(std::isfinite(v.data()[j]), "potentials must be finite");
+}
+
+nb::tuple effort_of(const Effort& effort) { return nb::make_tuple(effort.scans, effort.left); }
+
+template <class T>
+using Assign = Effort (*)(Int, const T*, T*, T*, Int*);
+
+template <class T>
+nb::tuple assign(Assign<T> Kernels::* kernel, Matrix<const T> cost, Vector<T> u, Vector<T> v,
+                 Vector<Int> column) {
+    const std::size_t n = cost.shape(0);
+    need(n > 0 && n < (1u << 30) && cost.shape(1) == n && u.shape(0) == n && v.shape(0) == n &&
+             column.shape(0) == n,
+         "costs (n, n), potentials (n,) and columns (n,) are needed");
+    need_finite(v);
+    const Assign<T> run = chosen()->*kernel;
+    Effort effort;
+    {
+        nb::gil_scoped_release free;
+        effort = run(static_cast<Int>(n), cost.data(), u.data(), v.data(), column.data());
+    }
+    return effort_of(effort);
+}
+
+bool settle(Matrix<const double> cost, Vector<double> u, Vector<double> v,
+            Vector<const Int> column) {
+    const std::size_t n = cost.shape(0);
+    need(n > 0 && n < (1u << 30) && cost.shape(1) == n && u.shape(0) == n && v.shape(0) == n &&
+             column.shape(0) == n,
+         "costs (n, n), potentials (n,) and columns (n,) are needed");
+    need_finite(v);
+    std::vector<char> used(n, 0);
+    for (std::size_t i = 0; i < n; ++i) {
+        const Int j = column.data()[i];
+        need(j >= 0 && static_cast<std::size_t>(j) < n && !used[j], "columns must be a permutation");
+        used[j] = 1;
+    }
+    nb::gil_scoped_release free;
+    return chosen()->settle(static_cast<Int>(n), cost.data(), u.data(), v.data(), column.data());
+}
+
+Int ship(Matrix<const double> cost, Vector<const Mass> a, Vector<const Mass> b, Vector<double> u,
+         Vector<double> v, Vector<Int> rows, Vector<Int> columns, Vector<Mass> masses) {
+    const std::size_t n = cost.shape(0), m = cost.shape(1), most = rows.shape(0);
+    need(n > 0 && m > 0 && n < (1u << 30) && m < (1u << 30) && a.shape(0) == n &&
+             b.shape(0) == m && u.shape(0) == n && v.shape(0) == m && columns.shape(0) == most &&
+             masses.shape(0) == most,
+         "costs (n, m), masses (n,), (m,), potentials (n,), (m,) and cells are needed");
+    need_finite(v);
+    Mass supply = 0, demand = 0;
+    const auto count = [](Vector<const Mass>& masses, Mass& sum) {
+        for (std::size_t i = 0; i < masses.shape(0); ++i) {
+            const Mass mass = masses.data()[i];
+            need(mass >= 0 && mass <= (Mass{1} << 62) - sum, "masses must not be negative");
+            sum += mass;
+        }
+    };
+    count(a, supply);
+    count(b, demand);
+    need(supply == demand && supply > 0, "masses must have one sum");
+    std::vector<Cell> cells(most);
+    Int found;
+    {
+        nb::gil_scoped_release free;
+        Effort effort;
+        found = chosen()->ship(static_cast<Int>(n), static_cast<Int>(m), cost.data(), a.data(),
+                               b.data(), u.data(), v.data(), cells.data(),
+                               static_cast<Int>(most), &effort);
+        for (Int k = 0; k < found; ++k) {
+            rows.data()[k] = cells[k].row;
+            columns.data()[k] = cells[k].column;
+            masses.data()[k] = cells[k].mass;
+        }
+    }
+    return found;
+}
+
+template <class T>
+double sweep(Matrix<const T> cost, Vector<const double> a, Vector<const double> h, double scale,
+             double damp, bool known, bool priced, Vector<double> levels,
+             Vector<double> columns) {
+    const std::size_t n = cost.shape(0), m = cost.shape(1);
+    need(n > 0 && m > 0 && n < (1u << 30) && m < (1u << 30) && a.shape(0) == n &&
+             h.shape(0) == m && levels.shape(0) == n && columns.shape(0) == m,
+         "costs (n, m), masses and levels (n,), potentials and sums (m,) are needed");
+    const auto run = [] {
+        if constexpr (std::is_same_v<T, double>)
+            return chosen()->sweep_double;
+        else
+            return chosen()->sweep_single;
+    }();
+    nb::gil_scoped_release free;
+    return run(static_cast<Int>(n), static_cast<Int>(m), cost.data(), a.data(), h.data(), scale,
+               damp, known, priced, levels.data(), columns.data());
+}
+
+void labels(Matrix<const double> cost, Matrix<const double> change, Matrix<double> f,
+            Vector<double> paid) {
+    const std::size_t size = cost.shape(0), count = change.shape(0);
+    need(size > 0 && size < (1u << 15) && cost.shape(1) == size && change.shape(1) == size &&
+             f.shape(0) == count && f.shape(1) == size && paid.shape(0) == count,
+         "costs (L, L), changes and potentials (n, L) and costs (n,) are needed");
+    nb::gil_scoped_release free;
+    chosen()->labels(static_cast<std::int64_t>(count), static_cast<Int>(size), cost.data(),
+                     change.data(), f.data(), paid.data());
+}
+
+}  // namespace
+
+NB_MODULE(_kernels, m) {
+    m.def("sets", &sets, "Instruction sets that this processor has kernels for, widest first.");
+    m.def("use", &use, "Use the kernels of an instruction set; all threads do.");
+    m.def("used", [] { return std::string(chosen()->name); }, "The instruction set in use.");
+    // Arrays are taken as they are: what is written to a converted copy would be lost.
+    const auto as = [](const char* name) { return nb::arg(name).noconvert(); };
+    const auto of = [&](const char* name, auto kernel, auto zero) {
+        using T = decltype(zero);
+        m.def(
+            name,
+            [kernel](Matrix<const T> cost, Vector<T> u, Vector<T> v, Vector<Int> column) {
+                return assign<T>(kernel, cost, u, v, column);
+            },
+            as("cost"), as("u"), as("v"), as("column"));
+    };
+    of("assign", &Kernels::assign_double, 0.0);
+    of("assign", &Kernels::assign_single, 0.0f);
+    of("assign_mixed", &Kernels::assign_mixed, 0.0);
+    m.def("settle", &settle, as("cost"), as("u"), as("v"), as("column"));
+    m.def("ship", &ship, as("cost"), as("a"), as("b"), as("u"), as("v"), as("rows"),
+          as("columns"), as("masses"));
+    m.def("sweep", &sweep<double>, as("cost"), as("a"), as("h"), nb::arg("scale"),
+          nb::arg("damp"), nb::arg("known"), nb::arg("priced"), as("levels"), as("columns"));
+    m.def("sweep", &sweep<float>, as("cost"), as("a"), as("h"), nb::arg("scale"), nb::arg("damp"),
+          nb::arg("known"), nb::arg("priced"), as("levels"), as("columns"));
+    m.def("labels", &labels, as("cost"), as("change"), as("f"), as("paid"));
+}

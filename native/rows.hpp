@@ -1,0 +1,99 @@
+// What is done with a row of costs: written so that a compiler makes wide registers of it.
+#pragma once
+
+#include <algorithm>
+#include <limits>
+
+#include "kernels.hpp"
+
+namespace silot {
+namespace SILOT_SET {
+
+// Far above every reduced cost, and twice of it is still a number.
+template <class T>
+constexpr T far_away() {
+    return std::numeric_limits<T>::max() / 4;
+}
+
+template <class T>
+constexpr Int lanes() {
+    return static_cast<Int>(64 / sizeof(T));
+}
+
+template <class T>
+struct Least {
+    T first, second;
+    Int at;
+};
+
+// The two least values of c - v, and where the least is first.
+template <class T>
+inline Least<T> two_least(const T* SILOT_RESTRICT c, const T* SILOT_RESTRICT v, Int m) {
+    constexpr Int W = lanes<T>();
+    T low[W], next[W];
+    std::fill(low, low + W, std::numeric_limits<T>::max());
+    std::fill(next, next + W, std::numeric_limits<T>::max());
+    Int j = 0;
+    for (; j + W <= m; j += W) {
+        for (Int k = 0; k < W; ++k) {
+            const T x = c[j + k] - v[j + k];
+            const T high = low[k] > x ? low[k] : x;
+            low[k] = low[k] < x ? low[k] : x;
+            next[k] = next[k] < high ? next[k] : high;
+        }
+    }
+    T first = std::numeric_limits<T>::max(), second = first;
+    const auto take = [&](T x) {
+        second = x < first ? first : std::min(second, x);
+        first = std::min(first, x);
+    };
+    for (Int k = 0; k < W; ++k) {
+        take(low[k]);
+        take(next[k]);
+    }
+    for (; j < m; ++j) take(c[j] - v[j]);
+    Int at = 0;
+    for (; at + W <= m; at += W) {
+        int any = 0;
+        for (Int k = 0; k < W; ++k) any |= c[at + k] - v[at + k] <= first;
+        if (any) break;
+    }
+    while (at + 1 < m && !(c[at] - v[at] <= first)) ++at;
+    return {first, second, at};
+}
+
+// Distances over this row: d[j] = min(d[j], c[j] - v[j] + shift). Returns the least d.
+template <class T>
+inline T relax(const T* SILOT_RESTRICT c, const T* SILOT_RESTRICT v, T shift, Int row, Int m,
+               T* SILOT_RESTRICT d, Int* SILOT_RESTRICT before) {
+    T best = std::numeric_limits<T>::max();
+    for (Int j = 0; j < m; ++j) {
+        const T over = (c[j] - v[j]) + shift;
+        const bool nearer = over < d[j];
+        const T x = nearer ? over : d[j];
+        d[j] = x;
+        before[j] = nearer ? row : before[j];
+        best = best < x ? best : x;
+    }
+    return best;
+}
+
+// The first place of `value` in d, of those where `open` says so if there is one nearby.
+template <class T, class Open>
+inline Int place_of(T value, const T* SILOT_RESTRICT d, Int m, Open open) {
+    constexpr Int W = lanes<T>();
+    Int at = 0;
+    for (; at + W <= m; at += W) {
+        int any = 0;
+        for (Int k = 0; k < W; ++k) any |= d[at + k] <= value;
+        if (any) break;
+    }
+    while (at + 1 < m && !(d[at] <= value)) ++at;
+    const Int end = std::min(m, at + W);
+    for (Int j = at; j < end; ++j)
+        if (d[j] <= value && open(j)) return j;
+    return at;
+}
+
+}  // namespace SILOT_SET
+}  // namespace silot

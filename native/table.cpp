@@ -1,0 +1,34 @@
+// The table of one instruction set.
+#include "kernels.hpp"
+
+#define SILOT_JOIN2(a, b) a##b
+#define SILOT_JOIN(a, b) SILOT_JOIN2(a, b)
+#define SILOT_TEXT2(a) #a
+#define SILOT_TEXT(a) SILOT_TEXT2(a)
+
+namespace silot {
+namespace SILOT_SET {
+
+Effort assign_double(Int, const double*, double*, double*, Int*);
+Effort assign_single(Int, const float*, float*, float*, Int*);
+Effort assign_mixed(Int, const double*, double*, double*, Int*);
+bool settle(Int, const double*, double*, double*, const Int*);
+Int ship(Int, Int, const double*, const Mass*, const Mass*, double*, double*, Cell*, Int, Effort*);
+double sweep_double(Int, Int, const double*, const double*, const double*, double, double, bool,
+                    bool, double*, double*);
+double sweep_single(Int, Int, const float*, const double*, const double*, double, double, bool,
+                    bool, double*, double*);
+void labels(std::int64_t, Int, const double*, const double*, double*, double*);
+
+}  // namespace SILOT_SET
+
+const Kernels& SILOT_JOIN(kernels_, SILOT_SET)() {
+    static const Kernels table{SILOT_TEXT(SILOT_SET), SILOT_SET::assign_double,
+                               SILOT_SET::assign_single, SILOT_SET::assign_mixed,
+                               SILOT_SET::settle, SILOT_SET::ship,
+                               SILOT_SET::sweep_double, SILOT_SET::sweep_single,
+                               SILOT_SET::labels};
+    return table;
+}
+
+}  // namespace silot

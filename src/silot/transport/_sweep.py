@@ -1,0 +1,241 @@
+"""Sinkhorn's iteration in the log domain: one sweep over the costs, and when to stop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from ._check import Array
+from ._native import kernels
+
+_BLOCK = 1 << 18
+_TINY = float(np.finfo(np.float64).tiny)
+# Regularisation falls by this factor when the marginals' L1 error is below this, or after so many
+# sweeps.
+_FALL, _NEAR, _SWEEPS = 0.5, 0.05, 4
+# Steps that an extrapolation looks back on, the error at which it is given up, as a multiple of
+# that before, and the weight of what keeps it from following rounding.
+_MEMORY, _WORSE, _RIDGE = 12, 4.0, 1e-13
+# What single precision leaves of marginals, as a share of the largest exponent; and entries of
+# costs from which a copy in it is worth while.
+_SINGLE, _MANY = 16 * float(np.finfo(np.float32).eps), 1 << 16
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    r"""Costs and masses of entropic transport, marginals weighed by ``penalty`` or kept.
+
+    Attributes
+    ----------
+    cost
+        Shape (n, m), float64.
+    a, b
+        Positive masses.
+    penalty
+        Weight of KL(P 1 | a) and KL(P^T 1 | b); infinite where marginals must hold.
+    """
+
+    cost: Array
+    a: Array
+    b: Array
+    penalty: float = np.inf
+    largest: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "largest", float(self.cost.max()))
+
+    def damped(self, epsilon: float) -> float:
+        """What the penalty leaves of a step: 1 where marginals must hold."""
+        return 1.0 / (1.0 + epsilon / self.penalty)
+
+    def wanted(self, g: Array) -> Array:
+        """Masses that the columns should have at these potentials."""
+        return self.b * np.exp(-g / self.penalty)
+
+    def value(self, f: Array, g: Array, epsilon: float, columns: Array) -> float:
+        """Dual value; the rows are exact."""
+        if np.isinf(self.penalty):
+            return float(self.a @ f + self.b @ g)
+        paid = [
+            -self.penalty * float(w @ np.expm1(-h / self.penalty)) for w, h in self._sides(f, g)
+        ]
+        both = float(self.a.sum() * self.b.sum())
+        return sum(paid) + epsilon * (both - float(columns.sum()))
+
+    def _sides(self, f: Array, g: Array) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
+        return (self.a, f), (self.b, g)
+
+
+@dataclass(frozen=True, eq=False)
+class Reached:
+    """Where sweeps led, and the regularisation of the last one.
+
+    Attributes
+    ----------
+    f, g
+        Potentials; f is best for g.
+    columns
+        Sums of the plan's columns.
+    transport_cost
+        Of the plan.
+    error
+        L1 distance of the columns' sums from what they should be.
+    """
+
+    f: Array
+    g: Array
+    columns: Array
+    transport_cost: float
+    epsilon: float
+    error: float
+    sweeps: int
+    converged: bool
+
+    def status(self, tolerance: float) -> str:
+        """Words for it."""
+        if self.converged:
+            return "converged"
+        return (
+            f"stopped after {self.sweeps} sweeps with marginal error {self.error:.1e} above "
+            f"{tolerance:.1e}: raise max_iterations or epsilon."
+        )
+
+
+def solved(
+    problem: Problem, epsilon: float, tolerance: float, most: int, *, symmetric: bool
+) -> Reached:
+    """Sweep from a large regularisation down to ``epsilon``, until the marginals fit."""
+    single = _single(problem, epsilon)
+    rough = _SINGLE * problem.largest / epsilon
+    current = max(problem.largest, epsilon) if most > 1 else epsilon
+    steps = _Steps(np.sqrt(problem.b))
+    f: Array | None = None
+    g = np.zeros(len(problem.b))
+    here = 0
+    for sweeps in range(1, most + 1):
+        # The last sweep is at epsilon itself, so that potentials and value are its own.
+        if sweeps == most and current > epsilon:
+            current = epsilon
+        cost = problem.cost if single is None or sweeps == most else single
+        f, columns, _ = sweep(problem, cost, g, current, near=f)
+        error = float(np.abs(columns - problem.wanted(g)).sum())
+        converged = cost is problem.cost and current <= epsilon and error < tolerance
+        if converged or sweeps == most:
+            break
+        if current <= epsilon and error < max(rough, tolerance):
+            single = None
+        if symmetric:
+            # Both potentials are one: alternating updates overshoot it, their mean does not.
+            plain = 0.5 * (f + g)
+        else:
+            rise = np.log(problem.b) - np.log(np.maximum(columns, _TINY))
+            plain = problem.damped(current) * (g + current * rise)
+        g = steps.next(g, plain, error)
+        here += 1
+        if current > epsilon and (error < _NEAR or here == _SWEEPS):
+            current, here = max(_FALL * current, epsilon), 0
+            steps.forget()
+    f, columns, moved = sweep(problem, problem.cost, g, current, near=f, priced=True)
+    return Reached(f, g, columns, moved, current, error, sweeps, converged)
+
+
+def _single(problem: Problem, epsilon: float) -> npt.NDArray[np.float32] | None:
+    """Costs in single precision, where sweeps over them are of use."""
+    few = problem.cost.size < _MANY or _SINGLE * problem.largest > _NEAR * epsilon
+    return None if kernels is None or few else problem.cost.astype(np.float32)
+
+
+class _Steps:
+    """Fixed-point iteration with Anderson's extrapolation, in a weighted norm."""
+
+    def __init__(self, weights: Array) -> None:
+        self._weights = weights
+        self.forget()
+
+    def forget(self) -> None:
+        """Start anew: the map is another one."""
+        self._plain: list[Array] = []
+        self._moves: list[Array] = []
+        self._error = np.inf
+
+    def next(self, here: Array, plain: Array, error: float) -> Array:
+        """From where one step leads to ``plain``, to where all steps together point."""
+        if error > _WORSE * self._error:
+            back = self._plain[-1]
+            self.forget()
+            return back
+        self._error = error
+        self._plain = [*self._plain[-_MEMORY:], plain]
+        self._moves = [*self._moves[-_MEMORY:], (plain - here) * self._weights]
+        if len(self._moves) == 1:
+            return plain
+        bends = np.array(self._moves[:-1]) - self._moves[-1]
+        square = bends @ bends.T
+        size = float(np.trace(square))
+        if not size > 0.0:
+            return plain
+        square[np.diag_indices_from(square)] += _RIDGE * size
+        shares = np.linalg.solve(square, -bends @ self._moves[-1])
+        return plain + shares @ (np.array(self._plain[:-1]) - plain)
+
+
+def sweep(
+    problem: Problem,
+    cost: npt.NDArray[np.float32] | Array,
+    g: Array,
+    epsilon: float,
+    *,
+    near: Array | None = None,
+    priced: bool = False,
+) -> tuple[Array, Array, float]:
+    """Update f, sum the columns of the plan, and tell its cost if it is to be ``priced``.
+
+    One exponential per entry. ``cost`` has the problem's columns, ``near`` is close to f.
+    """
+    damp = problem.damped(epsilon)
+    shifted = g / epsilon + np.log(problem.b)
+    if kernels is None:
+        run: Callable[..., float] = _swept
+    else:
+        run = kernels.sweep
+    columns = np.empty(len(g))
+    levels = np.empty(len(cost)) if near is None else near / (-damp * epsilon)
+    moved = run(
+        cost, problem.a, shifted, 1.0 / epsilon, damp, near is not None, priced, levels, columns
+    )
+    return -damp * epsilon * levels, columns, moved
+
+
+def _swept(
+    cost: Array,
+    a: Array,
+    h: Array,
+    scale: float,
+    damp: float,
+    known: bool,
+    priced: bool,
+    levels: Array,
+    columns: Array,
+) -> float:
+    """What the kernel of this name does."""
+    n, m = cost.shape
+    moved = 0.0
+    columns[:] = 0.0
+    step = max(1, _BLOCK // m)
+    for start in range(0, n, step):
+        rows = slice(start, start + step)
+        plan = cost[rows] * -scale
+        plan += h
+        peak = plan.max(axis=1)
+        plan -= peak[:, None]
+        np.exp(plan, out=plan)
+        total = plan.sum(axis=1)
+        levels[rows] = peak + np.log(total)
+        masses = a[rows] * np.exp((1.0 - damp) * levels[rows]) / total
+        columns += masses @ plan
+        if priced:
+            moved += float(masses @ (plan * cost[rows]).sum(axis=1))
+    return moved
