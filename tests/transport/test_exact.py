@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from silot.errors import SolverError
+from silot.errors import InputError, MismatchError, SolverError
 from silot.transport import ExactPlan, _native, cost_matrix, exact_plan, mean_bound, plan_from_cost
 from silot.transport import _network as network
 from silot.transport import exact as exact_module
@@ -190,6 +190,27 @@ def test_known_distances_are_found_and_certified(problem: Problem, pure: bool) -
         result = solved(problem, problem.p)
     assert_certified(result, problem, problem.p)
     assert_cost(result.cost, problem.cost, problem.largest_cost(problem.p))
+
+
+@orders
+@pytest.mark.parametrize("kind", ["uniform", "random", "zeros"])
+@pytest.mark.parametrize("n", [30, 700])
+def test_potentials_to_start_from_change_no_optimum(n: int, kind: str, p: int, path: str) -> None:
+    pair = drawn(n, n, 5, kind)
+    known = solved(pair, p)
+    for start in (known.potentials[1], np.zeros(n), 1e3 * np.arange(n)):
+        found = exact_plan(*pair.arrays, p=p, start=start)
+        assert found.optimal
+        assert_cost(found.cost, known.cost, pair.largest_cost(p))
+
+
+def test_potentials_to_start_from_are_checked() -> None:
+    x = np.zeros((3, 2))
+    for start in ([0.0, 1.0], [[0.0], [0.0], [0.0]]):
+        assert_refused(lambda start=start: exact_plan(x, x, start=start), MismatchError,
+                       "weights-length")  # fmt: skip
+    with pytest.raises(InputError):
+        exact_plan(x, x, start=[0.0, np.nan, 0.0])
 
 
 @settings(max_examples=150)
@@ -623,7 +644,7 @@ def broken(**changes: object) -> mock._patch[object]:
 def test_a_coupling_with_wrong_marginals_is_refused() -> None:
     pair = drawn(6, 7, 2, "random")
 
-    def truncated(cost: Array, a: Array, b: Array) -> Solution:
+    def truncated(cost: Array, a: Array, b: Array, start: Array | None) -> Solution:
         solution = solve_network(cost, a, b)
         return replace(
             solution, mass=solution.mass * np.append(0.9, np.ones(len(solution.mass) - 1))

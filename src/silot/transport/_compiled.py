@@ -33,12 +33,23 @@ def suits(cost: Array, a: Array, b: Array) -> bool:
     )
 
 
-def solve_compiled(kernels: ModuleType, cost: Array, a: Array, b: Array, d: int) -> Solution:
-    """Solve by a kernel; ``d`` is how many dimensions the costs are distances in, if known."""
+def solve_compiled(
+    kernels: ModuleType, cost: Array, a: Array, b: Array, d: int, start: Array | None
+) -> Solution:
+    """Solve by a kernel; ``d`` is how many dimensions the costs are distances in, if known.
+
+    ``start`` are potentials of the columns near the best ones, if there are any.
+    """
     if len(a) == len(b) and _uniform(a) and _uniform(b):
         seeded = cost.size >= _SEEDED and (0 < d <= _FLAT or len(a) >= _MANY)
-        return _assign(kernels, cost, _seed(cost, a, b) if seeded else cost.min(axis=0))
-    return _ship(kernels, cost, a, b)
+        return _assign(kernels, cost, _start(cost, a, b, seeded, start))
+    return _ship(kernels, cost, a, b, _start(cost, a, b, cost.size >= _SEEDED, start))
+
+
+def _start(cost: Array, a: Array, b: Array, seeded: bool, start: Array | None) -> Array:
+    if start is not None:
+        return start
+    return _seed(cost, a, b) if seeded else cost.min(axis=0)
 
 
 def _uniform(weights: Array) -> bool:
@@ -63,10 +74,10 @@ def _seed(cost: Array, a: Array, b: Array) -> Array:
     return feasible(cost, a, b, g).g if np.isfinite(g).all() else cost.min(axis=0)
 
 
-def _ship(kernels: ModuleType, cost: Array, a: Array, b: Array) -> Solution:
+def _ship(kernels: ModuleType, cost: Array, a: Array, b: Array, start: Array) -> Solution:
     n, m = cost.shape
     supply, demand, total = _whole(a, b)
-    f, g = np.empty(n), _seed(cost, a, b) if cost.size >= _SEEDED else cost.min(axis=0)
+    f, g = np.empty(n), start.copy()
     rows, cols = np.empty(n + m, dtype=np.int32), np.empty(n + m, dtype=np.int32)
     masses = np.empty(n + m, dtype=np.int64)
     count = kernels.ship(cost, supply, demand, f, g, rows, cols, masses)

@@ -29,11 +29,11 @@ _BLOCK = 1 << 18
 _PIVOTS = 1_000_000_000
 
 
-def solve_network(cost: Array, a: Array, b: Array) -> Solution:
-    """Network simplex: dense when small, by column generation otherwise."""
+def solve_network(cost: Array, a: Array, b: Array, start: Array | None = None) -> Solution:
+    """Network simplex: dense when small, by column generation from potentials otherwise."""
     if cost.size <= _DENSE_CELLS:
         return _solve_dense(cost, a, b)
-    return _generate_columns(cost, a, b, _coarse_potential(cost, a, b))
+    return _generate_columns(cost, a, b, _coarse_potential(cost, a, b) if start is None else start)
 
 
 def _solve_dense(cost: Array, a: Array, b: Array) -> Solution:
