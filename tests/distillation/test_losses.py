@@ -181,6 +181,7 @@ def test_a_value_without_its_proof_is_told(size: int, monkeypatch: pytest.Monkey
     rng = np.random.default_rng(0)
     p, q = dense(200, size, rng)
     cost = LabelSpace(rng.normal(size=(size, 3))).cost
+    monkeypatch.setattr(_trees, "kernels", None)
     monkeypatch.setattr(_trees, "_ITERATIONS", 1)
     f, proven = potentials(p - q, cost)
     assert proven.all()

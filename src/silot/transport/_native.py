@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from types import ModuleType
 
 kernels: ModuleType | None
 try:
-    from . import _kernels as kernels  # pyright: ignore[reportAttributeAccessIssue]
+    kernels = import_module("._kernels", __package__)
 except ImportError:
     kernels = None

@@ -59,7 +59,9 @@ class Problem:
         """Dual value; the rows are exact."""
         if np.isinf(self.penalty):
             return float(self.a @ f + self.b @ g)
-        paid = [-self.penalty * float(w @ np.expm1(-h / self.penalty)) for w, h in self._sides(f, g)]
+        paid = [
+            -self.penalty * float(w @ np.expm1(-h / self.penalty)) for w, h in self._sides(f, g)
+        ]
         both = float(self.a.sum() * self.b.sum())
         return sum(paid) + epsilon * (both - float(columns.sum()))
 
@@ -112,7 +114,8 @@ def solved(
     steps = _Steps(np.sqrt(problem.b))
     f: Array | None = None
     g = np.zeros(len(problem.b))
-    here = 0
+    here = sweeps = 0
+    error, converged = np.inf, False
     for sweeps in range(1, most + 1):
         # The last sweep is at epsilon itself, so that potentials and value are its own.
         if sweeps == most and current > epsilon:
