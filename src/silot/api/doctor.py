@@ -111,11 +111,10 @@ def checkup(n: int | None = None, m: int | None = None, dim: int = 64) -> Checku
     InputError
         Numbers that are no counts (``"option-size"``).
     """
+    n, m = m if n is None else n, n if m is None else m
     expected = None
-    if n is not None or m is not None:
-        rows, columns = n or m or 0, m or n or 0
-        memory = forecast(rows, columns, dim)
-        expected = Expected(rows, columns, dim, memory, _seconds(rows, columns, dim))
+    if n is not None and m is not None:
+        expected = Expected(n, m, dim, forecast(n, m, dim), _seconds(n, m, dim))
     used, sets, reason = _kernels()
     return Checkup(
         used,
