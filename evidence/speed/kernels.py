@@ -18,7 +18,7 @@ from silot.transport import _sweep
 Array = npt.NDArray[np.float64]
 POINTS, FEATURES, SHARE = 5000, 16, 0.05
 TOLERANCE = 1e-6
-PAIRS, PART = 4096 * 10, 2000
+PAIRS, PART = 4096 * 10, 500
 
 
 def run(context: Context) -> None:
@@ -81,7 +81,7 @@ def sweeps() -> None:
 def convergence() -> None:
     """Whole solves to one marginal error: sweeps, and seconds."""
     rows = []
-    for n, share in ((1000, 0.05), (1000, 0.01)):
+    for n, share in ((500, 0.05), (500, 0.01)):
         cost, a, epsilon = _problem(n, share)
         problem, found = _sweep.Problem(cost, a, a), {}
 
