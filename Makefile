@@ -11,7 +11,7 @@ PIP := $(BIN)/python -m pip --quiet --quiet --disable-pip-version-check
 
 # The engine of secure distances pins an older numpy: it has an environment of its own, and part
 # of the other tests runs there too.
-.PHONY: demo demo-sites test slow sites sites-nightly sites-secure secure bench reproduce clean kernels lint types contracts unit
+.PHONY: demo demo-sites test slow sites sites-nightly sites-secure secure bench reproduce clean kernels sanitize lint types contracts unit
 
 demo: $(VENV)/.installed
 	$(BIN)/silot demo
@@ -81,6 +81,15 @@ $(VENV)/.kernels: $(wildcard native/*) | $(VENV)/bin/python
 	$(PIP) install --constraint constraints.txt cmake nanobind ninja
 	$(KERNELS) -DSILOT_BESIDE=ON && $(BIN)/cmake --build $(VENV)/kernels || echo "no compiled kernels: see above"
 	touch $@
+
+# Faults of memory and undefined behaviour of the kernels, on problems that hypothesis thinks of.
+sanitize: $(VENV)/.dev
+	$(BIN)/cmake -S native -B $(VENV)/sanitize -G Ninja -DPython_EXECUTABLE=$(abspath $(BIN)/python) \
+		-DCMAKE_MAKE_PROGRAM=$(abspath $(BIN)/ninja) -DSILOT_SANITIZE=ON
+	$(BIN)/cmake --build $(VENV)/sanitize
+	LD_PRELOAD="$$(c++ -print-file-name=libasan.so) $$(c++ -print-file-name=libubsan.so)" \
+		ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1 OMP_NUM_THREADS=1 \
+		SILOT_KERNELS=$$(ls -d $(abspath $(VENV))/sanitize/_kernels*) $(BIN)/python -m pytest tests/transport/test_kernels.py
 
 $(VENV)/.sites: pyproject.toml constraints.txt $(VENV)/.installed
 	$(PIP) install --constraint constraints.txt --editable '.[nvflare,privacy]'

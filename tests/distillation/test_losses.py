@@ -14,6 +14,7 @@ from scipy.optimize import brentq, linprog
 from silot.distillation import LabelSpace, _trees
 from silot.distillation._trees import potentials
 from silot.errors import InputError, MismatchError, SolverError
+from silot.transport import _native
 
 torch = pytest.importorskip("torch", reason="the losses need torch")
 
@@ -181,6 +182,7 @@ def test_a_value_without_its_proof_is_told(size: int, monkeypatch: pytest.Monkey
     rng = np.random.default_rng(0)
     p, q = dense(200, size, rng)
     cost = LabelSpace(rng.normal(size=(size, 3))).cost
+    monkeypatch.setattr(_native, "kernels", None)
     monkeypatch.setattr(_trees, "_ITERATIONS", 1)
     f, proven = potentials(p - q, cost)
     assert proven.all()

@@ -12,7 +12,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from silot.errors import InputError
-from silot.transport import EntropicPlan, exact_plan, sinkhorn, sinkhorn_divergence
+from silot.transport import EntropicPlan, _native, exact_plan, sinkhorn, sinkhorn_divergence
 from tests.problems import (
     ORDERS,
     Array,
@@ -514,3 +514,44 @@ def test_a_penalty_that_is_not_positive_is_refused() -> None:
             InputError,
             "option-epsilon",
         )
+
+
+# Both paths: compiled kernels and numpy.
+
+
+@orders
+@given(pair=pairs(**SMALL), share=shares)
+def test_the_pure_path_gives_the_same_plan(pair: Pair, share: float, p: int) -> None:
+    options: dict[str, Any] = {"p": p, "epsilon": epsilon_of(pair, share, p), "tolerance": 1e-9}
+    fast = entropic(pair, **options)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_native, "kernels", None)
+        pure = entropic(pair, **options)
+    assert fast.converged == pure.converged
+    size = pair.largest_cost(p) + fast.epsilon
+    assert fast.value == pytest.approx(pure.value, rel=1e-9, abs=1e-8 * size)
+    np.testing.assert_allclose(coupling(fast, pair, p), coupling(pure, pair, p), rtol=0, atol=1e-7)
+
+
+@pytest.mark.parametrize("share", [1e-4, 1e-2, 1.0])
+def test_a_start_in_single_precision_ends_in_double(share: float) -> None:
+    pair = drawn(300, 320, 2, "random")
+    epsilon = epsilon_of(pair, share, 2)
+    result = entropic(pair, epsilon=epsilon, tolerance=1e-10, max_iterations=2000)
+    a, b = pair.masses
+    plan = coupling(result, pair, 2)
+    error = float(np.abs(plan.sum(axis=0) - b).sum())
+    np.testing.assert_allclose(plan.sum(axis=1), a, rtol=1e-9)
+    # The exponents of a small epsilon have rounding of their own.
+    assert error == pytest.approx(result.marginal_error, rel=1e-3, abs=1e-14 / share)
+    assert result.converged == (result.marginal_error < 1e-10)
+    assert result.converged or share == 1e-4
+
+
+def test_extrapolation_saves_most_of_the_sweeps() -> None:
+    # Plain sweeps need 1,500 here and more: the rate is that of the second largest eigenvalue.
+    pair = drawn(200, 210, 2, "random")
+    cost = pair.costs(2)
+    result = entropic(pair, epsilon=0.005 * float(cost.mean()))
+    assert result.converged
+    assert result.iterations <= 400

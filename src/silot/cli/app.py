@@ -37,6 +37,7 @@ COMMANDS = {
     "barycenter": ("barycenter",),
     "coreset": ("coreset",),
     "methods": ("methods",),
+    "doctor": ("doctor",),
     "audit": ("audit",),
     "ledger": ("ledger",),
     "policy": ("policy",),

@@ -17,7 +17,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 import numpy.typing as npt
 
-from ..transport._native import kernels
+from ..transport import _native
 
 Array = npt.NDArray[np.float64]
 Whole = npt.NDArray[np.int64]
@@ -54,7 +54,7 @@ def potentials(change: Array, cost: Array) -> tuple[Array, Flags]:
     potentials, proven
         Shape (n, L); and (n,), whether a flow was found whose cost is theirs to 1e-9.
     """
-    if kernels is not None:
+    if _native.kernels is not None:
         return _compiled(change, cost)
     found, proven = np.zeros_like(change), np.ones(len(change), dtype=np.bool_)
     out, into = np.maximum(change, 0.0), np.maximum(-change, 0.0)
@@ -72,10 +72,10 @@ def potentials(change: Array, cost: Array) -> tuple[Array, Flags]:
 
 
 def _compiled(change: Array, cost: Array) -> tuple[Array, Flags]:
-    assert kernels is not None
+    assert _native.kernels is not None
     change = np.ascontiguousarray(change)
     found, paid = np.empty_like(change), np.empty(len(change))
-    kernels.labels(np.ascontiguousarray(cost), change, found, paid)
+    _native.kernels.labels(np.ascontiguousarray(cost), change, found, paid)
     out, into = np.maximum(change, 0.0), np.maximum(-change, 0.0)
     # Each side by itself, as the kernel does: a problem where nothing moves is worth 0.
     sums = [np.maximum(side.sum(axis=1), np.finfo(np.float64).tiny) for side in (out, into)]

@@ -68,10 +68,8 @@ def _seed(cost: Array, a: Array, b: Array) -> Array:
     share = _SHARE * float(cost.mean())
     if not share > 0.0:
         return cost.min(axis=0)
-    # Far from 1, costs have no place in single precision.
-    with np.errstate(all="ignore"):
-        g = solved(Problem(cost, a, b), share, 0.0, _SWEEPS, symmetric=False).g
-    return feasible(cost, a, b, g).g if np.isfinite(g).all() else cost.min(axis=0)
+    g = solved(Problem(cost, a, b), share, 0.0, _SWEEPS, symmetric=False).g
+    return feasible(cost, a, b, g).g
 
 
 def _ship(kernels: ModuleType, cost: Array, a: Array, b: Array, start: Array) -> Solution:

@@ -7,11 +7,8 @@ use changes the time that an answer takes, and its last digits.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from types import ModuleType
-
+from importlib import import_module
+from types import ModuleType
 
 PURE = "pure"
 
@@ -21,15 +18,17 @@ def _load() -> tuple[ModuleType | None, str]:
     if wanted == PURE:
         return None, "SILOT_KERNELS is 'pure'"
     try:
-        from . import _kernels
-    except ImportError:
-        return None, "they were not compiled when silot was installed"
+        found = import_module("._kernels", __package__)
+    except ModuleNotFoundError:
+        return None, "no kernels were compiled; install again where there is a C++ compiler"
+    except ImportError as error:
+        return None, f"the kernels do not load: {error}"
     if not wanted:
-        return _kernels, ""
-    if wanted not in _kernels.sets():
+        return found, ""
+    if wanted not in found.sets():
         return None, f"SILOT_KERNELS is {wanted!r}, which this processor has not"
-    _kernels.use(wanted)
-    return _kernels, ""
+    found.use(wanted)
+    return found, ""
 
 
 kernels, missing = _load()

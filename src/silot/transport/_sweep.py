@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from . import _native
 from ._check import Array
-from ._native import kernels
 
 _BLOCK = 1 << 18
 _TINY = float(np.finfo(np.float64).tiny)
@@ -22,6 +22,8 @@ _MEMORY, _WORSE, _RIDGE = 12, 4.0, 1e-13
 # What single precision leaves of marginals, as a share of the largest exponent; and entries of
 # costs from which a copy in it is worth while.
 _SINGLE, _MANY = 16 * float(np.finfo(np.float32).eps), 1 << 16
+# Largest costs in between this and its inverse have a place in single precision.
+_LEAST = 1e-20
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,7 +116,8 @@ def solved(
     steps = _Steps(np.sqrt(problem.b))
     f: Array | None = None
     g = np.zeros(len(problem.b))
-    here = 0
+    here = sweeps = 0
+    error, converged = np.inf, False
     for sweeps in range(1, most + 1):
         # The last sweep is at epsilon itself, so that potentials and value are its own.
         if sweeps == most and current > epsilon:
@@ -144,8 +147,12 @@ def solved(
 
 def _single(problem: Problem, epsilon: float) -> npt.NDArray[np.float32] | None:
     """Costs in single precision, where sweeps over them are of use."""
-    few = problem.cost.size < _MANY or _SINGLE * problem.largest > _NEAR * epsilon
-    return None if kernels is None or few else problem.cost.astype(np.float32)
+    suited = (
+        problem.cost.size >= _MANY
+        and _SINGLE * problem.largest <= _NEAR * epsilon
+        and _LEAST < problem.largest < 1.0 / _LEAST
+    )
+    return problem.cost.astype(np.float32) if suited and _native.kernels is not None else None
 
 
 class _Steps:
@@ -197,10 +204,10 @@ def sweep(
     """
     damp = problem.damped(epsilon)
     shifted = g / epsilon + np.log(problem.b)
-    if kernels is None:
+    if _native.kernels is None:
         run: Callable[..., float] = _swept
     else:
-        run = kernels.sweep
+        run = _native.kernels.sweep
     columns = np.empty(len(g))
     levels = np.empty(len(cost)) if near is None else near / (-damp * epsilon)
     moved = run(

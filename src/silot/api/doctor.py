@@ -1,0 +1,220 @@
+"""What this installation computes with, and what a problem of some size would take."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from importlib import metadata
+from typing import Any, cast
+
+import numpy as np
+from threadpoolctl import threadpool_info  # pyright: ignore[reportMissingTypeStubs]
+
+from ..render.sections import Block, Facts, Heading, Paragraph
+from ..render.words import format_bytes
+from ..transport import Forecast, _native, exact_plan, forecast
+from ..transport.memory import available
+
+_LIBRARIES = ("numpy", "scipy", "POT")
+# An optional requirement, and the extra that it is of.
+_OPTIONAL = re.compile(r"""^([\w.-]+).*extra == ["']([\w-]+)["']""")
+# Size of the trial, and how seconds grow with the number of pairs: between what Gaussian samples
+# of 1000 and of 20,000 points took.
+_TRIAL, _GROWTH = 1000, 1.1
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What an exact distance of a given size takes.
+
+    Attributes
+    ----------
+    memory
+        In bytes.
+    seconds
+        Of a Gaussian sample: two of 1000 points are solved, and their time is scaled by
+        ``(n m / 1000^2) ** 1.1``. Data may take several times more or less.
+    """
+
+    n: int
+    m: int
+    dim: int
+    memory: Forecast
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Checkup:
+    """What ``silot doctor`` found.
+
+    Attributes
+    ----------
+    kernels
+        The instruction set of the compiled kernels in use; ``"none"`` for the pure path.
+    sets
+        Those that this processor could use, the widest first.
+    reason
+        Why it is that one.
+    versions
+        Of Python and of the libraries that compute.
+    blas
+        Libraries for products of matrices and other threads, and how many they use.
+    cores
+        Of the machine.
+    extras
+        What each extra lacks; nothing where it is complete.
+    memory_free
+        Bytes; infinite where the system does not tell.
+    expected
+        Of a problem, where one was asked about.
+    """
+
+    kernels: str
+    sets: tuple[str, ...]
+    reason: str
+    versions: Mapping[str, str]
+    blas: Sequence[str]
+    cores: int
+    extras: Mapping[str, tuple[str, ...]]
+    memory_free: float
+    expected: Expected | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Fields by name; infinite numbers are ``None``."""
+        return _plain(asdict(self))
+
+    def sections(self) -> list[Block]:
+        """What a terminal shows."""
+        facts = [
+            ("kernels", f"{self.kernels}: {self.reason}"),
+            *((name.lower(), version) for name, version in self.versions.items()),
+            *(("threads", text) for text in self.blas),
+            ("cores", str(self.cores)),
+            ("memory", f"{_bytes(self.memory_free)} free"),
+        ]
+        blocks: list[Block] = [Facts(facts), Heading("extras", level=3)]
+        blocks.append(Facts([(name, _lacks(name, lacks)) for name, lacks in self.extras.items()]))
+        if self.expected is not None:
+            blocks += _forecast(self.expected)
+        return blocks
+
+
+def checkup(n: int | None = None, m: int | None = None, dim: int = 64) -> Checkup:
+    """Look at this installation, and at a problem of n and m points in ``dim`` dimensions.
+
+    Raises
+    ------
+    InputError
+        Numbers that are no counts (``"option-size"``).
+    """
+    n, m = m if n is None else n, n if m is None else m
+    expected = None
+    if n is not None and m is not None:
+        expected = Expected(n, m, dim, forecast(n, m, dim), _seconds(n, m, dim))
+    used, sets, reason = _kernels()
+    return Checkup(
+        used,
+        sets,
+        reason,
+        {"Python": platform.python_version()} | {name: _version(name) for name in _LIBRARIES},
+        _threads(),
+        os.cpu_count() or 1,
+        _extras(),
+        available(),
+        expected,
+    )
+
+
+def _kernels() -> tuple[str, tuple[str, ...], str]:
+    module = _native.kernels
+    if module is None:
+        return "none", (), f"pure Python, exact and slower: {_native.missing}"
+    sets = tuple(module.sets())
+    used = str(module.used())
+    return (
+        used,
+        sets,
+        (
+            "compiled, and the widest that this processor has"
+            if used == sets[0]
+            else f"compiled; this processor has {sets[0]} too"
+        ),
+    )
+
+
+def _version(name: str) -> str:
+    return metadata.version(name)
+
+
+def _threads() -> tuple[str, ...]:
+    libraries = cast("list[dict[str, Any]]", threadpool_info())
+    lines = {
+        f"{each['num_threads']} of {each['internal_api']} {each.get('version') or ''}".strip()
+        for each in libraries
+    }
+    return tuple(sorted(lines))
+
+
+def _extras() -> dict[str, tuple[str, ...]]:
+    lacking: dict[str, list[str]] = {}
+    for line in metadata.requires("silot") or ():
+        matched = _OPTIONAL.match(line)
+        if matched is None:
+            continue
+        name, extra = matched.groups()
+        lacks = lacking.setdefault(extra, [])
+        try:
+            metadata.version(name)
+        except metadata.PackageNotFoundError:
+            lacks.append(name)
+    return {extra: tuple(lacks) for extra, lacks in sorted(lacking.items())}
+
+
+def _seconds(n: int, m: int, dim: int) -> float:
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(2, _TRIAL, dim))
+    exact_plan(x, y)
+    # Of this process: what else the machine does is no part of it.
+    began = time.process_time()
+    exact_plan(x, y)
+    return (time.process_time() - began) * (n * m / _TRIAL**2) ** _GROWTH
+
+
+def _lacks(extra: str, lacks: Sequence[str]) -> str:
+    if not lacks:
+        return "found"
+    return f"missing {', '.join(lacks)}: pip install 'silot[{extra}]'"
+
+
+def _forecast(expected: Expected) -> list[Block]:
+    memory = expected.memory
+    blocks: list[Block] = [
+        Heading("an exact distance", level=3),
+        Facts(
+            [
+                ("problem", f"exact, {expected.n} x {expected.m}, d = {expected.dim}"),
+                ("memory", str(memory)),
+                ("time", f"about {expected.seconds:.2g} s, scaled from a trial of {_TRIAL} points"),
+            ]
+        ),
+    ]
+    if not memory.fits:
+        words = "It does not fit. Take fewer records, or method 'sketch'."
+        blocks.append(Paragraph(words, "warning"))
+    return blocks
+
+
+def _bytes(count: float) -> str:
+    return format_bytes(int(count)) if np.isfinite(count) else "unknown"
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(key): _plain(each) for key, each in cast("dict[Any, Any]", value).items()}
+    if isinstance(value, tuple | list):
+        return [_plain(each) for each in cast("Sequence[Any]", value)]
+    return None if isinstance(value, float) and not np.isfinite(value) else value

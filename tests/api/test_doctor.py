@@ -1,0 +1,101 @@
+"""What ``silot doctor`` tells of an installation."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from silot.api import doctor
+from silot.api.doctor import checkup
+from silot.cli.app import build
+from silot.errors import InputError
+from silot.render.sections import Facts, Paragraph
+from silot.transport import _native, forecast
+from silot.transport._native import kernels
+
+
+def words(found: doctor.Checkup) -> str:
+    return " ".join(
+        f"{name} {text}"
+        for block in found.sections()
+        if isinstance(block, Facts)
+        for name, text in block.rows
+    )
+
+
+def test_the_kernels_in_use_are_named() -> None:
+    found = checkup()
+    assert found.kernels == ("none" if kernels is None else kernels.used())
+    assert found.sets == (() if kernels is None else tuple(kernels.sets()))
+    assert f"kernels {found.kernels}" in words(found)
+    assert found.expected is None
+    assert found.versions["numpy"] == np.__version__
+
+
+@pytest.mark.skipif(kernels is None, reason="no compiled kernels here")
+def test_a_narrower_set_is_told() -> None:
+    assert kernels is not None
+    before = kernels.used()
+    kernels.use("portable")
+    found = checkup()
+    kernels.use(before)
+    assert found.kernels == "portable"
+    assert found.sets == ("portable",) or f"{found.sets[0]} too" in found.reason
+
+
+def test_a_missing_extension_is_told_with_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "silot.transport._kernels", None)
+    kernels, missing = _native._load()
+    monkeypatch.setattr(_native, "kernels", kernels)
+    monkeypatch.setattr(_native, "missing", missing)
+    found = checkup()
+    assert (found.kernels, found.sets) == ("none", ())
+    assert "pure Python" in found.reason and "compiler" in found.reason
+
+
+def test_what_extras_lack_is_named_with_the_line_that_brings_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lines = [
+        "numpy>=1.26",
+        "no-such-library>=2; extra == 'torch'",
+        'numpy; extra == "torch"',
+        "scipy; extra == 'gp'",
+    ]
+    monkeypatch.setattr(doctor.metadata, "requires", lambda name: lines)
+    found = checkup()
+    assert found.extras == {"gp": (), "torch": ("no-such-library",)}
+    assert "gp found" in words(found)
+    assert "missing no-such-library: pip install 'silot[torch]'" in words(found)
+
+
+def test_a_problem_is_forecast(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "_TRIAL", 20)
+    found = checkup(30_000, dim=8)
+    expected = found.expected
+    assert expected is not None and (expected.n, expected.m) == (30_000, 30_000)
+    assert expected.memory.peak_bytes == forecast(30_000, 30_000, 8).peak_bytes
+    assert expected.seconds > 0
+    fits = [block for block in found.sections() if isinstance(block, Paragraph)]
+    assert bool(fits) != expected.memory.fits
+
+
+@pytest.mark.parametrize("sizes", [(0, None), (-1, 5), (5, 0)])
+def test_sizes_that_are_no_counts_are_refused(sizes: tuple[int, int | None]) -> None:
+    with pytest.raises(InputError) as refused:
+        checkup(*sizes)
+    assert refused.value.code == "option-size"
+
+
+def test_the_command_prints_json_of_the_same_fields(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "_TRIAL", 20)
+    done = CliRunner().invoke(build("doctor"), ["doctor", "--n", "100", "--json"])
+    assert done.exit_code == 0, done.output
+    told = json.loads(done.stdout)
+    assert told["kernels"] == checkup().kernels
+    assert told["expected"]["memory"]["cost_bytes"] == 80_000
+    assert "kernels" in CliRunner().invoke(build("doctor"), ["doctor"]).stdout
