@@ -1,0 +1,270 @@
+"""Transport between clouds whose matrix of costs is never held: tiles of it, and short lists."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ._check import Array
+from .exact import exact_plan
+
+Counts = npt.NDArray[np.int64]
+Index = npt.NDArray[np.int32]
+
+# Entries of a tile: it stays in the cache.
+_TILE = 1 << 18
+_ROWS = 256
+# Columns a row's list has, and of how many rows these take what much memory they may.
+_LIST, _SHORTEST, _LISTED = 128, 32, 16_000_000
+# Points of every level to one of the next coarser one, down to a size that is solved exactly.
+_RATIO, _SMALL = 4, 1200
+_STRATA = 256
+# Steps of prices, as parts of the cost: of coarse levels, and of the points themselves.
+_FIRST, _COARSE = 0.05, 0.02
+# Part of the mass that is left to augmenting paths: the last bids of an auction are many.
+_LEFT = 0.02
+_TOTAL = 2**52
+
+
+@dataclass(frozen=True)
+class Clouds:
+    """Points (n, d) and (m, d), whose costs are ``|x - y - shift|^p``."""
+
+    x: Array
+    y: Array
+    shift: Array
+    p: int
+
+    @cached_property
+    def near(self) -> tuple[Array, Array, Array, Array]:
+        """Centred points that have the same costs, and their squared norms."""
+        middle = self.y.mean(axis=0)
+        x, y = self.x - (middle + self.shift), self.y - middle
+        return x, y, np.einsum("ij,ij->i", x, x), np.einsum("ij,ij->i", y, y)
+
+    def part(self, rows: npt.NDArray[np.intp], columns: npt.NDArray[np.intp]) -> Clouds:
+        """Some of the points."""
+        return Clouds(self.x[rows], self.y[columns], self.shift, self.p)
+
+
+class Tiles:
+    """Products of points tile by tile, in single precision where that tells neighbours apart."""
+
+    def __init__(self, clouds: Clouds, k: int) -> None:
+        x, y, x2, y2 = clouds.near
+        self.p = clouds.p
+        self.x2, self.y2 = x2, y2
+        self.widest = float(np.sqrt(y2.max()))
+        self.d = x.shape[1]
+        single = 2.0**-24
+        spread = _spread(clouds, k)
+        rounding = self._of_products(single, np.sqrt(x2.max()))
+        fine = rounding <= 0.05 * spread
+        self.unit = single if fine else 2.0**-53
+        self.dtype = np.float32 if fine else np.float64
+        self.left = x.astype(self.dtype)
+        self.right = (-2.0 * y).astype(self.dtype)
+        self.buffer = np.empty(max(_TILE, _ROWS * 512), self.dtype)
+
+    def _of_products(self, unit: float, norm: Any) -> Any:
+        return 1.01 * unit * (2.0 * (self.d + 6) * norm * self.widest + 4.0 * (norm**2 + self.widest**2))
+
+    def scan(self, auction: Any, rows: Index, price: Array) -> None:
+        """Make the lists of some rows anew."""
+        auction.scan_begin(rows)
+        left, x2 = self.left[rows], self.x2[rows]
+        rounding = self._of_products(self.unit, np.sqrt(x2))
+        if self.p == 2:
+            column = (self.y2 + price).astype(self.dtype)
+            base, prices = np.zeros(len(rows), self.dtype), column
+            size = float(np.abs(price).max())
+            lift = x2 - rounding - 4.0 * self.unit * size
+        else:
+            column = self.y2.astype(self.dtype)
+            base, prices = (x2 - rounding).astype(self.dtype), price.astype(self.dtype)
+            size = float(np.abs(price).max())
+            lift = -4.0 * self.unit * (np.sqrt(x2) + self.widest + size)
+        m = len(price)
+        width = max(512, min(m, len(self.buffer) // len(rows)))
+        for start in range(0, m, width):
+            part = slice(start, min(m, start + width))
+            count = part.stop - start
+            out = self.buffer[: len(rows) * count].reshape(len(rows), count)
+            np.matmul(left, self.right[part].T, out=out)
+            auction.scan_block(out, column[part], base, prices[part], start)
+        auction.scan_end(lift)
+
+
+def _spread(clouds: Clouds, k: int) -> float:
+    """How much farther the last column of a list is than the first, for most rows."""
+    x, y, x2, y2 = clouds.near
+    rows = np.linspace(0, len(x) - 1, min(len(x), 48)).astype(np.intp)
+    squares = np.maximum(x[rows] @ (-2.0 * y.T) + y2 + x2[rows, None], 0.0)
+    k = min(k, len(y) - 1)
+    squares.partition((0, k), axis=1)
+    return float(np.median(squares[:, k] - squares[:, 0]))
+
+
+@dataclass
+class Outcome:
+    """Where mass goes, in counts, and potentials that no cost is below."""
+
+    rows: Index
+    columns: Index
+    counts: Counts
+    f: Array
+    g: Array
+
+
+class Run:
+    """One auction on one level."""
+
+    def __init__(self, clouds: Clouds, a: Counts, b: Counts, price: Array) -> None:
+        from . import _kernels
+
+        n, m = len(a), len(b)
+        k = max(_SHORTEST, min(_LIST, _LISTED // n))
+        self.clouds, self.a, self.b = clouds, a, b
+        self.tiles = Tiles(clouds, k)
+        self.price = price.copy()
+        self.auction = _kernels.Auction(
+            clouds.x, clouds.y, clouds.shift, a, b, price, k, clouds.p
+        )
+        self.wanted = np.empty(n, np.int32)
+        self.scans = 0
+        self._scan(np.arange(n, dtype=np.int32))
+
+    def _scan(self, rows: Index) -> None:
+        self.auction.prices(self.price)
+        self.scans += len(rows)
+        for start in range(0, len(rows), _ROWS):
+            self.tiles.scan(self.auction, rows[start : start + _ROWS].copy(), self.price)
+
+    def bid(self, eps: float, left: float) -> None:
+        """Let rows bid, in steps of eps, until no more than a part of the mass is left."""
+        self.auction.step(eps)
+        enough = int(left * float(self.a.sum()))
+        while count := self.auction.bid(enough, self.wanted):
+            self._scan(self.wanted[:count])
+
+    def settle(self, slack: float) -> None:
+        """Place all mass, none of it farther than slack above the least of its row."""
+        self.auction.settle(slack)
+        while count := self.auction.augment(self.wanted):
+            self._scan(self.wanted[:count])
+
+    def duals(self) -> tuple[Array, Array]:
+        """Potentials f and g that no cost is below, of the prices of the moment."""
+        self.auction.prices(self.price)
+        f = np.empty(len(self.a))
+        self.auction.least(f)
+        return f, -self.price
+
+    def value(self) -> float:
+        """The dual value of these."""
+        f, g = self.duals()
+        return float(self.a @ f + self.b @ g) / float(self.a.sum())
+
+    def outcome(self) -> Outcome:
+        """Cells and potentials."""
+        count = self.auction.count()
+        rows, columns = np.empty(count, np.int32), np.empty(count, np.int32)
+        counts = np.empty(count, np.int64)
+        self.auction.cells(rows, columns, counts)
+        return Outcome(rows, columns, counts, *self.duals())
+
+
+def as_counts(weights: Array, total: int = _TOTAL) -> Counts:
+    """Whole numbers of this sum, each within one of its share."""
+    exact = weights * (total / weights.sum())
+    counts = np.floor(exact).astype(np.int64)
+    short = total - int(counts.sum())
+    # What the sum of many floors misses is given to the largest parts.
+    order = np.argsort(counts - exact, kind="stable")
+    each, rest = divmod(short, len(counts))
+    counts += each
+    counts[order[:rest]] += 1
+    return counts
+
+
+def start_price(
+    clouds: Clouds, a: Array, b: Array, rng: np.random.Generator
+) -> Array:
+    """Prices of the columns from the same problem on a sample, coarser and coarser."""
+    n, m = len(a), len(b)
+    few_rows, few_columns = (
+        max(1, min(size, max(size // _RATIO, _SMALL // 2))) for size in (n, m)
+    )
+    strata = _strata(clouds, rng)
+    rows, a = _sample(a, strata[0], few_rows, rng)
+    columns, b = _sample(b, strata[1], few_columns, rng)
+    part = clouds.part(rows, columns)
+    if len(rows) * len(columns) <= _SMALL**2:
+        x, y, _, _ = part.near
+        f = exact_plan(x, y, a, b, p=clouds.p).potentials[0]
+    else:
+        run = Run(part, as_counts(a), as_counts(b), start_price(part, a, b, rng))
+        scale = run.value()
+        for eps in (_FIRST, _COARSE):
+            run.bid(eps * scale, _LEFT)
+        run.settle(0.0)
+        f = run.duals()[0]
+    return -_transform(clouds, rows, f)
+
+
+def _transform(clouds: Clouds, rows: npt.NDArray[np.intp], f: Array) -> Array:
+    """``g_j = min_i C_ij - f_i`` over some rows: rounded, for prices to start from."""
+    x, y, x2, y2 = clouds.near
+    left = (-2.0 * x[rows]).astype(np.float32).T
+    base = x2[rows] if clouds.p == 1 else x2[rows] - f
+    g = np.empty(len(y))
+    step = max(1, _TILE // len(rows))
+    base, f = base.astype(np.float32), f.astype(np.float32)
+    for start in range(0, len(y), step):
+        part = slice(start, start + step)
+        tile = y[part].astype(np.float32) @ left
+        tile += base
+        if clouds.p == 2:
+            g[part] = tile.min(axis=1) + y2[part]
+        else:
+            tile += y2[part, None].astype(np.float32)
+            g[part] = (np.sqrt(np.maximum(tile, 0.0)) - f).min(axis=1)
+    return g
+
+
+def _strata(clouds: Clouds, rng: np.random.Generator) -> tuple[Array, Array]:
+    """Which of a few random points is nearest: clusters keep their masses in a sample."""
+    x, y, x2, y2 = clouds.near
+    n, count = len(x), min(_STRATA, len(x) + len(y))
+    chosen = rng.choice(n + len(y), count, replace=False)
+    pivots = np.concatenate([x[chosen[chosen < n]], y[chosen[chosen >= n] - n]])
+    half = 0.5 * np.einsum("ij,ij->i", pivots, pivots)
+    nearest = []
+    for points in (x, y):
+        label = np.empty(len(points), np.intp)
+        step = _TILE // count
+        for start in range(0, len(points), step):
+            part = slice(start, start + step)
+            label[part] = (points[part] @ pivots.T - half).argmax(axis=1)
+        nearest.append(label)
+    return nearest[0], nearest[1]
+
+
+def _sample(
+    weights: Array, stratum: Array, size: int, rng: np.random.Generator
+) -> tuple[npt.NDArray[np.intp], Array]:
+    """Points at equal steps of mass, stratum by stratum; every stratum keeps its mass."""
+    order = np.lexsort((rng.random(len(weights)), stratum))
+    edges = np.cumsum(weights[order])
+    places = (np.arange(size) + rng.random()) * (edges[-1] / size)
+    found, times = np.unique(np.searchsorted(edges, places).clip(0, len(order) - 1), return_counts=True)
+    chosen = order[found]
+    kept = np.bincount(stratum[chosen], times, minlength=int(stratum.max()) + 1)
+    mass = np.bincount(stratum, weights, minlength=len(kept))
+    share = times * (mass / np.maximum(kept, 1))[stratum[chosen]]
+    return chosen, share / math.fsum(share.tolist())
