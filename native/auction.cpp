@@ -255,10 +255,10 @@ class Bidding final : public Auction, Lists {
         seen_.assign(n_, 0);
     }
 
-    // Augment until all mass is placed: the number of rows in `out` that need a scan first.
-    Int augment(Int* out) override {
+    // Augment until no more than `enough` is left: the number of rows in `out` that need a scan.
+    Int augment(Mass enough, Int* out) override {
         wanted_.clear();
-        while (wanted_.empty() && left() > 0) search();
+        while (wanted_.empty() && left() > enough) search();
         std::copy(wanted_.begin(), wanted_.end(), out);
         return static_cast<Int>(wanted_.size());
     }

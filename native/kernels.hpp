@@ -39,7 +39,7 @@ struct Auction {
     virtual void step(double eps) = 0;
     virtual Int bid(Mass enough, Int* out) = 0;
     virtual void settle(double slack) = 0;
-    virtual Int augment(Int* out) = 0;
+    virtual Int augment(Mass enough, Int* out) = 0;
 
     virtual void prices(double* out) const = 0;
     virtual double least(Int row) const = 0;  // no cost plus price of the row is below

@@ -197,10 +197,10 @@ class Bids {
         return auction_->bid(enough, rows.data());
     }
 
-    Int augment(Vector<Int> rows) {
+    Int augment(std::int64_t enough, Vector<Int> rows) {
         need(rows.shape(0) == n_, "room for all rows is needed");
         nb::gil_scoped_release free;
-        return auction_->augment(rows.data());
+        return auction_->augment(std::max<Mass>(enough, 0), rows.data());
     }
 
     void prices(Vector<double> out) const {

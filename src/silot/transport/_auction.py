@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ._check import Array
+from ._native import kernels
 from .exact import exact_plan
 
 Counts = npt.NDArray[np.int64]
@@ -25,9 +27,12 @@ _LIST, _SHORTEST, _LISTED = 128, 32, 16_000_000
 _RATIO, _SMALL = 4, 1200
 _STRATA = 256
 # Steps of prices, as parts of the cost: of coarse levels, and of the points themselves.
-_FIRST, _COARSE = 0.05, 0.02
+FIRST, _COARSE, FINEST = 0.05, 0.02, 0.0016
+_COARSE_LEFT = 0.002
 # Part of the mass that is left to augmenting paths: the last bids of an auction are many.
 _LEFT = 0.02
+# Scans a row, on average, after which a run gives up.
+_MOST_SCANS = 40
 _TOTAL = 2**52
 
 
@@ -110,73 +115,84 @@ def _spread(clouds: Clouds, k: int) -> float:
     return float(np.median(squares[:, k] - squares[:, 0]))
 
 
-@dataclass
-class Outcome:
-    """Where mass goes, in counts, and potentials that no cost is below."""
+@dataclass(frozen=True)
+class Cells:
+    """Where mass is, in counts."""
 
     rows: Index
     columns: Index
     counts: Counts
-    f: Array
-    g: Array
 
 
 class Run:
     """One auction on one level."""
 
     def __init__(self, clouds: Clouds, a: Counts, b: Counts, price: Array) -> None:
-        from . import _kernels
-
-        n, m = len(a), len(b)
+        assert kernels is not None
+        n = len(a)
         k = max(_SHORTEST, min(_LIST, _LISTED // n))
-        self.clouds, self.a, self.b = clouds, a, b
-        self.tiles = Tiles(clouds, k)
-        self.price = price.copy()
-        self.auction = _kernels.Auction(
-            clouds.x, clouds.y, clouds.shift, a, b, price, k, clouds.p
-        )
-        self.wanted = np.empty(n, np.int32)
-        self.scans = 0
+        self.a, self.b = a, b
+        self.total = int(a.sum())
+        self._tiles = Tiles(clouds, k)
+        self._price = price.copy()
+        self._auction = kernels.Auction(clouds.x, clouds.y, clouds.shift, a, b, price, k, clouds.p)
+        self._wanted = np.empty(n, np.int32)
+        self._most = _MOST_SCANS * n
         self._scan(np.arange(n, dtype=np.int32))
 
     def _scan(self, rows: Index) -> None:
-        self.auction.prices(self.price)
-        self.scans += len(rows)
+        self._auction.prices(self._price)
+        self._most -= len(rows)
         for start in range(0, len(rows), _ROWS):
-            self.tiles.scan(self.auction, rows[start : start + _ROWS].copy(), self.price)
+            self._tiles.scan(self._auction, rows[start : start + _ROWS].copy(), self._price)
 
-    def bid(self, eps: float, left: float) -> None:
-        """Let rows bid, in steps of eps, until no more than a part of the mass is left."""
-        self.auction.step(eps)
-        enough = int(left * float(self.a.sum()))
-        while count := self.auction.bid(enough, self.wanted):
-            self._scan(self.wanted[:count])
+    def bid(self, step: float, left: float) -> None:
+        """Let rows bid, in steps of prices, until no more than a part of the mass is left."""
+        self._auction.step(step)
+        self._until(self._auction.bid, left)
 
-    def settle(self, slack: float) -> None:
-        """Place all mass, none of it farther than slack above the least of its row."""
-        self.auction.settle(slack)
-        while count := self.auction.augment(self.wanted):
-            self._scan(self.wanted[:count])
+    def settle(self) -> None:
+        """Take back all mass that is not at the least cost plus price of its row."""
+        self._auction.settle(0.0)
+
+    def augment(self, left: float) -> bool:
+        """Place mass along shortest paths; whether no more than a part of it is left."""
+        return self._until(self._auction.augment, left)
+
+    def _until(self, work: Callable[[int, Index], int], left: float) -> bool:
+        while count := work(int(left * self.total), self._wanted):
+            if self._most < 0:
+                return False
+            self._scan(self._wanted[:count])
+        return True
 
     def duals(self) -> tuple[Array, Array]:
         """Potentials f and g that no cost is below, of the prices of the moment."""
-        self.auction.prices(self.price)
+        self._auction.prices(self._price)
         f = np.empty(len(self.a))
-        self.auction.least(f)
-        return f, -self.price
+        self._auction.least(f)
+        return f, -self._price
 
     def value(self) -> float:
         """The dual value of these."""
         f, g = self.duals()
-        return float(self.a @ f + self.b @ g) / float(self.a.sum())
+        return float(self.a @ f + self.b @ g) / self.total
 
-    def outcome(self) -> Outcome:
-        """Cells and potentials."""
-        count = self.auction.count()
-        rows, columns = np.empty(count, np.int32), np.empty(count, np.int32)
-        counts = np.empty(count, np.int64)
-        self.auction.cells(rows, columns, counts)
-        return Outcome(rows, columns, counts, *self.duals())
+    def cells(self) -> Cells:
+        """What is placed."""
+        count = self._auction.count()
+        found = Cells(*(np.empty(count, kind) for kind in (np.int32, np.int32, np.int64)))
+        self._auction.cells(found.rows, found.columns, found.counts)
+        return found
+
+
+def approach(run: Run, steps: Sequence[float]) -> None:
+    """Bid in steps, given as parts of the cost, and take back what is not at its best place."""
+    scale = run.value()
+    for step in steps:
+        run.bid(step * scale, _LEFT)
+        scale = max(scale, run.value())
+    run.settle()
 
 
 def as_counts(weights: Array, total: int = _TOTAL) -> Counts:
@@ -209,10 +225,8 @@ def start_price(
         f = exact_plan(x, y, a, b, p=clouds.p).potentials[0]
     else:
         run = Run(part, as_counts(a), as_counts(b), start_price(part, a, b, rng))
-        scale = run.value()
-        for eps in (_FIRST, _COARSE):
-            run.bid(eps * scale, _LEFT)
-        run.settle(0.0)
+        approach(run, (FIRST, _COARSE))
+        run.augment(_COARSE_LEFT)
         f = run.duals()[0]
     return -_transform(clouds, rows, f)
 
