@@ -21,6 +21,9 @@ constexpr Int nobody = -1;
 constexpr double least_raise = 0.25;
 constexpr std::size_t most_scans = 256;
 constexpr std::int64_t most_bids = 64;
+// Scans after which a list becomes twice as long, and how many times longer all may become.
+constexpr Int scans_a_length = 4;
+constexpr std::int64_t most_growth = 3;
 
 // Mass of a column that a row has at a price.
 struct Part {
@@ -157,16 +160,20 @@ class Bidding final : public Auction, Lists {
     Bidding(Int n, Int m, Int d, Int k, Int order, const double* x, const double* y,
             const double* shift, const Mass* a, const Mass* b, const double* price)
         : Lists(n, m, d, k, order, x, y, shift), price_(price, price + m), left_(a, a + n),
-          idle_(n, 0), parts_(m) {
+          scans_(n, 0), parts_(m),
+          room_for_more_(most_growth * n * static_cast<std::int64_t>(std::min(k, m))) {
         for (Int j = 0; j < m; ++j) parts_[j].push_back({nobody, b[j], price[j], 0.0});
     }
 
     void scan_begin(const Int* rows, Int count) override {
         for (Int r = 0; r < count; ++r) {
-            // A row that took nothing since its last scan holds most of its list itself.
+            // A row that is scanned again and again has too short a list.
             const Int i = rows[r];
-            if (idle_[i] >= 2) size_[i] = size_[i] < m_ / 2 ? 2 * size_[i] : m_;
-            ++idle_[i];
+            if (++scans_[i] % scans_a_length == 0 && room_for_more_ > 0) {
+                const Int longer = size_[i] < m_ / 2 ? 2 * size_[i] : m_;
+                room_for_more_ -= longer - size_[i];
+                size_[i] = longer;
+            }
         }
         begin(rows, count);
     }
@@ -221,9 +228,7 @@ class Bidding final : public Auction, Lists {
             const Int i = queue_.front();
             queue_.pop_front();
             if (left_[i] == 0) continue;
-            const Mass before = left_[i];
             remaining += place(i);
-            if (left_[i] < before) idle_[i] = 0;
             if (left_[i] > 0) wanted_.push_back(i);
         }
         for (const Int i : wanted_) queue_.push_back(i);
@@ -456,19 +461,14 @@ class Bidding final : public Auction, Lists {
 
     // This row's list ends here; those that end next are scanned with it, which costs no more.
     void want(Int i) {
-        ask(i);
+        wanted_.push_back(i);
         std::vector<Event> next;
         for (const Event& event : events_)
             if (event.place >= m_) next.push_back(event);
         const std::size_t count = std::min(next.size(), most_scans / 4);
         std::partial_sort(next.begin(), next.begin() + count, next.end(),
                           [](const Event& p, const Event& q) { return q < p; });
-        for (std::size_t k = 0; k < count; ++k) ask(next[k].place - m_);
-    }
-
-    void ask(Int i) {
-        if (floor_[i] > least(i)) idle_[i] = 0;
-        wanted_.push_back(i);
+        for (std::size_t k = 0; k < count; ++k) wanted_.push_back(next[k].place - m_);
     }
 
     void push(Int sink) {
@@ -479,7 +479,6 @@ class Bidding final : public Auction, Lists {
         mass = std::min(mass, left_[source]);
         if (mass == 0) return;
         left_[source] -= mass;
-        idle_[source] = 0;
         room_[sink] -= mass;
         for (Int j = sink;;) {
             const Int i = before_[j];
@@ -514,8 +513,9 @@ class Bidding final : public Auction, Lists {
     std::int64_t bids_ = 0;
     std::vector<double> price_;
     std::vector<Mass> left_, room_;
-    std::vector<Int> idle_;  // scans since the row took anything
+    std::vector<Int> scans_;
     std::vector<std::vector<Part>> parts_;  // of every column, the cheapest first
+    std::int64_t room_for_more_;  // columns that lists may still grow by
     std::deque<Int> queue_;
     std::vector<Int> wanted_;
     std::vector<double> values_;

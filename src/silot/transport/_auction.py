@@ -189,7 +189,7 @@ class Run:
 def approach(run: Run, steps: Sequence[float]) -> None:
     """Bid in steps, given as parts of the cost, and take back what is not at its best place."""
     scale = run.value()
-    for step in steps:
+    for step in steps if scale > 0.0 else ():
         run.bid(step * scale, _LEFT)
         scale = max(scale, run.value())
     run.settle()

@@ -241,7 +241,7 @@ def _sharpened(found: ExactPlan, x: Array, y: Array, a: Array, b: Array) -> Exac
 
 
 def _solve_rounded(x: Array, y: Array, a: Array, b: Array, p: int) -> ExactPlan:
-    same = _coincide(x, y, a, b)
+    same = coincide(x, y, a, b)
     if same is not None:
         solution = Solution(*same, a[same[0]], np.zeros(len(a)), np.zeros(len(b)), "identity")
         return _certify(solution, np.zeros(len(a)), a, b, p=p, rounding=0.0)
@@ -266,7 +266,7 @@ def _solve_rounded(x: Array, y: Array, a: Array, b: Array, p: int) -> ExactPlan:
     return _certify(replace(solution, f=f, g=g), moved, a, b, p=p, rounding=rounding, dual=dual)
 
 
-def _coincide(x: Array, y: Array, a: Array, b: Array) -> tuple[Index, Index] | None:
+def coincide(x: Array, y: Array, a: Array, b: Array) -> tuple[Index, Index] | None:
     """Which point of ``y`` each point of ``x`` is, when both measures are the same."""
     # One column is enough to see that most measures do not.
     if x.shape != y.shape or not np.array_equal(np.sort(x[:, 0]), np.sort(y[:, 0])):

@@ -15,7 +15,7 @@ from ._check import Array, as_order, as_points, as_weights, real, same_dimension
 from ._native import kernels, missing
 from ._solution import Index, staircase
 from .cost import build_cost, paired_cost
-from .exact import ExactPlan, exact_plan
+from .exact import ExactPlan, coincide, exact_plan
 
 # Up to here the matrix is no burden, and its solver is the faster one.
 _SMALL = 1200**2
@@ -92,7 +92,7 @@ def bounded_plan(
     a, b = as_weights(a, len(x), "a"), as_weights(b, len(y), "b")
     if not 0.0 <= real(gap, "gap", "option-gap") < 1.0:
         raise InputError(f"gap is {gap!r}; 0 <= gap < 1 is needed.", code="option-gap")
-    if len(x) * len(y) <= _SMALL or x.shape[1] == 1:
+    if x.shape[1] == 1 or _is_small(x, y) or coincide(x, y, a, b) is not None:
         return exact_plan(x, y, a, b, p=order)
     if kernels is None:
         raise ExtraError(
@@ -102,7 +102,7 @@ def bounded_plan(
             code="kernels-missing",
         )
     rows, columns = np.flatnonzero(a), np.flatnonzero(b)
-    result = _solve(x[rows], y[columns], a[rows], b[columns], order, gap)
+    result = _merged(x[rows], y[columns], a[rows], b[columns], order, gap)
     if len(rows) == len(x) and len(columns) == len(y):
         return result
     f, g = np.full(len(x), np.nan), np.full(len(y), np.nan)
@@ -115,6 +115,56 @@ def bounded_plan(
     return replace(
         result, rows=rows[result.rows], cols=columns[result.cols], potentials=(f, g)
     )
+
+
+def _is_small(x: Array, y: Array) -> bool:
+    return len(x) * len(y) <= _SMALL or min(len(x), len(y)) == 1
+
+
+def _merged(x: Array, y: Array, a: Array, b: Array, p: int, gap: float) -> ExactPlan:
+    """The same with one point of those that coincide: many costs would be alike."""
+    (x_one, a_one, of_x), (y_one, b_one, of_y) = _places(x, a), _places(y, b)
+    if len(x_one) == len(x) and len(y_one) == len(y):
+        return _solve(x, y, a, b, p, gap)
+    if _is_small(x_one, y_one):
+        found = exact_plan(x_one, y_one, a_one, b_one, p=p)
+    else:
+        found = _solve(x_one, y_one, a_one, b_one, p, gap)
+    rows, columns, mass = found.rows, found.cols, found.mass
+    rows, columns, mass = _shared(rows, columns, mass, of_x, a)
+    columns, rows, mass = _shared(columns, rows, mass, of_y, b)
+    cost = float(mass @ _costs(x, y, rows, columns, p))
+    f, g = found.potentials
+    return replace(
+        found,
+        rows=rows,
+        cols=columns,
+        mass=mass,
+        potentials=(f[of_x], g[of_y]),
+        cost=cost,
+        upper_cost=max(found.upper_cost, cost * (1.0 + _SUM_ROUNDING)),
+        lower_cost=min(found.lower_cost, cost),
+    )
+
+
+def _places(points: Array, weights: Array) -> tuple[Array, Array, Index]:
+    """Points that differ, what all of each weigh, and which one every point is."""
+    # One column is enough to see that most points differ.
+    if len(np.unique(points[:, 0])) == len(points):
+        return points, weights, np.arange(len(points))
+    places, of = np.unique(points, axis=0, return_inverse=True)
+    of = of.reshape(-1)
+    return places, np.bincount(of, weights), of
+
+
+def _shared(
+    ends: Index, others: Index, mass: Array, place: Index, weights: Array
+) -> tuple[Index, Index, Array]:
+    """Share what a place sends among its points, one after the other."""
+    order, cells = np.argsort(place, kind="stable"), np.argsort(ends, kind="stable")
+    first, second, share = staircase(weights[order], mass[cells] / mass.sum())
+    moved = share > 0.0
+    return order[first[moved]], others[cells[second[moved]]], share[moved]
 
 
 def _largest(points: Array, others: Array, potential: Array, p: int) -> Array:
@@ -192,13 +242,7 @@ def _bounded(
     extent = (math.sqrt(squared) + math.sqrt(x2.max()) + math.sqrt(y2.max())) ** 2
     rounding = 4.0 * (x.shape[1] + 8) * _EPSILON * (extent if p == 2 else math.sqrt(extent))
     rounding += _SUM_ROUNDING * (float(a @ np.abs(f) + b @ np.abs(g)) + squared)
-    moved = np.concatenate(
-        [
-            paired_cost(x[rows[part]], y[columns[part]], p)
-            for part in _parts(len(rows), x.shape[1])
-        ]
-    )
-    cost = float(mass @ moved)
+    cost = float(mass @ _costs(x, y, rows, columns, p))
     # Counts are masses up to rounding: what that is goes as far as anything.
     off = np.abs(a - np.bincount(rows, mass, len(a))).sum()
     off += np.abs(b - np.bincount(columns, mass, len(b))).sum()
@@ -221,9 +265,13 @@ def _bounded(
     )
 
 
-def _parts(count: int, d: int) -> list[slice]:
-    step = max(1, _BLOCK // d)
-    return [slice(start, start + step) for start in range(0, count, step)]
+def _costs(x: Array, y: Array, rows: Index, columns: Index, p: int) -> Array:
+    found = np.empty(len(rows))
+    step = max(1, _BLOCK // x.shape[1])
+    for start in range(0, len(rows), step):
+        part = slice(start, start + step)
+        found[part] = paired_cost(x[rows[part]], y[columns[part]], p)
+    return found
 
 
 def _completed(
