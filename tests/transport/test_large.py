@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
@@ -11,13 +12,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from silot.errors import ExtraError, InputError
-from silot.transport import ExactPlan, _auction, bounded_plan, cost_matrix, exact_plan, large
+import silot
+from silot.errors import ExtraError, InputError, MemoryShortError
+from silot.transport import (
+    ExactPlan,
+    _auction,
+    bounded_plan,
+    cost_matrix,
+    exact_plan,
+    large,
+    memory,
+)
 from silot.transport._native import kernels
 
 pytestmark = pytest.mark.skipif(kernels is None, reason="the kernels are not compiled")
 
 Array = npt.NDArray[np.float64]
+Cloud = Callable[[np.random.Generator, int, int], Array]
 
 
 @pytest.fixture(autouse=True)
@@ -99,7 +110,7 @@ def check(plan: ExactPlan, x: Array, y: Array, a: Array | None, b: Array | None,
 )
 def test_bounds_hold_the_optimum_and_are_as_close_as_asked(
     seed: int,
-    kinds: tuple[object, object],
+    kinds: tuple[Cloud, Cloud],
     masses: tuple[str, str],
     sizes: tuple[int, int],
     d: int,
@@ -119,7 +130,7 @@ def test_bounds_hold_the_optimum_and_are_as_close_as_asked(
 
 @pytest.mark.parametrize("kind", [gaussian, clustered])
 @pytest.mark.parametrize("mass", ["uniform", "any"])
-def test_no_gap_is_the_optimum_of_the_exact_solver(kind: object, mass: str) -> None:
+def test_no_gap_is_the_optimum_of_the_exact_solver(kind: Cloud, mass: str) -> None:
     rng = np.random.default_rng(5)
     x, y = kind(rng, 700, 8), kind(rng, 500, 8)
     a, b = weights(rng, mass, 700), weights(rng, mass, 500)
@@ -129,7 +140,7 @@ def test_no_gap_is_the_optimum_of_the_exact_solver(kind: object, mass: str) -> N
 
 
 @pytest.mark.parametrize("kind", [gaussian, clustered, duplicated])
-def test_a_wider_gap_is_kept_and_the_same_each_time(kind: object) -> None:
+def test_a_wider_gap_is_kept_and_the_same_each_time(kind: Cloud) -> None:
     x, y = (kind(np.random.default_rng(seed), 900, 8) for seed in (1, 2))
     first, again = bounded_plan(x, y, gap=0.05), bounded_plan(x, y, gap=0.05)
     assert 0.0 < first.upper_cost - first.lower_cost <= 0.05 * first.upper_cost or first.optimal
@@ -175,6 +186,20 @@ def test_without_kernels_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ExtraError) as caught:
         bounded_plan(x, x + x**2)
     assert caught.value.code == "kernels-missing"
+
+
+def test_distances_beyond_memory_are_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    x, y = (gaussian(np.random.default_rng(seed), 2100, 8) for seed in (1, 2))
+    exact = silot.distance(x, y, method="direct")
+    monkeypatch.setattr(memory, "available", lambda: 1e6)
+    found = silot.distance(x, y, method="direct")
+    assert found.lower <= exact.value <= found.upper <= 1.01 * found.lower
+    assert found.status.startswith("within")
+    assert found.converged
+    monkeypatch.setattr(large, "kernels", None)
+    with pytest.raises(MemoryShortError):
+        silot.distance(x, y, method="direct")
 
 
 def test_memory_stays_far_below_the_matrix() -> None:

@@ -17,6 +17,7 @@ from .exact import exact_plan
 
 Counts = npt.NDArray[np.int64]
 Index = npt.NDArray[np.int32]
+Places = npt.NDArray[np.intp]
 
 # Entries of a tile: it stays in the cache.
 _TILE = 1 << 18
@@ -49,10 +50,10 @@ class Clouds:
     def near(self) -> tuple[Array, Array, Array, Array]:
         """Centred points that have the same costs, and their squared norms."""
         middle = self.y.mean(axis=0)
-        x, y = self.x - (middle + self.shift), self.y - middle
+        x, y = (self.x - middle) - self.shift, self.y - middle
         return x, y, np.einsum("ij,ij->i", x, x), np.einsum("ij,ij->i", y, y)
 
-    def part(self, rows: npt.NDArray[np.intp], columns: npt.NDArray[np.intp]) -> Clouds:
+    def part(self, rows: Places, columns: Places) -> Clouds:
         """Some of the points."""
         return Clouds(self.x[rows], self.y[columns], self.shift, self.p)
 
@@ -77,7 +78,11 @@ class Tiles:
         self.buffer = np.empty(max(_TILE, _ROWS * 512), self.dtype)
 
     def _of_products(self, unit: float, norm: Any) -> Any:
-        return 1.01 * unit * (2.0 * (self.d + 6) * norm * self.widest + 4.0 * (norm**2 + self.widest**2))
+        return (
+            1.01
+            * unit
+            * (2.0 * (self.d + 6) * norm * self.widest + 4.0 * (norm**2 + self.widest**2))
+        )
 
     def scan(self, auction: Any, rows: Index, price: Array) -> None:
         """Make the lists of some rows anew."""
@@ -208,14 +213,10 @@ def as_counts(weights: Array, total: int = _TOTAL) -> Counts:
     return counts
 
 
-def start_price(
-    clouds: Clouds, a: Array, b: Array, rng: np.random.Generator
-) -> Array:
+def start_price(clouds: Clouds, a: Array, b: Array, rng: np.random.Generator) -> Array:
     """Prices of the columns from the same problem on a sample, coarser and coarser."""
     n, m = len(a), len(b)
-    few_rows, few_columns = (
-        max(1, min(size, max(size // _RATIO, _SMALL // 2))) for size in (n, m)
-    )
+    few_rows, few_columns = (max(1, min(size, max(size // _RATIO, _SMALL // 2))) for size in (n, m))
     strata = _strata(clouds, rng)
     rows, a = _sample(a, strata[0], few_rows, rng)
     columns, b = _sample(b, strata[1], few_columns, rng)
@@ -231,7 +232,7 @@ def start_price(
     return -_transform(clouds, rows, f)
 
 
-def _transform(clouds: Clouds, rows: npt.NDArray[np.intp], f: Array) -> Array:
+def _transform(clouds: Clouds, rows: Places, f: Array) -> Array:
     """``g_j = min_i C_ij - f_i`` over some rows: rounded, for prices to start from."""
     x, y, x2, y2 = clouds.near
     left = (-2.0 * x[rows]).astype(np.float32).T
@@ -251,14 +252,14 @@ def _transform(clouds: Clouds, rows: npt.NDArray[np.intp], f: Array) -> Array:
     return g
 
 
-def _strata(clouds: Clouds, rng: np.random.Generator) -> tuple[Array, Array]:
+def _strata(clouds: Clouds, rng: np.random.Generator) -> tuple[Places, Places]:
     """Which of a few random points is nearest: clusters keep their masses in a sample."""
-    x, y, x2, y2 = clouds.near
+    x, y, _, _ = clouds.near
     n, count = len(x), min(_STRATA, len(x) + len(y))
     chosen = rng.choice(n + len(y), count, replace=False)
     pivots = np.concatenate([x[chosen[chosen < n]], y[chosen[chosen >= n] - n]])
     half = 0.5 * np.einsum("ij,ij->i", pivots, pivots)
-    nearest = []
+    nearest: list[Places] = []
     for points in (x, y):
         label = np.empty(len(points), np.intp)
         step = _TILE // count
@@ -270,13 +271,15 @@ def _strata(clouds: Clouds, rng: np.random.Generator) -> tuple[Array, Array]:
 
 
 def _sample(
-    weights: Array, stratum: Array, size: int, rng: np.random.Generator
-) -> tuple[npt.NDArray[np.intp], Array]:
+    weights: Array, stratum: Places, size: int, rng: np.random.Generator
+) -> tuple[Places, Array]:
     """Points at equal steps of mass, stratum by stratum; every stratum keeps its mass."""
     order = np.lexsort((rng.random(len(weights)), stratum))
     edges = np.cumsum(weights[order])
     places = (np.arange(size) + rng.random()) * (edges[-1] / size)
-    found, times = np.unique(np.searchsorted(edges, places).clip(0, len(order) - 1), return_counts=True)
+    found, times = np.unique(
+        np.searchsorted(edges, places).clip(0, len(order) - 1), return_counts=True
+    )
     chosen = order[found]
     kept = np.bincount(stratum[chosen], times, minlength=int(stratum.max()) + 1)
     mass = np.bincount(stratum, weights, minlength=len(kept))

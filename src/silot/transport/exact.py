@@ -31,18 +31,18 @@ _NEGLIGIBLE = 8.0 * float(np.finfo(np.float64).eps)
 
 @dataclass(frozen=True)
 class ExactPlan:
-    """An optimal coupling of two measures and the proof of its optimality.
+    """A coupling of two measures and the proof that it is optimal, or of how far it may be.
 
     Attributes
     ----------
     rows, cols, mass
         The coupling: ``mass[k] > 0`` goes from ``x[rows[k]]`` to ``y[cols[k]]``. At most
-        n + m - 1 entries.
+        n + m - 1 entries where the matrix of costs was there.
     potentials
         ``(f, g)`` with ``f[i] + g[j] <= |x_i - y_j|^p`` for every pair, equality where mass
-        moves, and ``sum(a f) = sum(b g)``.
+        moves if it is optimal, and ``sum(a f) = sum(b g)``.
     cost
-        ``sum_k mass[k] |x_rows[k] - y_cols[k]|^p``, the optimal cost.
+        ``sum_k mass[k] |x_rows[k] - y_cols[k]|^p``, the optimal cost if it is optimal.
     lower_cost, upper_cost
         Bounds of the optimal cost, rounding included: the dual value less the rounding of the
         cost matrix, and the cost with the cells that were left out as rounding of masses.

@@ -16,6 +16,7 @@ from ._native import kernels, missing
 from ._solution import Index, staircase
 from .cost import build_cost, paired_cost
 from .exact import ExactPlan, coincide, exact_plan
+from .memory import fits
 
 # Up to here the matrix is no burden, and its solver is the faster one.
 _SMALL = 1200**2
@@ -112,9 +113,20 @@ def bounded_plan(
     g[idle] = _largest(y[idle], x[rows], f[rows], order)
     idle = np.flatnonzero(np.isnan(f))
     f[idle] = _largest(x[idle], y, g, order)
-    return replace(
-        result, rows=rows[result.rows], cols=columns[result.cols], potentials=(f, g)
-    )
+    return replace(result, rows=rows[result.rows], cols=columns[result.cols], potentials=(f, g))
+
+
+def fitting_plan(x: Array, y: Array, a: Array, b: Array, p: int) -> ExactPlan:
+    """``exact_plan`` where costs fit into memory, ``bounded_plan`` where they do not.
+
+    Raises
+    ------
+    MemoryShortError
+        They do not, and there are no compiled kernels.
+    """
+    if kernels is None or fits(len(x), len(y), x.shape[1]):
+        return exact_plan(x, y, a, b, p=p)
+    return bounded_plan(x, y, a, b, p=p)
 
 
 def _is_small(x: Array, y: Array) -> bool:
@@ -220,16 +232,16 @@ def _status(plan: ExactPlan, gap: float) -> str:
     if part <= _OPTIMAL:
         return "optimal"
     if part <= gap:
-        return f"within {part:.2g} of the optimal cost, and {gap:g} was asked for; gap=0 asks for all"
+        return (
+            f"within {part:.2g} of the optimal cost, and {gap:g} was asked for; gap=0 asks for all"
+        )
     return (
         f"within {part:.2g} of the optimal cost, and not {gap:g}: too many costs are nearly alike. "
         "Merge points that coincide, remove far outliers, or take fewer records."
     )
 
 
-def _bounded(
-    clouds: Clouds, a: Array, b: Array, k: Counts, l: Counts, run: Run
-) -> ExactPlan:
+def _bounded(clouds: Clouds, a: Array, b: Array, k: Counts, l: Counts, run: Run) -> ExactPlan:
     """A coupling, feasible potentials, and what they prove."""
     x, y, shift, p = clouds.x, clouds.y, clouds.shift, clouds.p
     rows, columns, mass = _completed(clouds, k, l, run.cells(), run.total)
