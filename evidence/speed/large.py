@@ -69,7 +69,7 @@ def run(context: Context) -> None:
         )
         context.say(" · ".join(rows[-1]))
     show(
-        "bounded_plan: costs without their matrix (20,000 x 20,000: 3 GiB; 50,000: 19; 100,000: 75)",
+        "bounded_plan, without the matrix of costs (20,000: 3 GiB; 50,000: 19; 100,000: 75)",
         ("problem", "lower", "upper", "gap asked", "gap", "processor", "peak"),
         rows,
     )

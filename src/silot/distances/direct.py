@@ -120,14 +120,23 @@ def distance_of(
         lower=min(plan.lower, plan.distance),
         upper=max(plan.upper, plan.distance),
         method="direct",
-        status=("converged: exact, proven by the dual bound" if plan.optimal else plan.status)
-        + chance_text(plan.distance, chance),
-        converged=plan.optimal or plan.upper - plan.lower <= _CLOSE * plan.upper,
+        status=_status(plan) + chance_text(plan.distance, chance),
+        converged=plan.optimal or _is_close(plan),
         holders=sides,
         p=p,
         seed=seed,
         chance=chance,
     )
+
+
+def _status(plan: ExactPlan) -> str:
+    if plan.optimal:
+        return "converged: exact, proven by the dual bound"
+    return f"certified: {plan.status}" if _is_close(plan) else plan.status
+
+
+def _is_close(plan: ExactPlan) -> bool:
+    return plan.upper - plan.lower <= _CLOSE * plan.upper
 
 
 def _chance(first: Cloud, second: Cloud, order: int) -> float | None:
