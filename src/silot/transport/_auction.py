@@ -20,7 +20,7 @@ Index = npt.NDArray[np.int32]
 Places = npt.NDArray[np.intp]
 
 # Entries of a tile: it stays in the cache.
-_TILE = 1 << 18
+_TILE, _SIDE = 1 << 18, 1 << 9
 _ROWS = 256
 # Columns a row's list has, and of how many rows these take what much memory they may.
 _LIST, _SHORTEST, _LISTED = 128, 32, 16_000_000
@@ -186,9 +186,10 @@ class Run:
     def cells(self) -> Cells:
         """What is placed."""
         count = self._auction.count()
-        found = Cells(*(np.empty(count, kind) for kind in (np.int32, np.int32, np.int64)))
-        self._auction.cells(found.rows, found.columns, found.counts)
-        return found
+        rows, columns = np.empty(count, np.int32), np.empty(count, np.int32)
+        counts = np.empty(count, np.int64)
+        self._auction.cells(rows, columns, counts)
+        return Cells(rows, columns, counts)
 
 
 def approach(run: Run, steps: Sequence[float]) -> None:
@@ -235,21 +236,22 @@ def start_price(clouds: Clouds, a: Array, b: Array, rng: np.random.Generator) ->
 def _transform(clouds: Clouds, rows: Places, f: Array) -> Array:
     """``g_j = min_i C_ij - f_i`` over some rows: rounded, for prices to start from."""
     x, y, x2, y2 = clouds.near
-    left = (-2.0 * x[rows]).astype(np.float32).T
-    base = x2[rows] if clouds.p == 1 else x2[rows] - f
-    g = np.empty(len(y))
-    step = max(1, _TILE // len(rows))
-    base, f = base.astype(np.float32), f.astype(np.float32)
-    for start in range(0, len(y), step):
-        part = slice(start, start + step)
-        tile = y[part].astype(np.float32) @ left
-        tile += base
-        if clouds.p == 2:
-            g[part] = tile.min(axis=1) + y2[part]
-        else:
-            tile += y2[part, None].astype(np.float32)
-            g[part] = (np.sqrt(np.maximum(tile, 0.0)) - f).min(axis=1)
-    return g
+    left, right = (-2.0 * x[rows]).astype(np.float32), y.astype(np.float32)
+    base = (x2[rows] if clouds.p == 1 else x2[rows] - f).astype(np.float32)
+    squares, single = y2[:, None].astype(np.float32), f.astype(np.float32)
+    g = np.full(len(y), np.inf)
+    for start in range(0, len(y), _SIDE):
+        part = slice(start, start + _SIDE)
+        for first in range(0, len(rows), _SIDE):
+            own = slice(first, first + _SIDE)
+            tile = right[part] @ left[own].T
+            tile += base[own]
+            if clouds.p == 1:
+                tile += squares[part]
+                np.sqrt(np.maximum(tile, 0.0, out=tile), out=tile)
+                tile -= single[own]
+            np.minimum(g[part], tile.min(axis=1), out=g[part])
+    return g + y2 if clouds.p == 2 else g
 
 
 def _strata(clouds: Clouds, rng: np.random.Generator) -> tuple[Places, Places]:
@@ -277,9 +279,8 @@ def _sample(
     order = np.lexsort((rng.random(len(weights)), stratum))
     edges = np.cumsum(weights[order])
     places = (np.arange(size) + rng.random()) * (edges[-1] / size)
-    found, times = np.unique(
-        np.searchsorted(edges, places).clip(0, len(order) - 1), return_counts=True
-    )
+    reached = edges.searchsorted(places)
+    found, times = np.unique(np.minimum(reached, len(order) - 1), return_counts=True)
     chosen = order[found]
     kept = np.bincount(stratum[chosen], times, minlength=int(stratum.max()) + 1)
     mass = np.bincount(stratum, weights, minlength=len(kept))

@@ -163,10 +163,12 @@ def _places(points: Array, weights: Array) -> tuple[Array, Array, Index]:
     """Points that differ, what all of each weigh, and which one every point is."""
     # One column is enough to see that most points differ.
     if len(np.unique(points[:, 0])) == len(points):
-        return points, weights, np.arange(len(points))
-    places, of = np.unique(points, axis=0, return_inverse=True)
-    of = of.reshape(-1)
-    return places, np.bincount(of, weights), of
+        each: Index = np.arange(len(points))
+        return points, weights, each
+    places, inverse = np.unique(points, axis=0, return_inverse=True)
+    of: Index = inverse.reshape(-1)
+    together = np.bincount(of, weights).astype(np.float64)
+    return places, together, of
 
 
 def _shared(
