@@ -276,10 +276,10 @@ def _sample(
     weights: Array, stratum: Places, size: int, rng: np.random.Generator
 ) -> tuple[Places, Array]:
     """Points at equal steps of mass, stratum by stratum; every stratum keeps its mass."""
-    order = np.lexsort((rng.random(len(weights)), stratum))
-    edges = np.cumsum(weights[order])
-    places = (np.arange(size) + rng.random()) * (edges[-1] / size)
-    reached = edges.searchsorted(places)
+    order: Places = np.lexsort((rng.random(len(weights)), stratum))
+    edges: Array = np.cumsum(weights[order])
+    places: Array = (np.arange(size) + rng.random()) * (edges[-1] / size)
+    reached: Places = np.searchsorted(edges, places)
     found, times = np.unique(np.minimum(reached, len(order) - 1), return_counts=True)
     chosen = order[found]
     kept = np.bincount(stratum[chosen], times, minlength=int(stratum.max()) + 1)
