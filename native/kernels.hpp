@@ -25,6 +25,28 @@ struct Cell {
     Mass mass;
 };
 
+// Transport without a matrix of costs: see auction.cpp. Rows that need a scan are given products
+// with blocks of columns at the prices of the moment; `lift` makes their values sound bounds.
+struct Auction {
+    virtual ~Auction() = default;
+    virtual void scan_begin(const Int* rows, Int count) = 0;
+    virtual void scan_block(const float* products, const float* column, const float* base,
+                            const float* price, Int width, Int offset) = 0;
+    virtual void scan_block(const double* products, const double* column, const double* base,
+                            const double* price, Int width, Int offset) = 0;
+    virtual void scan_end(const double* lift) = 0;
+
+    virtual void step(double eps) = 0;
+    virtual Int bid(Mass enough, Int* out) = 0;
+    virtual void settle(double slack) = 0;
+    virtual Int augment(Mass enough, Int* out) = 0;
+
+    virtual void prices(double* out) const = 0;
+    virtual double least(Int row) const = 0;  // no cost plus price of the row is below
+    virtual Int cells(Cell* out) const = 0;
+    virtual Mass left() const = 0;
+};
+
 // Costs are row-major and finite. Potentials satisfy u[i] + v[j] <= cost[i, j] up to the rounding
 // of one subtraction, with equality up to rounding of paths where mass moves.
 struct Kernels {
@@ -62,6 +84,9 @@ struct Kernels {
     // f[i] - f[j] <= cost[i, j]; paid, what a flow costs for each unit of mass that moves.
     void (*labels)(std::int64_t count, Int size, const double* cost, const double* change,
                    double* f, double* paid);
+
+    Auction* (*auction)(Int n, Int m, Int d, Int k, Int order, const double* x, const double* y,
+                        const double* shift, const Mass* a, const Mass* b, const double* price);
 };
 
 const Kernels& kernels_portable();

@@ -7,6 +7,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -108,14 +109,8 @@ bool settle(Matrix<const double> cost, Vector<double> u, Vector<double> v,
     return chosen()->settle(static_cast<Int>(n), cost.data(), u.data(), v.data(), column.data());
 }
 
-Int ship(Matrix<const double> cost, Vector<const Mass> a, Vector<const Mass> b, Vector<double> u,
-         Vector<double> v, Vector<Int> rows, Vector<Int> columns, Vector<Mass> masses) {
-    const std::size_t n = cost.shape(0), m = cost.shape(1), most = rows.shape(0);
-    need(n > 0 && m > 0 && n < (1u << 30) && m < (1u << 30) && a.shape(0) == n &&
-             b.shape(0) == m && u.shape(0) == n && v.shape(0) == m && columns.shape(0) == most &&
-             masses.shape(0) == most,
-         "costs (n, m), masses (n,), (m,), potentials (n,), (m,) and cells are needed");
-    need_finite(v);
+// Masses are counts of one sum.
+void balanced(Vector<const Mass>& a, Vector<const Mass>& b) {
     Mass supply = 0, demand = 0;
     const auto count = [](Vector<const Mass>& masses, Mass& sum) {
         for (std::size_t i = 0; i < masses.shape(0); ++i) {
@@ -127,6 +122,17 @@ Int ship(Matrix<const double> cost, Vector<const Mass> a, Vector<const Mass> b, 
     count(a, supply);
     count(b, demand);
     need(supply == demand && supply > 0, "masses must have one sum");
+}
+
+Int ship(Matrix<const double> cost, Vector<const Mass> a, Vector<const Mass> b, Vector<double> u,
+         Vector<double> v, Vector<Int> rows, Vector<Int> columns, Vector<Mass> masses) {
+    const std::size_t n = cost.shape(0), m = cost.shape(1), most = rows.shape(0);
+    need(n > 0 && m > 0 && n < (1u << 30) && m < (1u << 30) && a.shape(0) == n &&
+             b.shape(0) == m && u.shape(0) == n && v.shape(0) == m && columns.shape(0) == most &&
+             masses.shape(0) == most,
+         "costs (n, m), masses (n,), (m,), potentials (n,), (m,) and cells are needed");
+    need_finite(v);
+    balanced(a, b);
     std::vector<Cell> cells(most);
     Int found;
     {
@@ -174,6 +180,101 @@ void labels(Matrix<const double> cost, Matrix<const double> change, Matrix<doubl
                      change.data(), f.data(), paid.data());
 }
 
+// What an auction reads is kept as long as it is.
+class Bids {
+  public:
+    Bids(Matrix<const double> x, Matrix<const double> y, Vector<const double> shift,
+         Vector<const Mass> a, Vector<const Mass> b, Vector<const double> price, Int k, Int order)
+        : x_(x), y_(y), shift_(shift), n_(x.shape(0)), m_(y.shape(0)) {
+        const std::size_t d = x.shape(1);
+        need(n_ > 0 && m_ > 0 && n_ < (1u << 30) && m_ < (1u << 30) && y.shape(1) == d &&
+                 shift.shape(0) == d && a.shape(0) == n_ && b.shape(0) == m_ &&
+                 price.shape(0) == m_ && k > 0 && (order == 1 || order == 2),
+             "points (n, d), (m, d), a shift (d,), masses, prices (m,), k and an order are needed");
+        balanced(a, b);
+        auction_.reset(chosen()->auction(static_cast<Int>(n_), static_cast<Int>(m_),
+                                         static_cast<Int>(d), k, order, x.data(), y.data(),
+                                         shift.data(), a.data(), b.data(), price.data()));
+    }
+
+    void scan_begin(Vector<const Int> rows) {
+        std::vector<char> seen(n_, 0);
+        for (std::size_t r = 0; r < rows.shape(0); ++r) {
+            const Int i = rows.data()[r];
+            need(i >= 0 && static_cast<std::size_t>(i) < n_ && !seen[i], "rows must be distinct");
+            seen[i] = 1;
+        }
+        count_ = rows.shape(0);
+        auction_->scan_begin(rows.data(), static_cast<Int>(count_));
+    }
+
+    template <class T>
+    void scan_block(Matrix<const T> products, Vector<const T> column, Vector<const T> base,
+                    Vector<const T> price, Int offset) {
+        const std::size_t width = products.shape(1);
+        need(products.shape(0) == count_ && column.shape(0) == width && base.shape(0) == count_ &&
+                 price.shape(0) == width && offset >= 0 && offset + width <= m_,
+             "products (rows, width) with a number a column and a row are needed");
+        nb::gil_scoped_release free;
+        auction_->scan_block(products.data(), column.data(), base.data(), price.data(),
+                             static_cast<Int>(width), offset);
+    }
+
+    void scan_end(Vector<const double> lift) {
+        need(lift.shape(0) == count_, "one number a row is needed");
+        nb::gil_scoped_release free;
+        auction_->scan_end(lift.data());
+        count_ = 0;
+    }
+
+    void step(double eps) { auction_->step(eps); }
+    void settle(double slack) { auction_->settle(slack); }
+    std::int64_t left() const { return auction_->left(); }
+
+    Int bid(std::int64_t enough, Vector<Int> rows) {
+        need(rows.shape(0) == n_, "room for all rows is needed");
+        nb::gil_scoped_release free;
+        return auction_->bid(enough, rows.data());
+    }
+
+    Int augment(std::int64_t enough, Vector<Int> rows) {
+        need(rows.shape(0) == n_, "room for all rows is needed");
+        nb::gil_scoped_release free;
+        return auction_->augment(std::max<Mass>(enough, 0), rows.data());
+    }
+
+    void prices(Vector<double> out) const {
+        need(out.shape(0) == m_, "room for all columns is needed");
+        auction_->prices(out.data());
+    }
+
+    void least(Vector<double> out) const {
+        need(out.shape(0) == n_, "room for all rows is needed");
+        for (std::size_t i = 0; i < n_; ++i) out.data()[i] = auction_->least(static_cast<Int>(i));
+    }
+
+    Int count() const { return auction_->cells(nullptr); }
+
+    void cells(Vector<Int> rows, Vector<Int> columns, Vector<Mass> masses) const {
+        std::vector<Cell> cells(count());
+        need(rows.shape(0) == cells.size() && columns.shape(0) == cells.size() &&
+                 masses.shape(0) == cells.size(),
+             "room for all cells is needed");
+        auction_->cells(cells.data());
+        for (std::size_t k = 0; k < cells.size(); ++k) {
+            rows.data()[k] = cells[k].row;
+            columns.data()[k] = cells[k].column;
+            masses.data()[k] = cells[k].mass;
+        }
+    }
+
+  private:
+    Matrix<const double> x_, y_;
+    Vector<const double> shift_;
+    std::size_t n_, m_, count_ = 0;
+    std::unique_ptr<Auction> auction_;
+};
+
 }  // namespace
 
 NB_MODULE(_kernels, m) {
@@ -202,4 +303,20 @@ NB_MODULE(_kernels, m) {
     m.def("sweep", &sweep<float>, as("cost"), as("a"), as("h"), nb::arg("scale"), nb::arg("damp"),
           nb::arg("known"), nb::arg("priced"), as("levels"), as("columns"));
     m.def("labels", &labels, as("cost"), as("change"), as("f"), as("paid"));
+    nb::class_<Bids>(m, "Auction")
+        .def(nb::init<Matrix<const double>, Matrix<const double>, Vector<const double>,
+                      Vector<const Mass>, Vector<const Mass>, Vector<const double>, Int, Int>())
+        .def("scan_begin", &Bids::scan_begin)
+        .def("scan_block", &Bids::scan_block<float>)
+        .def("scan_block", &Bids::scan_block<double>)
+        .def("scan_end", &Bids::scan_end)
+        .def("step", &Bids::step)
+        .def("bid", &Bids::bid)
+        .def("settle", &Bids::settle)
+        .def("augment", &Bids::augment)
+        .def("left", &Bids::left)
+        .def("prices", &Bids::prices)
+        .def("least", &Bids::least)
+        .def("count", &Bids::count)
+        .def("cells", &Bids::cells);
 }

@@ -10,8 +10,9 @@ from ..errors import InputError
 from ..federation.answer import Answer, Array
 from ..federation.protocol import Steps
 from ..options import option, truth
-from ..transport import ExactPlan, exact_plan
+from ..transport import ExactPlan
 from ..transport.chance import chance_distance
+from ..transport.large import fitting_plan
 from .pairwise import Pairwise, Sides
 from .parts import asked_clouds
 from .questions.distances import Records
@@ -20,6 +21,9 @@ from .sides import agreed_dimension
 
 Cloud = tuple[Array, Array]
 
+# A distance known to this part of it counts as found.
+_CLOSE = 0.01
+
 
 class Direct(Pairwise):
     """Exact ``W_p`` by sending all records to the coordinator: the baseline.
@@ -27,8 +31,9 @@ class Direct(Pairwise):
     Returns
     -------
     Protocol[Distance]
-        Discloses every record. Bounds are the primal and dual value of the exact plan; ``chance``
-        is what two samples of one law stay below.
+        Discloses every record. Bounds are the primal and dual value of the exact plan; of costs
+        that do not fit into memory, of one within a hundredth of it, as ``status`` says.
+        ``chance`` is what two samples of one law stay below.
 
     Raises
     ------
@@ -77,7 +82,7 @@ class Direct(Pairwise):
         agreed_dimension(
             {side: c[0].shape[1] for side, c in zip(sides.names, (first, second), strict=True)}
         )
-        plan = exact_plan(first[0], second[0], first[1], second[1], p=self.p)
+        plan = fitting_plan(first[0], second[0], first[1], second[1], self.p)
         return distance_of(plan, sides.names, self.p, self.seed, _chance(first, second, self.p))
 
     def _explained(self, sides: Sides) -> Steps[Distance]:
@@ -103,7 +108,7 @@ def exact_distance(
     first: Cloud, second: Cloud, sides: tuple[str, str], p: int, seed: int
 ) -> Distance:
     """Exact ``W_p`` of two clouds that are known, between the values of its plan and its dual."""
-    return distance_of(exact_plan(first[0], second[0], first[1], second[1], p=p), sides, p, seed)
+    return distance_of(fitting_plan(first[0], second[0], first[1], second[1], p), sides, p, seed)
 
 
 def distance_of(
@@ -115,14 +120,23 @@ def distance_of(
         lower=min(plan.lower, plan.distance),
         upper=max(plan.upper, plan.distance),
         method="direct",
-        status=("converged: exact, proven by the dual bound" if plan.optimal else plan.status)
-        + chance_text(plan.distance, chance),
-        converged=plan.optimal,
+        status=_status(plan) + chance_text(plan.distance, chance),
+        converged=plan.optimal or _is_close(plan),
         holders=sides,
         p=p,
         seed=seed,
         chance=chance,
     )
+
+
+def _status(plan: ExactPlan) -> str:
+    if plan.optimal:
+        return "converged: exact, proven by the dual bound"
+    return f"certified: {plan.status}" if _is_close(plan) else plan.status
+
+
+def _is_close(plan: ExactPlan) -> bool:
+    return plan.upper - plan.lower <= _CLOSE * plan.upper
 
 
 def _chance(first: Cloud, second: Cloud, order: int) -> float | None:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from .entropic import EntropicPlan, SinkhornDivergence, sinkhorn, sinkhorn_divergence
     from .exact import ExactPlan, exact_plan, plan_from_cost
     from .geodesic import Interpolant, interpolate
+    from .large import bounded_plan
     from .memory import Forecast, forecast
     from .moments import Moments, covariance_root, gaussian_distance, gelbrich_bound, moments
     from .sensitivity import Potential, calibrated_gradient, debiased_potential
@@ -27,6 +28,7 @@ __all__ = [
     "Potential",
     "SinkhornDivergence",
     "bounded_coordinates",
+    "bounded_plan",
     "calibrated_gradient",
     "class_distances",
     "cost_matrix",

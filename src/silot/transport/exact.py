@@ -32,18 +32,18 @@ _NEGLIGIBLE = 8.0 * float(np.finfo(np.float64).eps)
 
 @dataclass(frozen=True)
 class ExactPlan:
-    """An optimal coupling of two measures and the proof of its optimality.
+    """A coupling of two measures and the proof that it is optimal, or of how far it may be.
 
     Attributes
     ----------
     rows, cols, mass
         The coupling: ``mass[k] > 0`` goes from ``x[rows[k]]`` to ``y[cols[k]]``. At most
-        n + m - 1 entries.
+        n + m - 1 entries where the matrix of costs was there.
     potentials
         ``(f, g)`` with ``f[i] + g[j] <= |x_i - y_j|^p`` for every pair, equality where mass
-        moves, and ``sum(a f) = sum(b g)``.
+        moves if it is optimal, and ``sum(a f) = sum(b g)``.
     cost
-        ``sum_k mass[k] |x_rows[k] - y_cols[k]|^p``, the optimal cost.
+        ``sum_k mass[k] |x_rows[k] - y_cols[k]|^p``, the optimal cost if it is optimal.
     lower_cost, upper_cost
         Bounds of the optimal cost, rounding included: the dual value less the rounding of the
         cost matrix, and the cost with the cells that were left out as rounding of masses.
@@ -264,7 +264,7 @@ def _sharpened(found: ExactPlan, x: Array, y: Array, a: Array, b: Array) -> Exac
 def _solve_rounded(
     x: Array, y: Array, a: Array, b: Array, p: int, start: Array | None
 ) -> ExactPlan:
-    same = _coincide(x, y, a, b)
+    same = coincide(x, y, a, b)
     if same is not None:
         solution = Solution(*same, a[same[0]], np.zeros(len(a)), np.zeros(len(b)), "identity")
         return _certify(solution, np.zeros(len(a)), a, b, p=p, rounding=0.0)
@@ -290,7 +290,7 @@ def _solve_rounded(
     return _certify(replace(solution, f=f, g=g), moved, a, b, p=p, rounding=rounding, dual=dual)
 
 
-def _coincide(x: Array, y: Array, a: Array, b: Array) -> tuple[Index, Index] | None:
+def coincide(x: Array, y: Array, a: Array, b: Array) -> tuple[Index, Index] | None:
     """Which point of ``y`` each point of ``x`` is, when both measures are the same."""
     # One column is enough to see that most measures do not.
     if x.shape != y.shape or not np.array_equal(np.sort(x[:, 0]), np.sort(y[:, 0])):

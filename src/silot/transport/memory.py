@@ -73,6 +73,12 @@ def forecast(n: int, m: int, d: int = 1) -> Forecast:
     return Forecast(_NUMBER * cells, peak, available())
 
 
+def fits(n: int, m: int, d: int) -> bool:
+    """Whether costs of n and m points fit into memory."""
+    # What is small fits, and is asked for all the time.
+    return n * m <= 4 * _SMALL or forecast(n, m, d).fits
+
+
 def require(n: int, m: int, d: int) -> None:
     """Raise where costs of n and m points do not fit into memory.
 
@@ -81,16 +87,13 @@ def require(n: int, m: int, d: int) -> None:
     MemoryShortError
         They do not.
     """
-    # What is small fits, and is asked for all the time.
-    if n * m <= 4 * _SMALL:
-        return
-    found = forecast(n, m, d)
-    if not found.fits:
+    if not fits(n, m, d):
+        found = forecast(n, m, d)
         raise MemoryShortError(
             f"costs of {n} x {m} points need {_size(found.peak_bytes)}, and "
             f"{_size(found.available_bytes)} are free. Take fewer records, method 'sketch' (which "
-            "needs no such matrix), or a larger machine; silot.transport.forecast tells what is "
-            "needed.",
+            "needs no such matrix), silot.transport.bounded_plan (neither), or a larger machine; "
+            "silot.transport.forecast tells what is needed.",
             code="memory-short",
         )
 
