@@ -2,7 +2,7 @@
 
 Over 200 runs of all protocols, commands, reports and errors, through what users call::
 
-    PYTHONPATH=OLD/src python -m evidence.equality record old.json
+    OLD/.venv/bin/python -m evidence.equality record old.json
     python -m evidence.equality record new.json
     python -m evidence.equality compare old.json new.json
 

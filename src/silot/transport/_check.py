@@ -128,6 +128,18 @@ def as_order(p: float) -> int:
     return int(p)
 
 
+def as_potentials(potentials: npt.ArrayLike, size: int, name: str) -> Array:
+    """Return ``potentials`` as a finite float64 array of shape (size,)."""
+    values = as_points(np.atleast_2d(np.asarray(potentials)), name)
+    if values.shape != (1, size):
+        raise MismatchError(
+            f"{name} has shape {np.shape(potentials)}; one potential for each of the {size} points "
+            "is needed.",
+            code="weights-length",
+        )
+    return values[0]
+
+
 def same_dimension(x: Array, y: Array) -> None:
     """Raise unless both clouds live in the same space."""
     if x.shape[1] != y.shape[1]:

@@ -8,10 +8,10 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from ..errors import MismatchError, SolverError
+from ..errors import SolverError
 from . import _native, _sharpen
 from ._assignment import common_units, solve_units
-from ._check import Array, as_order, as_points, as_weights, same_dimension
+from ._check import Array, as_order, as_points, as_potentials, as_weights, same_dimension
 from ._compiled import solve_compiled, suits
 from ._line import solve_line
 from ._network import solve_network
@@ -105,10 +105,11 @@ def exact_plan(
     .. math:: W_p^p(\mu, \nu) = \min_{P \ge 0,\ P 1 = a,\ P^T 1 = b} \sum_{ij} P_{ij}
               |x_i - y_j|^p = \max_{f_i + g_j \le |x_i - y_j|^p} \sum_i a_i f_i + \sum_j b_j g_j
 
-    The solver is chosen by regime: sorting on the line; linear assignment with dual recovery
-    for equal or evenly divisible masses of moderate number; network simplex otherwise, dense
-    for small problems and by column generation for large ones. Whatever ran, the dual pair is
-    made feasible and the gap to the cost is checked.
+    The solver is chosen by regime: sorting on the line; assignment where all masses are equal;
+    shortest augmenting paths for small problems of any masses; network simplex with column
+    generation for large ones. Without compiled kernels (``silot doctor``) scipy's assignment and
+    POT's network simplex take the place of theirs. Whatever ran, the dual pair is made feasible
+    and the gap to the cost is checked.
 
     Parameters
     ----------
@@ -148,7 +149,7 @@ def exact_plan(
     x, y, order = as_points(x, "x"), as_points(y, "y"), as_order(p)
     same_dimension(x, y)
     a, b = as_weights(a, len(x), "a"), as_weights(b, len(y), "b")
-    g = None if start is None else _as_start(start, len(y))
+    g = None if start is None else as_potentials(start, len(y), "start")
     rows, cols = np.flatnonzero(a), np.flatnonzero(b)
     if len(rows) == len(x) and len(cols) == len(y):
         return _solve_points(x, y, a, b, order, g)
@@ -209,17 +210,6 @@ def plan_from_cost(
     if len(rows) < len(a):
         f = np.where(np.isinf(f), (matrix - g).min(axis=1), f)
     return replace(result, rows=rows[result.rows], cols=cols[result.cols], potentials=(f, g))
-
-
-def _as_start(start: npt.ArrayLike, m: int) -> Array:
-    potentials = as_points(np.atleast_2d(np.asarray(start)), "start")
-    if potentials.shape != (1, m):
-        raise MismatchError(
-            f"start has shape {np.shape(start)}; one potential for each of the {m} points of y is "
-            "needed.",
-            code="weights-length",
-        )
-    return potentials[0]
 
 
 def _solve_points(
