@@ -23,7 +23,7 @@ Array = npt.NDArray[np.float64]
 
 def chosen() -> ModuleType | None:
     """The kernels of this installation, or those that ``make sanitize`` names."""
-    path = os.environ.get("SILOT_KERNELS")
+    path = os.environ.get("SILOT_SANITIZED")
     if path is None:
         return _native.kernels
     spec = spec_from_file_location("_kernels", path)
