@@ -317,7 +317,7 @@ def test_fences_hold_over_processes_and_without_a_ledger_nothing_is_told(tmp_pat
         answer(asked.questions["a"], rng.normal(size=(400, 20)), tmp_path / "size.answer")
         # The size is free; what comes next are numbers about what the asker chose.
         second = resume(run, [tmp_path / "size.answer"]).questions["a"]
-        assert second.name == "a-2.question"
+        assert second.name == "a+2.question"
         words = ["answer", str(second), *line, *more, "-o", f"{k}.answer"]
         refused.append(json.loads(processed(tmp_path, words))["refused"])
     assert refused == ["ledger-absent", "", "", "policy-numbers"]

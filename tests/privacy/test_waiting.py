@@ -17,6 +17,7 @@ from silot.distances.questions.distances import Describe, Moments
 from silot.errors import InputError, RefusedError, WaitingError
 from silot.federation.question import encode_question
 from silot.privacy import Ledger
+from silot.privacy import _ledger_table as table
 from silot.privacy import _ledger_waiting as waits
 from silot.sketch.questions import CountRecords
 
@@ -97,6 +98,47 @@ def test_a_level_is_approved_for_a_while(tmp_path: Path, monkeypatch: pytest.Mon
     with Ledger(path) as ledger:
         assert not ledger.allowed
     assert asked(path, "bank") == ("waiting", "question-waits")
+
+
+def test_a_clock_that_is_set_back_makes_no_approval_longer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "north.ledger"
+    asked(path)
+    now = waits.utc()
+    clock = [now]
+    monkeypatch.setattr(waits, "utc", lambda: clock[0])
+    monkeypatch.setattr(table, "now", lambda: clock[0].isoformat(timespec="seconds"))
+    with Ledger(path) as ledger:
+        ledger.decide(ledger.waiting[0].id, approved=True, span=timedelta(hours=1), asker="bank")
+    assert asked(path, "bank") == ("answered", "")
+    clock[0] = now + timedelta(minutes=61)
+    assert asked(path, "lab") == ("waiting", "question-waits")
+    clock[0] = now + timedelta(minutes=5)
+    with Ledger(path) as ledger:
+        assert not ledger.allowed
+
+
+def test_an_approval_of_a_clock_that_was_ahead_is_void_and_can_be_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "north.ledger"
+    asked(path)
+    now = waits.utc()
+    clock = [now + timedelta(days=2)]
+    monkeypatch.setattr(waits, "utc", lambda: clock[0])
+    monkeypatch.setattr(table, "now", lambda: clock[0].isoformat(timespec="seconds"))
+    with Ledger(path) as ledger:
+        held = ledger.waiting[0].id
+        ledger.decide(held, approved=True, span=timedelta(hours=1), asker="bank")
+        given = ledger.allowed[0].id
+    clock[0] = now
+    assert asked(path, "lab") == ("waiting", "question-waits")
+    clock[0] = now + timedelta(days=2, minutes=10)
+    with Ledger(path) as ledger:
+        assert not ledger.allowed
+        clock[0] = now
+        assert ledger.end(given) is not None
 
 
 def test_a_question_lapses_and_waits_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -285,8 +285,9 @@ def _written(made: RunFile, place: Path, waiting: Waiting) -> Path:
 
 def _question_file(place: Path, waiting: Waiting) -> Path:
     """Where a question is, by its exchange, and by its run where there are several."""
-    run = f"-pair{waiting.run + 1}" if waiting.run else ""
-    round_ = f"-{waiting.round + 1}" if waiting.round else ""
+    # A sign that no file's name has of its holder's.
+    run = f"+pair{waiting.run + 1}" if waiting.run else ""
+    round_ = f"+{waiting.round + 1}" if waiting.round else ""
     return place / f"{file_stem(waiting.name)}{run}{round_}.question"
 
 

@@ -19,7 +19,7 @@ def mixtures(columns: Sequence[str], looks: Sequence[Looks]) -> list[Finding]:
     found: list[Finding] = []
     for k, column in enumerate(columns if compared else ()):
         # The middle one of all, as other units are told.
-        order = sorted(compared, key=lambda each: float(each.quantiles[3, k]))
+        order = sorted(compared, key=lambda each: (float(each.quantiles[3, k]), each.name))
         low, middle, high = order[(len(order) - 1) // 2].quantiles[2:5, k].tolist()
         limits = possible(column, (low, middle, high))
         if limits is None:

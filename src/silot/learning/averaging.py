@@ -203,7 +203,9 @@ class Averaging:
         names = tuple(name for name in self.holders if name in told)
         without = ", ".join(f"{n} ({c})" for n, c in codes_of(self.missing).items())
         groups = len({self.groups[name] for name in names})
-        others = [n for n in names if len(self.flagged.get(n, ())) > told[n].records]
+        # Of the flagged as many were held out as of the others.
+        part = 1.0 - options.held_out
+        others = [n for n in names if part * len(self.flagged.get(n, ())) > told[n].records]
         notes = [f"trained: {options.rounds} rounds of {options.algorithm}"]
         notes[0] += f" in {groups} groups" if groups > 1 else ""
         if without:

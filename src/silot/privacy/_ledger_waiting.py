@@ -168,8 +168,30 @@ def allowances(connection: sqlite3.Connection) -> list[Allowed]:
 
 
 def allowed(connection: sqlite3.Connection, now: datetime) -> list[Allowed]:
-    """What is allowed now without a decision; set back, a clock makes no hour longer."""
-    return [each for each in allowances(connection) if each.since <= now < each.until]
+    """What is allowed now without a decision.
+
+    An approval is over once the ledger noted a time out of its span after it: a clock that is set
+    back makes no hour longer, and one that was ahead leaves none for later.
+    """
+    return [
+        each
+        for each in allowances(connection)
+        if each.since <= now < each.until and _within(connection, each)
+    ]
+
+
+def _within(connection: sqlite3.Connection, given: Allowed) -> bool:
+    after = _key(connection, "allow", given.id)
+    first, last = connection.execute(
+        "SELECT MIN(time), MAX(time) FROM rows WHERE sequence > "
+        "(SELECT sequence FROM rows WHERE event = 'allow' AND key = ?)",
+        (after,),
+    ).fetchone()
+    if first is None:
+        return True
+    return given.since <= datetime.fromisoformat(first) and (
+        datetime.fromisoformat(last) < given.until
+    )
 
 
 def hold(
@@ -236,7 +258,12 @@ def end(connection: sqlite3.Connection, word: str, *, now: datetime) -> Allowed 
     word = word.strip().lower()
     if len(word) < _SHORTEST:
         return None
-    named = [each for each in allowed(connection, now) if each.id.startswith(word)]
+    # Also one that has not begun, by a clock that was set back since.
+    named = [
+        each
+        for each in allowances(connection)
+        if not each.ended and now < each.until and each.id.startswith(word)
+    ]
     if len(named) != 1 or any(each.id.startswith(word) for each in waiting(connection, now)):
         return None
     (found,) = named

@@ -168,7 +168,8 @@ def _number(name: str, profile: ColumnProfile, unit: str, words: list[str]) -> P
             for value in kept.ends
             if not limits.low <= value <= limits.high and (value == 0 or is_missing_code(value))
         ]
-        kept = _Kept.of(profile, codes)
+        rest = _Kept.of(profile, codes)
+        kept = rest if rest.ends else kept
     whole = profile.numbers.whole and max(abs(kept.ends[0]), abs(kept.ends[-1])) < EXACT
     proposal.enter("kind", "integer" if whole else "number", public=True)
     span, public = _range(proposal, limits, kept)

@@ -70,9 +70,12 @@ class Lines:
 
     def _ends(self, certificate: x509.Certificate) -> bool:
         try:
-            found = member_of(certificate, self._own.root)
+            if certificate.serial_number not in self._own.revoked:
+                return False
+            # Also one out of its time: a line lasts longer than a certificate.
+            found = member_of(certificate, self._own.root, now=certificate.not_valid_before_utc)
             # An asker is refused at each message, with a code, and stands in nobody's place.
-            if found.role is not Role.SITE or found.serial not in self._own.revoked:
+            if found.role is not Role.SITE:
                 return False
         except SilotError:
             return False

@@ -60,7 +60,9 @@ def on_cores(work: Callable[[T], R], items: Sequence[T]) -> list[R]:
     """
     able = getattr(os, "sched_getaffinity", None)
     cores = min(len(able(0)) if able else os.cpu_count() or 1, _MOST_CORES)
-    if cores < 2 or len(items) < 2:
-        return [work(item) for item in items]
-    with one_blas_thread(), ThreadPoolExecutor(cores) as pool:
-        return list(pool.map(work, items))
+    # One thread of BLAS whatever the cores, for results do not depend on them.
+    with one_blas_thread():
+        if cores < 2 or len(items) < 2:
+            return [work(item) for item in items]
+        with ThreadPoolExecutor(cores) as pool:
+            return list(pool.map(work, items))
