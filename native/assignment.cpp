@@ -205,7 +205,8 @@ Effort assign_mixed(Int n, const double* cost, double* u, double* v, Int* column
         u[i] = low;
         range = std::max(range, high - low);
     }
-    const double unit = range > 0.0 ? 1.0 / range : 0.0;
+    // The inverse of less is no number.
+    const double unit = range > 4.0 * std::numeric_limits<double>::min() ? 1.0 / range : 0.0;
     for (Int i = 0; i < n; ++i) {
         const double* c = cost + static_cast<std::size_t>(i) * n;
         float* out = narrow.get() + static_cast<std::size_t>(i) * n;

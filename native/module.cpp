@@ -105,8 +105,9 @@ bool settle(Matrix<const double> cost, Vector<double> u, Vector<double> v,
         need(j >= 0 && static_cast<std::size_t>(j) < n && !used[j], "columns must be a permutation");
         used[j] = 1;
     }
+    const Kernels* kernels = chosen();
     nb::gil_scoped_release free;
-    return chosen()->settle(static_cast<Int>(n), cost.data(), u.data(), v.data(), column.data());
+    return kernels->settle(static_cast<Int>(n), cost.data(), u.data(), v.data(), column.data());
 }
 
 // Masses are counts of one sum.
@@ -136,9 +137,10 @@ Int ship(Matrix<const double> cost, Vector<const Mass> a, Vector<const Mass> b, 
     std::vector<Cell> cells(most);
     Int found;
     {
+        const Kernels* kernels = chosen();
         nb::gil_scoped_release free;
         Effort effort;
-        found = chosen()->ship(static_cast<Int>(n), static_cast<Int>(m), cost.data(), a.data(),
+        found = kernels->ship(static_cast<Int>(n), static_cast<Int>(m), cost.data(), a.data(),
                                b.data(), u.data(), v.data(), cells.data(),
                                static_cast<Int>(most), &effort);
         for (Int k = 0; k < found; ++k) {
@@ -175,8 +177,9 @@ void labels(Matrix<const double> cost, Matrix<const double> change, Matrix<doubl
     need(size > 0 && size < (1u << 15) && cost.shape(1) == size && change.shape(1) == size &&
              f.shape(0) == count && f.shape(1) == size && paid.shape(0) == count,
          "costs (L, L), changes and potentials (n, L) and costs (n,) are needed");
+    const Kernels* kernels = chosen();
     nb::gil_scoped_release free;
-    chosen()->labels(static_cast<std::int64_t>(count), static_cast<Int>(size), cost.data(),
+    kernels->labels(static_cast<std::int64_t>(count), static_cast<Int>(size), cost.data(),
                      change.data(), f.data(), paid.data());
 }
 

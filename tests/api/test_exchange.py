@@ -201,6 +201,6 @@ def test_the_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, file in told["questions"].items():
         text = call("answer", file, "--data", f"{name}.npz", "--policy", "policy.yml",
                     "--ledger", f"{name}.ledger", "-o", f"{name}.answer")  # fmt: skip
-        assert "unknown; 'coordinator' by its own word" in " ".join(text.split())
+        assert "asked by unknown" in " ".join(text.split())
     text = call("ask", "--continue", "run1", "north.answer", "south.answer")
     assert "W2" in text and "direct, north and south" in text

@@ -86,7 +86,8 @@ def test_reordering_the_holders_of_a_matrix_changes_nothing(method: str) -> None
     first = silot.distance_matrix(data, method=method)
     second = silot.distance_matrix(dict(reversed(data.items())), method=method)
     np.testing.assert_allclose(second.values[::-1, ::-1], first.values, rtol=1e-12)
-    np.testing.assert_allclose(second.lower[::-1, ::-1], first.lower, rtol=1e-12)
+    # Bounds leave 1e-12 of the potentials for rounding, and potentials are not unique.
+    np.testing.assert_allclose(second.lower[::-1, ::-1], first.lower, rtol=1e-11)
 
 
 def test_a_result_cannot_be_changed(result: Distance) -> None:

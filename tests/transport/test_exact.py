@@ -204,6 +204,16 @@ def test_potentials_to_start_from_change_no_optimum(n: int, kind: str, p: int, p
         assert_cost(found.cost, known.cost, pair.largest_cost(p))
 
 
+@orders
+@pytest.mark.parametrize("unit", [1e-158, 1e-155, 1e-150, 1e145, 1e149])
+@pytest.mark.parametrize("kind", ["uniform", "random"])
+def test_units_at_the_ends_of_numbers_end(kind: str, unit: float, p: int, path: str) -> None:
+    pair = drawn(60, 60, 2, kind)
+    x, y, a, b = pair.arrays
+    found = exact_plan(unit * x, unit * y, a, b, p=p)
+    assert found.distance / unit == pytest.approx(exact_plan(x, y, a, b, p=p).distance, rel=1e-3)
+
+
 def test_potentials_to_start_from_are_checked() -> None:
     x = np.zeros((3, 2))
     for start in ([0.0, 1.0], [[0.0], [0.0], [0.0]]):

@@ -181,6 +181,13 @@ def test_a_gap_is_a_part(gap: object) -> None:
     assert caught.value.code == "option-gap"
 
 
+def test_the_status_of_merged_points_is_that_of_their_bounds() -> None:
+    z = np.random.default_rng(0).normal(size=(2000, 3))
+    found = bounded_plan(np.repeat(z, 2, axis=0), z)
+    assert found.lower_cost == 0.0 and found.upper_cost < 1e-8
+    assert not (found.optimal and found.upper_cost > found.lower_cost + 1e-12 * found.upper_cost)
+
+
 def test_without_kernels_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_native, "kernels", None)
     x = gaussian(np.random.default_rng(0), 20, 2)

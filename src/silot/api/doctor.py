@@ -203,7 +203,7 @@ def _forecast(expected: Expected) -> list[Block]:
         ),
     ]
     if not memory.fits:
-        words = "It does not fit. Take fewer records, or method 'sketch'."
+        words = "It does not fit: 'direct' then gives bounds (compiled kernels). Or take 'sketch'."
         blocks.append(Paragraph(words, "warning"))
     return blocks
 

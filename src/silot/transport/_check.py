@@ -130,14 +130,16 @@ def as_order(p: float) -> int:
 
 def as_potentials(potentials: npt.ArrayLike, size: int, name: str) -> Array:
     """Return ``potentials`` as a finite float64 array of shape (size,)."""
-    values = as_points(np.atleast_2d(np.asarray(potentials)), name)
-    if values.shape != (1, size):
+    values = np.asarray(potentials, dtype=np.float64)
+    if not np.isfinite(values).all():
+        raise InputError(f"{name} has values that are not finite.", code="measure-nan")
+    if values.shape != (size,):
         raise MismatchError(
             f"{name} has shape {np.shape(potentials)}; one potential for each of the {size} points "
             "is needed.",
             code="weights-length",
         )
-    return values[0]
+    return values
 
 
 def same_dimension(x: Array, y: Array) -> None:

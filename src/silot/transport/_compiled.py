@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import ModuleType
 
 import numpy as np
@@ -14,6 +15,11 @@ from ._sweep import Problem, solved
 
 # Beyond, the paths of an assignment are longer than the rounds of column generation.
 _LARGEST_ASSIGNMENT = 12_000
+# Largest exponent of 2 of costs that are solved as they are.
+_EXTREME = 400
+# Many potentials prove one assignment, and intervals are made of them: up to here, as without
+# kernels, they are the highest ones below the least costs of the columns.
+_UNIQUE = 300
 # Cells, and points of a side, up to which masses are sent along shortest paths.
 _LARGEST_SHIPPING, _LONGEST_SIDE = 640_000, 1000
 # From so many cells on, paths are so long that potentials to start from pay: of few sweeps of
@@ -40,6 +46,13 @@ def solve_compiled(
 
     ``start`` are potentials of the columns near the best ones, if there are any.
     """
+    # The kernels mark what is far by large numbers, and divide by ranges of costs: those must not
+    # be near either end of what numbers there are.
+    exponent = int(np.frexp(float(cost.max()))[1])
+    if abs(exponent) > _EXTREME:
+        near = None if start is None else np.ldexp(start, -exponent)
+        found = solve_compiled(kernels, np.ldexp(cost, -exponent), a, b, d, near)
+        return replace(found, f=np.ldexp(found.f, exponent), g=np.ldexp(found.g, exponent))
     if len(a) == len(b) and _uniform(a) and _uniform(b):
         seeded = cost.size >= _SEEDED and (0 < d <= _FLAT or len(a) >= _MANY)
         return _assign(kernels, cost, _start(cost, a, b, seeded, start))
@@ -60,6 +73,10 @@ def _assign(kernels: ModuleType, cost: Array, start: Array) -> Solution:
     n = len(cost)
     f, g, column = np.empty(n), start.copy(), np.empty(n, dtype=np.int32)
     kernels.assign_mixed(cost, f, g, column)
+    if n <= _UNIQUE:
+        least, highest = np.empty(n), cost.min(axis=0)
+        if kernels.settle(cost, least, highest, column):
+            f, g = least, highest
     return Solution(np.arange(n), column.astype(np.intp), np.full(n, 1.0 / n), f, g, "assignment")
 
 

@@ -82,6 +82,9 @@ def build_cost(x: Array, y: Array, p: int) -> Cost:
     n, m, d = len(x), len(y), x.shape[1]
     if scale == 0.0:
         return Cost(np.zeros((n, m)), 0.0)
+    if _CLOSE * scale < float(np.finfo(np.float64).tiny):
+        # Squares of differences this small have no digits left.
+        return _by_differences(raw_x, raw_y, p)
 
     # |x|^2 - 2 <x, y> + |y|^2 as a single product: no pass over the matrix is needed to add
     # the norms.

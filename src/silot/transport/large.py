@@ -19,6 +19,7 @@ from .memory import fits
 
 # Up to here the matrix is no burden, and its solver is the faster one.
 _SMALL = 1200**2
+_LOPSIDED = 16
 # What bids leave is solved as a problem of its own, if it is not larger than this.
 _REST = 1 << 22
 # Counts that divide both numbers of points evenly are exact up to here.
@@ -92,7 +93,7 @@ def bounded_plan(
     a, b = as_weights(a, len(x), "a"), as_weights(b, len(y), "b")
     if not 0.0 <= real(gap, "gap", "option-gap") < 1.0:
         raise InputError(f"gap is {gap!r}; 0 <= gap < 1 is needed.", code="option-gap")
-    if x.shape[1] == 1 or _is_small(x, y) or coincide(x, y, a, b) is not None:
+    if x.shape[1] == 1 or _is_small(x, y) or _is_lopsided(x, y) or coincide(x, y, a, b) is not None:
         return exact_plan(x, y, a, b, p=order)
     if _native.kernels is None:
         raise ExtraError(
@@ -132,6 +133,12 @@ def _is_small(x: Array, y: Array) -> bool:
     return len(x) * len(y) <= _SMALL or min(len(x), len(y)) == 1
 
 
+def _is_lopsided(x: Array, y: Array) -> bool:
+    """Whether one side is far smaller: each of its points then ends many paths, one by one."""
+    sizes = sorted((len(x), len(y)))
+    return sizes[1] > _LOPSIDED * sizes[0] and fits(len(x), len(y), x.shape[1])
+
+
 def _merged(x: Array, y: Array, a: Array, b: Array, p: int, gap: float) -> ExactPlan:
     """The same with one point of those that coincide: many costs would be alike."""
     (x_one, a_one, of_x), (y_one, b_one, of_y) = _places(x, a), _places(y, b)
@@ -146,7 +153,7 @@ def _merged(x: Array, y: Array, a: Array, b: Array, p: int, gap: float) -> Exact
     columns, rows, mass = _shared(columns, rows, mass, of_y, b)
     cost = float(mass @ _costs(x, y, rows, columns, p))
     f, g = found.potentials
-    return replace(
+    plan = replace(
         found,
         rows=rows,
         cols=columns,
@@ -156,6 +163,8 @@ def _merged(x: Array, y: Array, a: Array, b: Array, p: int, gap: float) -> Exact
         upper_cost=max(found.upper_cost, cost * (1.0 + _SUM_ROUNDING)),
         lower_cost=min(found.lower_cost, cost),
     )
+    # What is shared among points that coincide is rounded, which may leave masses on the way.
+    return plan if plan.upper_cost == found.upper_cost else replace(plan, status=_status(plan, gap))
 
 
 def _places(points: Array, weights: Array) -> tuple[Array, Array, Index]:
