@@ -274,9 +274,10 @@ made = {
 }
 print(*[name for name, each in made.items() if "Added by one function" in render(each)])
 """
+    # Without site (-S), for the finder of an editable install knows the house alone that is here.
     done = subprocess.run(
-        [sys.executable, "-c", script],
-        env=os.environ | {"PYTHONPATH": str(house)},
+        [sys.executable, "-S", "-c", script],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join([str(house), *sys.path])},
         capture_output=True,
         text=True,
     )

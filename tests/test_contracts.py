@@ -46,11 +46,14 @@ def plant(house: Path, module: str, other: str) -> None:
 
 
 def linted(house: Path) -> tuple[int, str]:
-    command = [str(Path(sys.executable).with_name("lint-imports")), "--no-cache"]
+    # Without site (-S), for the finder of an editable install knows the house alone that is here.
+    linter = Path(sys.executable).with_name("lint-imports")
+    command = [sys.executable, "-S", str(linter), "--no-cache"]
+    paths = os.pathsep.join([str(house / "src"), *sys.path])
     done = subprocess.run(
         command,
         cwd=house,
-        env=os.environ | {"PYTHONPATH": str(house / "src"), "COLUMNS": "200"},
+        env=os.environ | {"PYTHONPATH": paths, "COLUMNS": "200"},
         capture_output=True,
         text=True,
     )
