@@ -1,5 +1,5 @@
-// Exact transport between many pairs of distributions over few labels that share one metric:
-// shortest augmenting paths, a problem at a time in memory that all of them use.
+// Many small problems, one at a time in memory that all of them use: distributions over few labels
+// that share one metric, by shortest augmenting paths; and clouds of as many points, as assignments.
 #include <algorithm>
 #include <vector>
 
@@ -248,6 +248,35 @@ void labels(std::int64_t count, Int size, const double* cost, const double* chan
     Labels labels(size, cost);
     for (std::int64_t k = 0; k < count; ++k)
         paid[k] = labels.solve(change + k * size, f + k * size);
+}
+
+Effort assign_mixed(Int, const double*, double*, double*, Int*);
+
+void clouds(std::int64_t count, Int n, Int d, const double* x, const double* y, double* mean) {
+    const std::size_t wide = n, deep = d, size = wide * deep;
+    std::vector<double> cost(wide * wide), turned(size), u(n), v(n);
+    std::vector<Int> column(n);
+    for (std::int64_t k = 0; k < count; ++k, x += size, y += size) {
+        for (std::size_t j = 0; j < wide; ++j)
+            for (std::size_t c = 0; c < deep; ++c) turned[c * wide + j] = y[j * deep + c];
+        for (Int i = 0; i < n; ++i) {
+            double* SILOT_RESTRICT row = cost.data() + i * wide;
+            std::fill(row, row + n, 0.0);
+            for (std::size_t c = 0; c < deep; ++c) {
+                const double here = x[i * deep + c];
+                const double* SILOT_RESTRICT there = turned.data() + c * wide;
+                for (Int j = 0; j < n; ++j) {
+                    const double apart = here - there[j];
+                    row[j] += apart * apart;
+                }
+            }
+            for (Int j = 0; j < n; ++j) v[j] = i == 0 || row[j] < v[j] ? row[j] : v[j];
+        }
+        assign_mixed(n, cost.data(), u.data(), v.data(), column.data());
+        double sum = 0.0;
+        for (Int i = 0; i < n; ++i) sum += cost[i * wide + column[i]];
+        mean[k] = sum / n;
+    }
 }
 
 }  // namespace SILOT_SET

@@ -85,6 +85,11 @@ struct Kernels {
     void (*labels)(std::int64_t count, Int size, const double* cost, const double* change,
                    double* f, double* paid);
 
+    // Squared distances of `count` pairs of clouds of n points each, x and y (count, n, d): the mean
+    // squared length of the best assignment. Costs must be finite, and squares not vanish.
+    void (*clouds)(std::int64_t count, Int n, Int d, const double* x, const double* y,
+                   double* mean);
+
     Auction* (*auction)(Int n, Int m, Int d, Int k, Int order, const double* x, const double* y,
                         const double* shift, const Mass* a, const Mass* b, const double* price);
 };

@@ -22,6 +22,8 @@ template <class T>
 using Vector = nb::ndarray<T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 template <class T>
 using Matrix = nb::ndarray<T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+template <class T>
+using Cube = nb::ndarray<T, nb::ndim<3>, nb::c_contig, nb::device::cpu>;
 
 // Those that this processor runs, the widest first.
 std::vector<const Kernels*> usable() {
@@ -183,6 +185,17 @@ void labels(Matrix<const double> cost, Matrix<const double> change, Matrix<doubl
                      change.data(), f.data(), paid.data());
 }
 
+void clouds(Cube<const double> x, Cube<const double> y, Vector<double> mean) {
+    const std::size_t count = x.shape(0), n = x.shape(1), d = x.shape(2);
+    need(n > 0 && n < (1u << 15) && d > 0 && d < (1u << 30) && y.shape(0) == count &&
+             y.shape(1) == n && y.shape(2) == d && mean.shape(0) == count,
+         "clouds (N, n, d) of one shape and means (N,) are needed");
+    const Kernels* kernels = chosen();
+    nb::gil_scoped_release free;
+    kernels->clouds(static_cast<std::int64_t>(count), static_cast<Int>(n), static_cast<Int>(d),
+                    x.data(), y.data(), mean.data());
+}
+
 // What an auction reads is kept as long as it is.
 class Bids {
   public:
@@ -306,6 +319,7 @@ NB_MODULE(_kernels, m) {
     m.def("sweep", &sweep<float>, as("cost"), as("a"), as("h"), nb::arg("scale"), nb::arg("damp"),
           nb::arg("known"), nb::arg("priced"), as("levels"), as("columns"));
     m.def("labels", &labels, as("cost"), as("change"), as("f"), as("paid"));
+    m.def("clouds", &clouds, as("x"), as("y"), as("mean"));
     nb::class_<Bids>(m, "Auction")
         .def(nb::init<Matrix<const double>, Matrix<const double>, Vector<const double>,
                       Vector<const Mass>, Vector<const Mass>, Vector<const double>, Int, Int>())

@@ -19,6 +19,7 @@ double sweep_double(Int, Int, const double*, const double*, const double*, doubl
 double sweep_single(Int, Int, const float*, const double*, const double*, double, double, bool,
                     bool, double*, double*);
 void labels(std::int64_t, Int, const double*, const double*, double*, double*);
+void clouds(std::int64_t, Int, Int, const double*, const double*, double*);
 Auction* auction(Int, Int, Int, Int, Int, const double*, const double*, const double*, const Mass*,
                  const Mass*, const double*);
 
@@ -29,7 +30,7 @@ const Kernels& SILOT_JOIN(kernels_, SILOT_SET)() {
                                SILOT_SET::assign_single, SILOT_SET::assign_mixed,
                                SILOT_SET::settle, SILOT_SET::ship,
                                SILOT_SET::sweep_double, SILOT_SET::sweep_single,
-                               SILOT_SET::labels, SILOT_SET::auction};
+                               SILOT_SET::labels, SILOT_SET::clouds, SILOT_SET::auction};
     return table;
 }
 

@@ -94,7 +94,7 @@ def estimates(law: str) -> list[tuple[float, Estimate, float]]:
     return [
         (
             true,
-            found.estimate(x, y, (source, source)),
+            found.estimates([(x, y)], [(source, source)])[0],
             plan_from_cost(costs, x.shares, y.shares).cost ** 0.5,
         )
         for true, releases in settings(law).values()
@@ -168,13 +168,19 @@ def test_neither_the_order_of_sketches_nor_of_calibrations_changes_anything() ->
     other = Source(300.0, noisy=False)
     _, releases = settings("mixture")["shifted"]
     x, y = releases[0]
-    there, back = (found.estimate(*pair, (source, source)) for pair in ((x, y), (y, x)))
+    there, back = (found.estimates([pair], [(source, source)])[0] for pair in ((x, y), (y, x)))
     assert there.value == pytest.approx(back.value, rel=1e-12)
+    # Nor do others that are asked for with them, one of other numbers among them.
+    sources = [(source, source), (source, other)] * 40
+    many = found.estimates([(x, y), (y, x)] * 40, sources)
+    assert set(many[::2]) == {there} and set(many[1::2]) == {
+        found.estimates([(y, x)], [(source, other)])[0]
+    }
     # Nothing is remembered that would change what comes after.
     calibrate._known.cache_clear()
     again = replace(found, _fits={})
-    assert again.estimate(x, y, (source, source)) == there
-    mixed = [found.estimate(*pair, sources) for pair, sources in
+    assert again.estimates([(x, y)], [(source, source)])[0] == there
+    mixed = [found.estimates([pair], [sources])[0] for pair, sources in
              (((x, y), (source, other)), ((y, x), (other, source)))]  # fmt: skip
     assert mixed[0].value == pytest.approx(mixed[1].value, rel=1e-12)
     assert mixed[0].low == pytest.approx(mixed[1].low, rel=1e-12)
@@ -185,8 +191,8 @@ def test_a_shift_beyond_all_simulated_ones_is_not_pulled_back() -> None:
     rng = np.random.default_rng(67)
     x = skewed(rng, N)[0]
     step = np.array([0.0, 6.0, 0.0, 0.0])
-    told = found.estimate(side(found, x, rng), side(found, x + step, rng), (source, source))
-    near = found.estimate(side(found, x, rng), side(found, x + step / 6, rng), (source, source))
+    pairs = [(side(found, x, rng), side(found, x + apart, rng)) for apart in (step, step / 6)]
+    told, near = found.estimates(pairs, [(source, source)] * 2)
     # Records so far out are cut off at the public range, but they stay far.
     assert told.value > 2.0 * near.value
 

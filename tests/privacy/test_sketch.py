@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from silot.privacy.cells import Cells
-from silot.privacy.compare import Rate, Sampler, rate_of, squared_distance
+from silot.privacy.compare import Rate, Sampler, distances_of, rate_of
 from silot.privacy.sketch import RESOLUTION, Reading, decode, encode, parts, sensitivity, simplex
 from silot.sketch.questions import CountRecords, SketchRecords
 
@@ -126,7 +126,7 @@ def test_whatever_the_noise_what_is_decoded_is_a_measure(
         assert np.isfinite(one.atoms).all() and 0 <= one.scatter < np.inf and one.records >= 1
     sampler = Sampler.of(5, 0, size=40, embedding="full" if classes > 1 else "none")
     rate = Rate(0.9, 0.4)
-    value = squared_distance(*(sampler.draw(one) for one in found), rate)
+    value = distances_of([tuple(sampler.draw(one) for one in found)], rate)[0]
     assert np.isfinite(value) and value >= 0
 
 
@@ -185,9 +185,9 @@ def test_the_distance_of_two_shifted_samples_is_near_the_exact_one(shift: float)
         sampler.draw(decode(Reading.of(encode(k, np.ones(800), CELLS), CELLS, np.inf), CELLS))
         for k in (x, y)
     ]
-    assert squared_distance(*sides, rate) ** 0.5 == pytest.approx(exact, rel=0.1)
-    swapped = squared_distance(*reversed(sides), rate)
-    assert swapped == pytest.approx(squared_distance(*sides, rate), rel=1e-12)
+    assert distances_of([sides], rate)[0] ** 0.5 == pytest.approx(exact, rel=0.1)
+    swapped = distances_of([sides[::-1]], rate)[0]
+    assert swapped == pytest.approx(distances_of([sides], rate)[0], rel=1e-12)
 
 
 def test_samples_of_a_law_grow_nearer_with_their_size() -> None:

@@ -231,6 +231,19 @@ def test_transport_between_labels_is_that_of_pot(
     np.testing.assert_allclose(paid * mass, values, rtol=1e-9, atol=room)
 
 
+@settings(max_examples=20, deadline=None)
+@given(n=sizes, d=st.integers(1, 20), ties=st.booleans(), seed=seeds)
+def test_clouds_are_matched_at_the_least_cost(n: int, d: int, ties: bool, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    x, y = (rng.integers(0, 2, (2, 3, n, d)) if ties else rng.normal(size=(2, 3, n, d))) + 0.0
+    mean = np.empty(3)
+    kernels.clouds(x, y, mean)
+    for one, other, found in zip(x, y, mean, strict=True):
+        cost = ((one[:, None] - other) ** 2).sum(axis=2)
+        best = cost[linear_sum_assignment(cost)].mean()
+        np.testing.assert_allclose(found, best, rtol=1e-12, atol=1e-14)
+
+
 def test_arrays_that_do_not_fit_are_refused() -> None:
     n, cost = 3, np.ones((3, 3))
     u, v, column = np.empty(n), np.zeros(n), np.zeros(n, np.int32)
@@ -249,6 +262,9 @@ def test_arrays_that_do_not_fit_are_refused() -> None:
         (kernels.sweep, cost, u, v[:2], 1.0, 1.0, False, False, u, v),
         (kernels.labels, cost[:2].copy(), cost, cost, u),
         (kernels.labels, cost, cost, cost, u[:2]),
+        (kernels.clouds, np.ones((2, 3, 2)), np.ones((2, 3, 1)), np.empty(2)),
+        (kernels.clouds, np.ones((2, 3, 2)), np.ones((2, 3, 2)), np.empty(3)),
+        (kernels.clouds, np.ones((2, 0, 2)), np.ones((2, 0, 2)), np.empty(2)),
         (kernels.use, "no such set"),
     ]
     for function, *arguments in calls:

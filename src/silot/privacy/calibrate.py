@@ -7,6 +7,7 @@ which of those to believe, and by how much they err: bias, noise and sampling to
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from itertools import count
@@ -16,11 +17,12 @@ import numpy as np
 import numpy.typing as npt
 
 from ..data.measure import Embedding
-from ..transport import cost_matrix, plan_from_cost
+from ..transport import cost_matrix
 from ..transport._check import Array
 from ..transport._threads import on_cores
 from .cells import Cells, Codes, nearest
-from .compare import Drawn, Rate, Sampler, squared_distance
+from .compare import Drawn, Rate, Sampler, distances_of
+from .divergence import Divergence
 from .sketch import RESOLUTION, Decoded, Reading, decode, parts, sensitivity, simplex
 from .tilts import FEWEST_RECORDS, MOST_RECORDS, Pair, Truth, pairs_of, truth_of
 
@@ -39,6 +41,8 @@ _FURTHEST = 3.5
 # Numbers of records that are near enough to be simulated as one.
 _ALIKE = 1.25
 _MOST_ALIKE = 5
+# Pairs that are compared together.
+_TOGETHER = 32
 DRAWN = 150
 """Records drawn from a sketch."""
 
@@ -51,13 +55,26 @@ class Side:
     ----------
     shares
         The noisy counts alone, as probabilities of the cells (S,).
+    masses
+        Those that are told of (S,).
+    own
+        Entropic costs of ``shares`` and of ``masses`` to themselves.
     decoded, drawn
         The measure it tells of, and samples of it.
     """
 
     shares: Array = field(repr=False)
+    masses: Array = field(repr=False)
+    own: tuple[float, float]
     decoded: Decoded
     drawn: Drawn
+
+    @cached_property
+    def variance(self) -> float:
+        """Of the law that is told of."""
+        atoms = self.decoded.atoms
+        around = (atoms - self.masses @ atoms) ** 2
+        return float(self.masses @ around.sum(axis=1)) + self.decoded.scatter
 
 
 @dataclass(frozen=True)
@@ -83,7 +100,7 @@ class Fit:
 
     .. math:: \log W = \log B + \beta_0(z) + \beta(z)^T z
 
-    B is the estimate from samples of both (``compare.squared_distance``), z the standardised
+    B is the estimate from samples of both (``compare.distances_of``), z the standardised
     ``looks``. The coefficients are fitted by ridge regression on the simulated pairs nearest to
     z, the interval is of their residuals with each pair left out.
     """
@@ -103,32 +120,39 @@ class Fit:
         missed = 0.5 * np.log(np.maximum(truth, 1e-6 * unit)) - _base(found, unit)
         return cls(mean, spread, (looks - mean) / spread, missed, unit)
 
-    def estimate(self, found: Array) -> Estimate:
-        """Distance and interval from the parts (10,) of two sketches."""
-        place = (_looks(found[None], self.unit)[0] - self.mean) / self.spread
-        place = np.clip(place, -_FURTHEST, _FURTHEST)
-        apart = np.linalg.norm(self.seen - place, axis=1)
-        width = max(float(np.quantile(apart, _NEAR)), 1e-9) * 1.001
-        near = np.flatnonzero(apart < width)
-        kernel = 1.0 - (apart[near] / width) ** 2
-        design = np.hstack([np.ones((len(near), 1)), self.seen[near] - place])
-        weighted = design * kernel[:, None]
-        penalty = np.full(design.shape[1], _RIDGE * float(kernel.sum()))
-        penalty[0] = 0.0
-        inverse = np.linalg.inv(weighted.T @ design + np.diag(penalty))
-        slopes = inverse @ (weighted.T @ self.missed[near])
-        leverage = np.einsum("ij,jk,ik->i", weighted, inverse, design)
-        residuals = (self.missed[near] - design @ slopes) / np.maximum(1.0 - leverage, 0.3)
-        order = np.argsort(residuals, kind="stable")
-        mass = np.cumsum(kernel[order]) / kernel.sum()
+    def estimates(self, found: Array) -> list[Estimate]:
+        """Distances and intervals from the parts (N, 10) of pairs of sketches."""
+        place = np.clip((_looks(found, self.unit) - self.mean) / self.spread, -_FURTHEST, _FURTHEST)
+        away = self.seen - place[:, None]
+        apart = np.linalg.norm(away, axis=2)
+        width = np.maximum(np.quantile(apart, _NEAR, axis=1), 1e-9)[:, None] * 1.001
+        # Pairs that are not near have no weight.
+        kernel = np.maximum(1.0 - (apart / width) ** 2, 0.0)
+        total = kernel.sum(axis=1)
+        design = np.concatenate([np.ones((*apart.shape, 1)), away], axis=2)
+        weighted = design * kernel[:, :, None]
+        penalty = _RIDGE * np.eye(design.shape[2])
+        penalty[0, 0] = 0.0
+        turned = weighted.transpose(0, 2, 1)
+        inverse = np.linalg.inv(turned @ design + penalty * total[:, None, None])
+        slopes = inverse @ (turned @ self.missed)[:, :, None]
+        leverage = (weighted @ inverse * design).sum(axis=2)
+        misses = self.missed - (design @ slopes)[:, :, 0]
+        residuals = misses / np.maximum(1.0 - leverage, 0.3)
+        order = np.argsort(residuals, axis=1, kind="stable")
+        mass = np.take_along_axis(kernel, order, axis=1).cumsum(axis=1) / total[:, None]
+        ranked = np.take_along_axis(residuals, order, axis=1)
         tail = 0.5 * (1.0 - _LEVEL)
-        low, high = (float(residuals[order[np.searchsorted(mass, q)]]) for q in (tail, 1.0 - tail))
+        low, high = (
+            np.take_along_axis(ranked, (mass < q).sum(axis=1, keepdims=True), axis=1)[:, 0]
+            for q in (tail, 1.0 - tail)
+        )
         # What the fit itself errs by here: little in the midst of pairs, more at their edge.
-        wider = _ALIKE_ERRORS * (1.0 + float(np.sum((inverse[0] @ weighted.T) ** 2))) ** 0.5
-        centre = float(_base(found[None], self.unit)[0] + slopes[0])
-        ends = (centre + wider * min(low, 0.0), centre, centre + wider * max(high, 0.0))
-        least, value, most = (float(np.exp(end)) for end in ends)
-        return Estimate(value, least, most)
+        unsure = ((inverse[:, :1] @ turned) ** 2).sum(axis=(1, 2))
+        wider = _ALIKE_ERRORS * np.sqrt(1.0 + unsure)
+        centre = _base(found, self.unit) + slopes[:, 0, 0]
+        ends = (centre, centre + wider * np.minimum(low, 0.0), centre + wider * np.maximum(high, 0))
+        return [Estimate(*row) for row in np.exp(np.stack(ends, axis=1)).tolist()]
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,11 +205,22 @@ class Calibration:
         """What is compared of a sketch."""
         counts = reading.counts.sum(axis=0)
         shares = simplex(counts / max(float(counts.sum()), 1.0))
-        return Side(shares, found, self.sampler.draw(found))
+        masses = found.weights.sum(axis=0)
+        own = (self._divergence.own(shares), self._divergence.own(masses))
+        return Side(shares, masses, own, found, self.sampler.draw(found))
 
-    def estimate(self, x: Side, y: Side, sources: tuple[Source, Source]) -> Estimate:
-        """Distance of the records behind two sketches."""
-        return self.fit(*sources).estimate(self._parts(x, y))
+    def estimates(
+        self, pairs: Sequence[tuple[Side, Side]], sources: Sequence[tuple[Source, Source]]
+    ) -> list[Estimate]:
+        """Distances of the records behind sketches; each is the same whatever others there are."""
+        fits = [self.fit(*both) for both in sources]
+        found = self._compared(pairs)
+        alike = [[k for k, each in enumerate(fits) if each is fit] for fit in dict.fromkeys(fits)]
+        parts = [rows[k : k + _TOGETHER] for rows in alike for k in range(0, len(rows), _TOGETHER)]
+        told = on_cores(lambda part: fits[part[0]].estimates(found[part]), parts)
+        order = np.argsort([k for part in parts for k in part])
+        every = [each for some in told for each in some]
+        return [every[place] for place in order]
 
     def fit(self, x: Source, y: Source) -> Fit:
         """What pairs of sketches of two sources are judged by."""
@@ -195,14 +230,14 @@ class Calibration:
             rng = np.random.default_rng([self.seed, 29])
             rows = [self._simulated(pair, first, second, rng) for pair in pairs]
             true = truth.at(first.records, second.records) + [by_chance for _, by_chance in rows]
-            found = on_cores(self._seen, [readings for readings, _ in rows])
-            self._fits[first, second] = Fit.of(np.stack(found), true, self._unit)
+            sides = on_cores(self._seen, [reading for readings, _ in rows for reading in readings])
+            found = self._compared(list(zip(sides[::2], sides[1::2], strict=True)))
+            self._fits[first, second] = Fit.of(found, true, self._unit)
         return self._fits[first, second]
 
-    def _seen(self, readings: tuple[Reading, Reading]) -> Array:
-        """Parts of two sketches as they are read."""
-        x, y = (self.side(each, decode(each, self.cells, self.prior)) for each in readings)
-        return self._parts(x, y)
+    def _seen(self, reading: Reading) -> Side:
+        """A sketch as it is read."""
+        return self.side(reading, decode(reading, self.cells, self.prior))
 
     @property
     def _unit(self) -> float:
@@ -216,8 +251,8 @@ class Calibration:
         )  # fmt: skip
 
     @cached_property
-    def _costs(self) -> Array:
-        return cost_matrix(self.cells.centres, self.cells.centres)
+    def _divergence(self) -> Divergence:
+        return Divergence.of(cost_matrix(self.cells.centres, self.cells.centres))
 
     @cached_property
     def _refitted(self) -> list[Array]:
@@ -284,31 +319,40 @@ class Calibration:
             *units,
         )
 
-    def _parts(self, x: Side, y: Side) -> Array:
-        """Squared lengths two sketches are judged by, the same in either order."""
-        masses = [side.decoded.weights.sum(axis=0) for side in (x, y)]
-        by_counts = plan_from_cost(self._costs, x.shares, y.shares).cost
-        shrunk = plan_from_cost(self._costs, *masses).cost
-        centre = (masses[0] - masses[1]) @ self.cells.centres
-        offset = x.decoded.atoms[0] - y.decoded.atoms[0]
-        told = (x.shares - y.shares) @ self.cells.centres + offset
-        scatters = [side.decoded.scatter for side in (x, y)]
-        variances = [
-            _variance(side.decoded.atoms, mass) + scatter
-            for side, mass, scatter in zip((x, y), masses, scatters, strict=True)
-        ]
-        return np.array([
+    def _compared(self, pairs: Sequence[tuple[Side, Side]]) -> Array:
+        """Squared lengths (N, 10) that pairs are judged by, the same in either order."""
+        parts = [pairs[k : k + _TOGETHER] for k in range(0, len(pairs), _TOGETHER)]
+        return np.vstack(on_cores(self._parts, parts))
+
+    def _parts(self, pairs: Sequence[tuple[Side, Side]]) -> Array:
+        sides = list(zip(*pairs, strict=True))
+        shares, masses = (
+            [np.stack([getattr(each, name) for each in side]) for side in sides]
+            for name in ("shares", "masses")
+        )
+        own = [np.array([each.own for each in side]).T for side in sides]
+        by_counts, shrunk = (
+            self._divergence.between(x, y, (own[0][k], own[1][k]))
+            for k, (x, y) in enumerate((shares, masses))
+        )
+        centres = self.cells.centres
+        centre, told = (np.matmul((x - y)[:, None, :], centres)[:, 0] for x, y in (masses, shares))
+        offset = np.stack([x.decoded.atoms[0] - y.decoded.atoms[0] for x, y in pairs])
+        scatters, variances = (
+            [np.array([read(each) for each in side]) for side in sides] for read in _SPREADS
+        )
+        return np.stack([
             by_counts,
             shrunk,
-            max(shrunk - float(centre @ centre), 0.0),
-            float(np.sum((centre + offset) ** 2)),
-            float(told @ told),
-            (scatters[0] * scatters[1]) ** 0.5,
-            (scatters[0] ** 0.5 - scatters[1] ** 0.5) ** 2,
-            (variances[0] * variances[1]) ** 0.5,
-            (variances[0] ** 0.5 - variances[1] ** 0.5) ** 2,
-            squared_distance(x.drawn, y.drawn, self.rate),
-        ])  # fmt: skip
+            np.maximum(shrunk - (centre**2).sum(axis=1), 0.0),
+            ((centre + offset) ** 2).sum(axis=1),
+            ((told + offset) ** 2).sum(axis=1),
+            np.sqrt(scatters[0] * scatters[1]),
+            (np.sqrt(scatters[0]) - np.sqrt(scatters[1])) ** 2,
+            np.sqrt(variances[0] * variances[1]),
+            (np.sqrt(variances[0]) - np.sqrt(variances[1])) ** 2,
+            distances_of([(x.drawn, y.drawn) for x, y in pairs], self.rate),
+        ], axis=1)  # fmt: skip
 
 
 @lru_cache(maxsize=8)
@@ -359,8 +403,10 @@ def _settled(points: Array, centres: Array) -> Array:
     return centres
 
 
-def _variance(atoms: Array, mass: Array) -> float:
-    return float(mass @ ((atoms - mass @ atoms) ** 2).sum(axis=1))
+_SPREADS: tuple[Callable[[Side], float], ...] = (
+    lambda side: side.decoded.scatter,
+    lambda side: side.variance,
+)
 
 
 def _looks(found: Array, unit: float) -> Array:

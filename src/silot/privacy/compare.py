@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
 
 from ..data.measure import Embedding
-from ..transport import cost_matrix, covariance_root
+from ..transport import covariance_root, squared_distances
 from ..transport._check import Array
 from .cells import Cells, Codes, nearest
 from .sketch import Decoded
@@ -106,11 +106,12 @@ class Sampler:
         if self.embedding != "none":
             extra = class_coordinates(found, self.embedding)[classes]
             halves = [np.hstack([half, extra]) for half in halves]
-        return Drawn(halves[0], halves[1], matched(*halves), np.inf if law else found.records)
+        apart = float(squared_distances(*([half] for half in halves))[0])
+        return Drawn(halves[0], halves[1], apart, np.inf if law else found.records)
 
 
-def squared_distance(x: Drawn, y: Drawn, rate: Rate) -> float:
-    r"""Squared distance between the records behind two sketches.
+def distances_of(pairs: Sequence[tuple[Drawn, Drawn]], rate: Rate) -> Array:
+    r"""Squared distances (N,) between the records behind pairs of sketches.
 
     .. math:: W^2 = \tfrac12 \left(W_2^2(X, Y') + W_2^2(X', Y)\right)
               + \sqrt{W_2^2(X, X')\, W_2^2(Y, Y')} \left(\rho_n - 1\right)
@@ -119,21 +120,16 @@ def squared_distance(x: Drawn, y: Drawn, rate: Rate) -> float:
     samples of this size are by chance, and adds how far apart as many records as there are would
     be.
     """
-    across = 0.5 * (matched(x.first, y.second) + matched(x.second, y.first))
-    drawn = len(x.first)
-    factor = 0.5 * (rate.at(x.records, drawn) + rate.at(y.records, drawn))
-    return max(across + float(np.sqrt(x.apart * y.apart)) * (factor - 1.0), 0.0)
-
-
-def matched(x: Array, y: Array) -> float:
-    """Squared distance of two clouds of as many points."""
-    cost = cost_matrix(x, y)
-    # The same plan, for which the solver takes a third of the time: costs of the clouds around
-    # one place, less the lowest of their row and of their column.
-    reduced = cost - 2.0 * (y @ (y.mean(axis=0) - x.mean(axis=0)))
-    reduced -= reduced.min(axis=1, keepdims=True)
-    rows, columns = linear_sum_assignment(reduced - reduced.min(axis=0))
-    return float(cost[rows, columns].mean())
+    across = 0.5 * (
+        squared_distances([x.first for x, _ in pairs], [y.second for _, y in pairs])
+        + squared_distances([x.second for x, _ in pairs], [y.first for _, y in pairs])
+    )
+    factors = np.array([
+        0.5 * (rate.at(x.records, len(x.first)) + rate.at(y.records, len(y.first)))
+        for x, y in pairs
+    ])  # fmt: skip
+    by_chance = np.sqrt([x.apart * y.apart for x, y in pairs])
+    return np.maximum(across + by_chance * (factors - 1.0), 0.0)
 
 
 def rate_of(public: Array, cells: Cells, seed: int) -> Rate:
@@ -148,8 +144,8 @@ def rate_of(public: Array, cells: Cells, seed: int) -> Rate:
     found: list[float] = []
     for size in sizes:
         repeats = [rng.permutation(rows) for _ in range(_REPEATS * len(rows) // (2 * size))]
-        apart = [matched(public[o[:size]], public[o[size : 2 * size]]) for o in repeats]
-        found.append(float(np.mean(apart)))
+        halves = [[public[o[k : k + size]] for o in repeats] for k in (0, size)]
+        found.append(float(np.mean(squared_distances(*halves))))
     largest = float(np.abs(public - public.mean(axis=0)).max())
     if min(found) <= 1e-12 * largest**2:
         # Samples that are all alike: chance adds nothing.

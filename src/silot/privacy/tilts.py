@@ -15,6 +15,7 @@ import numpy as np
 from ..data.measure import Embedding
 from ..transport import exact_plan
 from ..transport._check import Array
+from ..transport._threads import on_cores
 from .cells import Codes, nearest
 from .compare import class_vectors
 
@@ -104,22 +105,24 @@ def truth_of(
 ) -> Truth:  # fmt: skip
     """Distances of the pairs, with the label coordinates of an embedding."""
     power = _power(points, rng)
-    rows: list[list[float]] = []
-    finer: list[list[float]] = []
-    for place, pair in enumerate(pairs):
+
+    def measured(pair: Pair, order: Codes, finer: bool) -> tuple[list[float], list[float]]:
         laws = [
             (_embedded(x, weights, codes, embedding), weights)
             for x, weights in zip((points, pair.moved(points)), pair.weights, strict=True)
         ]
         means = [weights @ x for x, weights in laws]
-        order = rng.permutation(len(points))
         gap = float(np.sum((means[0] - means[1]) ** 2))
-        rows.append([gap, *_split(laws, np.array_split(order, 2), (0, 1, 1, 0))])
-        if place % 3 == 0:
-            finer.append(_split(laws, np.array_split(order, 4), (0, 2, 3, 1)))
-    found = np.array(rows)
+        quarters = _split(laws, np.array_split(order, 4), (0, 2, 3, 1)) if finer else []
+        return [gap, *_split(laws, np.array_split(order, 2), (0, 1, 1, 0))], quarters
+
+    orders = [rng.permutation(len(points)) for _ in pairs]
+    # Smaller parts tell how chance grows; every third pair is enough.
+    thirds = [place % 3 == 0 for place in range(len(pairs))]
+    rows = on_cores(lambda row: measured(*row), list(zip(pairs, orders, thirds, strict=True)))
+    found = np.array([halves for halves, _ in rows])
     gap, across, within, effective = found.T
-    exponent = _exponent(found[::3, 1:], np.array(finer))
+    exponent = _exponent(found[::3, 1:], np.array([quarters for _, quarters in rows if quarters]))
     unsure = (_UNSURE + _UNSURE_STEEP * power**2, _UNSURE_EXPONENT)
     powers, exponents = (
         np.clip(centre + deviation * rng.standard_normal(len(pairs)), 0.0, 1.5)

@@ -20,7 +20,7 @@ from ..errors import InputError
 from ..federation.protocol import COORDINATOR
 from ..privacy.calibrate import Calibration, Side, Source, alike
 from ..privacy.cells import MOST_CELLS, Cells
-from ..privacy.compare import Drawn, Rate, Sampler, squared_distance
+from ..privacy.compare import Drawn, Rate, Sampler, distances_of
 from ..privacy.sketch import Decoded, Reading
 from ..privacy.tilts import FEWEST_RECORDS
 from ..transport._check import whole
@@ -122,39 +122,32 @@ class DecodedSketches:
     def compute(self, pairs: Iterable[tuple[str, str]]) -> None:
         """Estimate pairs that are to be asked for, on several cores."""
         # Matrix, groups and worth ask for the same ones.
-        ordered = {(min(pair), max(pair)) for pair in pairs} - self._told.keys()
-        new = sorted(ordered)
-        calibration = self.calibration
-        if calibration is not None:
-            for x, y in new:
-                # What pairs have in common, once and before them.
-                calibration.fit(self._sources[x], self._sources[y])
-        for name in sorted({name for pair in new for name in pair}):
-            if calibration is None:
-                self._draw(name)
-            else:
-                self._side(name, calibration)
-        told = on_cores(lambda pair: self._estimate(*pair), new)
-        self._told.update(zip(new, told, strict=True))
+        ordered = {(min(pair), max(pair)) for pair in pairs}
+        new = sorted(pair for pair in ordered if pair not in self._told)
+        if new:
+            self._told.update(zip(new, self._estimates(new), strict=True))
 
-    def _estimate(self, first: str, second: str) -> Interval:
-        """A distance, and its interval where there is one."""
-        if self.calibration is None:
-            return squared_distance(self._draw(first), self._draw(second), self.rate) ** 0.5, None
-        sources = (self._sources[first], self._sources[second])
-        sides = (self._side(first, self.calibration), self._side(second, self.calibration))
-        found = self.calibration.estimate(*sides, sources)
-        return found.value, (found.low, found.high)
+    def _estimates(self, pairs: list[tuple[str, str]]) -> list[Interval]:
+        """Distances, and their intervals where there are any."""
+        calibration = self.calibration
+        if calibration is None:
+            drawn = [(self._draw(x), self._draw(y)) for x, y in pairs]
+            squares = on_cores(lambda both: distances_of([both], self.rate), drawn)
+            return [(float(square[0]) ** 0.5, None) for square in squares]
+        sides = [(self._side(x, calibration), self._side(y, calibration)) for x, y in pairs]
+        sources = [(self._sources[x], self._sources[y]) for x, y in pairs]
+        found = calibration.estimates(sides, sources)
+        return [(each.value, (each.low, each.high)) for each in found]
 
     def between(self, x: Page, y: Page, like: tuple[str, str]) -> float:
         """Estimated distance of two other pages, taken for those of two names."""
         if self.calibration is None:
             first, second = (self._sampler.draw(page.decoded) for page in (x, y))
-            return squared_distance(first, second, self.rate) ** 0.5
+            return float(distances_of([(first, second)], self.rate)[0]) ** 0.5
         assert x.reading is not None and y.reading is not None
         sides = [self.calibration.side(page.reading, page.decoded) for page in (x, y)]  # type: ignore[arg-type]
         sources = (self._sources[like[0]], self._sources[like[1]])
-        return self.calibration.estimate(sides[0], sides[1], sources).value
+        return self.calibration.estimates([(sides[0], sides[1])], [sources])[0].value
 
     def _result(
         self, sides: tuple[str, str], value: float, interval: tuple[float, float] | None
@@ -252,7 +245,9 @@ class DecodedSketches:
         law = self._sampler.draw(centre.law, law=True)
         distances = {
             name: self._result(
-                (name, TARGET), squared_distance(self._draw(name), law, self.rate) ** 0.5, None
+                (name, TARGET),
+                float(distances_of([(self._draw(name), law)], self.rate)[0]) ** 0.5,
+                None,
             )
             for name in self.names
         }

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from .._lazy import lazily
 
 if TYPE_CHECKING:
+    from .batches import squared_distances
     from .bounded import Frame, bounded_coordinates
     from .bounds import lower_bounds, mean_bound
     from .classwise import class_distances
@@ -47,6 +48,7 @@ __all__ = [
     "sinkhorn_divergence",
     "sliced_bound",
     "sliced_distance",
+    "squared_distances",
 ]
 
 lazily(__name__)

@@ -25,7 +25,7 @@ _LARGEST_SHIPPING, _LONGEST_SIDE = 640_000, 1000
 # From so many cells on, paths are so long that potentials to start from pay: of few sweeps of
 # Sinkhorn's iteration, at this share of the mean cost. Assignments want them where the dimension
 # is low, or from so many points on.
-_SEEDED, _SHARE, _SWEEPS = 40_000, 0.01, 20
+_SEEDED, _SHARE, _SWEEPS = 50_000, 0.01, 20
 _FLAT, _MANY = 4, 3000
 # Masses that have no common unit are counted in this one: less than their own rounding.
 _UNITS = 1 << 52
