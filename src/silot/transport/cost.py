@@ -16,8 +16,9 @@ from .memory import require
 # A squared distance this far below the squared size of the clouds is computed again from
 # coordinate differences: the product form leaves it too few correct digits.
 _CLOSE = 1e-5
-# Rows are processed in blocks of about this many entries, to stay in the cache.
-_BLOCK = 1 << 18
+# Rows are processed in blocks of about this many entries, to stay in the cache; of fewer rows than
+# this the product of a block would spend its time on packing the other side.
+_BLOCK, _FEWEST_ROWS = 1 << 18, 512
 
 
 @dataclass(frozen=True)
@@ -103,7 +104,7 @@ def _fill(
     """Multiply block by block, and compute the entries of close pairs again."""
     (n, m), d = matrix.shape, x.shape[1]
     close_limit = _CLOSE * scale
-    rows_per_block = max(1, _BLOCK // m)
+    rows_per_block = max(_FEWEST_ROWS, _BLOCK // m)
     refined = 0
     for start in range(0, n, rows_per_block):
         block = matrix[start : start + rows_per_block]
