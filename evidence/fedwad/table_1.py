@@ -114,7 +114,7 @@ def _report(runs: Runs) -> Report:
             "the code the paper used. "
             "Accuracies are means over holders of what each held out.",
             f"Seeds 0 to {SEEDS - 1}, which draw holders, models and batches. Mean ± standard "
-            "deviation. --full has up to 100 holders of the other two as well: 100 take some 80 CPU "
+            "deviation. --full has up to 100 holders of the other two too: 100 take some 80 CPU "
             "seconds for each seed and structure.",
         ],
         claims=[
