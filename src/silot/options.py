@@ -155,7 +155,7 @@ def word_or(text: str, check: Check) -> Check:
             return value
         if isinstance(value, str):
             raise InputError(
-                f"{name} is {value[:40]!r}; a number between 0 and 1, or {text!r}, is needed.",
+                f"{name} is {value[:40]!r}; a number, or {text!r}, is needed.",
                 code=code,
             )
         return check.of(value, name, code)

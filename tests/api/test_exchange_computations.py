@@ -89,6 +89,18 @@ CASES: dict[str, tuple[list[str], int, Any]] = {
             fed, support=6, weights=dict(zip(NAMES, (1.0, 2.0, 1.0), strict=True))
         ),
     ),
+    "cluster": (
+        ["--labels", "-k", "2", "--resamples", "9"], 3,
+        lambda fed, own: silot.cluster(fed, labels=True, k=2, resamples=9),
+    ),
+    "coreset": (
+        ["--labels", "--size", "5", "--rounds", "2", "--test", "own.npz"], 3,
+        lambda fed, own: silot.coreset(fed, 5, labels=True, rounds=2, test=own),
+    ),
+    "plan": (
+        ["--validation", "own.npz", "--labels"], 3,
+        lambda fed, own: silot.plan(fed, own, labels=True),
+    ),
     "records": (
         ["--validation", "own.npz", "--labels"], 1,
         lambda fed, own: silot.value_records(fed, own, labels=True, name=NAMES[0]),
@@ -125,7 +137,7 @@ def desk(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("case", CASES)
 def test_it_is_the_run_between_connected_parties(case: str, desk: Path) -> None:
     words, count, function = CASES[case]
-    sites, one_run = desk.parent / "sites", not case.startswith("matrix")
+    sites, one_run = desk.parent / "sites", not case.startswith(("matrix", "cluster"))
     said = processed(desk, ["ask", case.split()[0], *NAMES[:count], *words, "-o", "run", "--json"])
     for _ in range(30):
         state = json.loads(said)
@@ -221,9 +233,11 @@ def test_a_run_whose_own_data_or_folder_changed_stops(desk: Path) -> None:
         (("distance", "a"), "holder-names"),
         (("distance", "a", "b", "c"), "holder-names"),
         (("matrix", "a"), "holder-names"),
+        (("cluster", "a"), "holder-names"),
         (("records", "a", "b"), "holder-names"),
         (("matrix", "a", "coordinator"), "holder-names"),
         (("pooled", "a"), "validation-absent"),
+        (("plan", "a"), "validation-absent"),
         (("records", "a"), "validation-absent"),
     ],
 )
@@ -243,6 +257,9 @@ def test_what_cannot_begin_has_a_code_and_leaves_nothing(
         ("value", {"map": "sketch"}),
         ("value", {"method": "sketch"}),
         ("barycenter", {"method": "sketch"}),
+        ("cluster", {"method": "sketch"}),
+        ("coreset", {"method": "sketch"}),
+        ("plan", {"method": "sketch"}),
         ("pooled", {"method": "secure"}),
         ("distance", {"reference": np.zeros((3, 2))}),
     ],
@@ -250,7 +267,7 @@ def test_what_cannot_begin_has_a_code_and_leaves_nothing(
 def test_what_no_question_carries_is_refused(
     computation: str, options: dict[str, Any], desk: Path
 ) -> None:
-    own = OwnData.of(desk / "own.npz") if computation == "pooled" else None
+    own = OwnData.of(desk / "own.npz") if computation in ("pooled", "plan") else None
     run = desk / "run"
     assert code_of(lambda: ask(computation, ["a", "b"], run, own=own, **options)) == "option-method"
     assert not run.exists()

@@ -425,6 +425,24 @@ def test_the_private_one_is_made_of_one_release_and_of_nothing_else() -> None:
     assert all(np.isinf(item.upper) and item.lower == 0.0 for item in found.distances.values())
 
 
+def test_the_private_one_says_where_labelled_public_records_would_do() -> None:
+    pytest.importorskip("dp_accounting")
+    found = private()
+    assert found.public_accuracy is not None and found.public_accuracy > 0.9
+    assert "the labelled public records alone classify" in found.status
+    better = found.public_accuracy >= (found.accuracy or 0.0)
+    assert better == ("use them" in found.status)
+    # Public records whose labels are wrong are no better, and those without are no classifier.
+    x = np.random.default_rng(12).normal(size=(600, 2))
+    wrong = Measure(4.0 * x, labels=["a", "b", "c"] * 200)
+    told = private(public=wrong)
+    assert told.public_accuracy is not None and told.public_accuracy < (told.accuracy or 0.0)
+    assert "alone classify" in told.status and "use them" not in told.status
+    silent = private(public=x, classes=["a", "b", "c"])
+    assert silent.public_accuracy is None and "public records" not in silent.status
+    assert "public records" not in private(test=None).status
+
+
 def test_estimates_of_the_private_one_are_near_the_truth() -> None:
     pytest.importorskip("dp_accounting")
     x = np.random.default_rng(10).normal(size=(9000, 2))

@@ -60,6 +60,12 @@ def opened(browser: Any, path: Path) -> list[str]:
         "return [...document.images].map(i => [i.complete, i.naturalWidth, i.naturalHeight])"
     )
     assert images and all(done and width > 0 and height > 0 for done, width, height in images)
+    # An image that was read may still have no room.
+    widths = browser.execute_script(
+        "return [...document.querySelectorAll('figure img')].filter(i => i.checkVisibility())"
+        ".map(i => i.getBoundingClientRect().width)"
+    )
+    assert all(width > 100 for width in widths)
     drawn = browser.execute_script(
         "return [...document.querySelectorAll('svg')].map(s => s.getBoundingClientRect())"
         ".map(b => [b.width, b.height])"

@@ -16,7 +16,10 @@ from ..data.schema import Schema
 from ..data.site import Site
 from ..errors import FileError, InputError, MismatchError
 from ..federation.recorded import Records
+from .cluster import cluster
+from .coreset import coreset
 from .distances import distance, distance_matrix, pooled_distance
+from .plan import plan
 from .records import value_records
 from .value import barycenter, value_holders
 
@@ -147,6 +150,16 @@ COMPUTATIONS = {
         lambda replies, own, more: value_holders(replies, own, **more), own="optional"
     ),
     "barycenter": Computation(lambda replies, _, more: barycenter(replies, **more)),
+    "cluster": Computation(
+        lambda replies, _, more: cluster(replies, **more), least=2, takes=_VECTORS
+    ),
+    "coreset": Computation(
+        lambda replies, own, more: coreset(replies, test=own, **more), own="optional", flag="--test"
+    ),
+    "plan": Computation(
+        lambda replies, own, more: plan(replies, own, **more),  # pyright: ignore[reportArgumentType]
+        own="needed",
+    ),
     "records": Computation(
         lambda replies, own, more: value_records(replies, own, name=replies.names[0], **more),  # pyright: ignore[reportArgumentType]
         most=1, own="needed",

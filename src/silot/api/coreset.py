@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from ..data.measure import Data
+from ..data.measure import Data, Measure
 from ..errors import InputError
 from ..federation.run import Federation, Progress, Runtime, run
 from ..learning.coreset import Condensing, Coreset, of_released, released
@@ -93,14 +93,14 @@ def coreset(
             "test= needs a classifier, and points without labels are none. Give labels=True.",
             code="labels-absent",
         )
-    parties = _parties(holders, labels, test, federation)
+    parties, public = _parties(holders, labels, test, federation), None
     if method == "sketch":
-        found = _of_sketches(parties, size, seed, progress, options)
+        found, public = _of_sketches(parties, size, seed, progress, options)
     else:
         check_known(Condensing, options, "coreset")
         fit = Condensing(size=size, labels=bool(labels), seed=seed, **options)
         found = parties.run(fit.among(parties.names), progress)
-    return found if test is None else found.tested(parties.trusted.measure)
+    return found if test is None else found.tested(parties.trusted.measure, public)
 
 
 def _parties(
@@ -122,23 +122,24 @@ def _of_sketches(
     seed: int,
     progress: Callable[[Progress], None] | None,
     options: dict[str, Any],
-) -> Coreset:
-    """The coreset of what was released, by the same rounds; nobody is asked again."""
+) -> tuple[Coreset, Measure | None]:
+    """The coreset of what was released, by the same rounds, and the public records."""
     own = {name: options[name] for name in _OWN if name in options}
     more = {name: value for name, value in options.items() if name not in own}
     # Checked before anything is released.
     fit = Condensing(size=size, labels=bool(parties.labels), seed=seed, **own)
     fit.among(parties.names)
-    _check_classes(parties, size, more)
+    public = _public(parties, size, more)
     sketches = run_sketches(replace(parties, own=None), seed=seed, progress=progress, **more)
     found = run(fit.among(sketches.names), released(sketches))
-    return of_released(found, sketches).with_run(sketches)
+    return of_released(found, sketches).with_run(sketches), public
 
 
-def _check_classes(parties: Parties, size: int, options: Mapping[str, Any]) -> None:
-    """Raise where there are fewer points than public classes: a release would be spent on it."""
+def _public(parties: Parties, size: int, options: Mapping[str, Any]) -> Measure | None:
+    """The public records; an error where their classes are more than points, for no release."""
     spending, more = Spending.parted(options)
     given = of_release(parties, more, spending)
     public, classes = given.get("public"), given.get("classes")
     if parties.labels and (public is not None or classes is not None):
         allot(np.ones(len(public_classes(public, classes))), size)
+    return public if isinstance(public, Measure) else None

@@ -12,6 +12,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from ..advice.result import Plan
 from ..data.documents import complaint, read_fields
 from ..data.files import write_whole
 from ..data.measure import Covariance
@@ -23,6 +24,7 @@ from ..federation.protocol import COORDINATOR
 from ..federation.question import decode_question
 from ..federation.recorded import Recorded, Records, Unanswered, Waiting, digest_of
 from ..federation.sealed import Sealed, file_stem, is_name, read_sealed, write_sealed
+from ..learning.clustering import Clustering
 from ..records.result import RecordScores
 from ..value.result import Barycenter, Contributions
 from ._asking import COMPUTATIONS, OwnData, run_public
@@ -30,7 +32,7 @@ from .answering import disclosed_by
 
 _RUN, _KEY = "run.json", "asker.key"
 
-Result = Distance | DistanceMatrix | Contributions | Barycenter | RecordScores
+Result = Distance | DistanceMatrix | Contributions | Barycenter | RecordScores | Clustering | Plan
 
 
 class RunFile(BaseModel):
@@ -97,15 +99,15 @@ def ask(
     Parameters
     ----------
     computation
-        ``"distance"``, ``"matrix"``, ``"pooled"``, ``"value"``, ``"barycenter"`` or ``"records"``:
-        the public function that runs.
+        ``"distance"``, ``"matrix"``, ``"pooled"``, ``"value"``, ``"barycenter"``, ``"cluster"``,
+        ``"coreset"``, ``"plan"`` or ``"records"``: the public function that runs.
     holders
         Names of the holders, in its order.
     folder
         A new folder for the run: questions, answers that were accepted, and the asker's key.
     own
-        The asker's own data: the buyer of ``pooled``, the validation data of ``value`` and
-        ``records``.
+        The asker's own data: the buyer of ``pooled``, the validation data of ``value``, ``plan``
+        and ``records``, the test data of ``coreset``.
     asker
         What the asker is called.
     schema
@@ -197,6 +199,8 @@ def _named(result: Result, schema: Schema) -> Result:
     if isinstance(result, DistanceMatrix):
         pairs = {names: _named(each, schema) for names, each in result.pairs.items()}
         return replace(result, pairs=pairs)
+    if isinstance(result, Clustering):
+        return replace(result, matrix=_named(result.matrix, schema))
     named = result.named(schema.origins) if isinstance(result, Distance | Contributions) else result
     return named.with_preflight(None)
 

@@ -15,15 +15,18 @@ from typer.core import TyperGroup
 from ..api._methods import METHODS
 from ..api.answering import answer, asker_of, read_question, refusal_in, request_in_words
 from ..api.exchange import Asked, OwnData, ask, resume
+from ..api.plan import Planning
 from ..distances.pairwise import comparing
 from ..distances.pooled import Pooled
 from ..errors import InputError
 from ..federation.policy import Policy
 from ..federation.protocol import cure_of
+from ..learning.coreset import Condensing
 from ..records.gradients import RecordGradients
 from ..value.contributions import Valuation
 from ..value.fedbary import FedBary
 from .barycenter import weights_of
+from .cluster import Groups
 from .console import check_outputs, save_transcript, say_where, show, show_rows, tell, write_report
 from .generate import Flags, taking
 from .options import JsonOption, LabelledTables, NamedTables, Outputs, Tables, given
@@ -63,6 +66,9 @@ def register(app: typer.Typer) -> None:
         taking([Pooled])(pooled_command),
         taking([Valuation], choose="target", among=worth)(value_command),
         taking([FedBary])(barycenter_command),
+        taking(kinds, choose="direct")(cluster_command),
+        taking([Condensing])(coreset_command),
+        taking([Planning])(plan_command),
         taking([RecordGradients])(records_command),
     ):
         group.command(made.__name__.removesuffix("_command"))(made)
@@ -76,6 +82,9 @@ def ask_command() -> None:
 
 
 NamesArgument = Annotated[list[str], typer.Argument(help="Names of the holders.")]
+WeightsOption = Annotated[
+    str | None, typer.Option(help="Weight of each holder, comma separated, in their order.")
+]
 ValidationHelp = "Data of the asker's own, which stay with it."
 
 
@@ -196,9 +205,7 @@ def value_command(
 def barycenter_command(
     holders: NamesArgument,
     *,
-    weights: Annotated[
-        str | None, typer.Option(help="Weight of each holder, comma separated, in their order.")
-    ] = None,
+    weights: WeightsOption = None,
     tables: Tables,
     place: Place,
     **options: Any,
@@ -206,6 +213,49 @@ def barycenter_command(
     """Barycenter of the holders, and how far each of them is from it."""
     options |= given(weights=weights_of(weights, holders))
     place.begin("barycenter", holders, tables, **options)
+
+
+def cluster_command(
+    holders: NamesArgument,
+    *,
+    method: str,
+    groups: Groups,
+    tables: LabelledTables,
+    place: Place,
+    **options: Any,
+) -> None:
+    """Groups of holders whose data are alike, if there are any."""
+    options |= {"covariance": tables.covariance.value, **groups.read()}
+    place.begin("cluster", holders, tables, method=method, **options)
+
+
+def coreset_command(
+    holders: NamesArgument,
+    *,
+    weights: WeightsOption = None,
+    test: Annotated[
+        Path | None,
+        typer.Option(help="The asker's own labelled records, to test the classifier on."),
+    ] = None,
+    tables: Tables,
+    place: Place,
+    **options: Any,
+) -> None:
+    """A few points that stand for the holders' records."""
+    options |= given(weights=weights_of(weights, holders))
+    place.begin("coreset", holders, tables, test, **options)
+
+
+def plan_command(
+    holders: NamesArgument,
+    *,
+    validation: Annotated[Path, typer.Option(help=ValidationHelp)],
+    tables: Tables,
+    place: Place,
+    **options: Any,
+) -> None:
+    """What would help most: whom to pool, part, leave out, what to drop or ask for."""
+    place.begin("plan", holders, tables, validation, **options)
 
 
 def records_command(

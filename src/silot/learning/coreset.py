@@ -18,6 +18,7 @@ from ..errors import MismatchError
 from ..federation.protocol import Protocol, Steps
 from ..federation.question import Answerer
 from ..options import anything, count, none_or, number, option, seed, truth
+from ..render.words import percent
 from ..sketch.derived import LEAST_NU
 from ..sketch.result import Sketches
 from ..value.fedbary import FedBary, Rounds
@@ -45,6 +46,9 @@ class Coreset(Barycenter):
         it was tested on none.
     tests
         How many records it was tested on.
+    public_accuracy
+        Of the labelled public records themselves, as nearest neighbours of the same records;
+        ``None`` where there are none.
     """
 
     view: ClassVar = "coreset_view:coreset"
@@ -52,6 +56,7 @@ class Coreset(Barycenter):
     method: str = "fedbary"
     accuracy: float | None = None
     tests: int = 0
+    public_accuracy: float | None = None
 
     @classmethod
     def of(cls, found: Barycenter) -> Self:
@@ -73,14 +78,27 @@ class Coreset(Barycenter):
         """The 1-nearest-neighbour classifier on its points; ``InputError`` without labels."""
         return NearestNeighbour.of(self.measure)
 
-    def tested(self, records: Measure) -> Self:
-        """The same, with the accuracy of its classifier on labelled records."""
+    def tested(self, records: Measure, public: Measure | None = None) -> Self:
+        """The same, with the accuracy of its classifier on labelled records.
+
+        And with that of ``public`` records, where these have labels: they may do without it.
+        """
         accuracy = self.classifier.accuracy(records)
-        return replace(self, accuracy=accuracy, tests=int(np.count_nonzero(records.weights)))
+        found = replace(self, accuracy=accuracy, tests=int(np.count_nonzero(records.weights)))
+        if public is None or not public.labelled:
+            return found
+        other = NearestNeighbour.of(public).accuracy(records)
+        told = f"the labelled public records alone classify {percent(other)} of the test records"
+        cure = f", the coreset {percent(accuracy)}: where their labels can be trusted, use them"
+        told += cure * (other >= accuracy)
+        return replace(found, public_accuracy=other, status=f"{self.status}; {told}")
 
     def to_dict(self) -> dict[str, Any]:
         told = {"method": self.method, "size": self.size, "sizes": self.sizes}
-        return {**told, "accuracy": self.accuracy, "tests": self.tests, **super().to_dict()}
+        tested = {
+            "accuracy": self.accuracy, "tests": self.tests, "public_accuracy": self.public_accuracy,
+        }  # fmt: skip
+        return {**told, **tested, **super().to_dict()}
 
     def __repr__(self) -> str:
         return (
