@@ -23,21 +23,11 @@ from ..transport._threads import on_cores
 from .cells import Cells, Codes, nearest
 from .compare import Drawn, Rate, Sampler, distances_of
 from .divergence import Divergence
+from .regression import Estimate, Fit
 from .sketch import RESOLUTION, Decoded, Reading, decode, parts, sensitivity, simplex
 from .tilts import FEWEST_RECORDS, MOST_RECORDS, Pair, Truth, pairs_of, truth_of
 
-_LEVEL = 0.95
-# All pairs are of one public sample, and err alike where that is not as its law: on 19 tables of
-# known distances intervals had to be so much longer to cover as often as they say.
-_ALIKE_ERRORS = 1.15
 _FOLDS, _STEPS = 5, 10
-# Part of the simulated pairs a distance is judged by: those whose sketches look most alike.
-_NEAR = 0.2
-_RIDGE = 0.1
-# Squared lengths are told apart down to this part of the public variance.
-_FLOOR = 0.02
-# Sketches further from the simulated ones than so many deviations are judged like those there.
-_FURTHEST = 3.5
 # Numbers of records that are near enough to be simulated as one.
 _ALIKE = 1.25
 _MOST_ALIKE = 5
@@ -78,81 +68,11 @@ class Side:
 
 
 @dataclass(frozen=True)
-class Estimate:
-    """A distance, and where 95 % of true distances are."""
-
-    value: float
-    low: float
-    high: float
-
-
-@dataclass(frozen=True)
 class Source:
     """What a sketch was made of: about how many records, and whether noise was added."""
 
     records: float
     noisy: bool
-
-
-@dataclass(frozen=True, eq=False)
-class Fit:
-    r"""Local regression of log W on what two sketches look like.
-
-    .. math:: \log W = \log B + \beta_0(z) + \beta(z)^T z
-
-    B is the estimate from samples of both (``compare.distances_of``), z the standardised
-    ``looks``. The coefficients are fitted by ridge regression on the simulated pairs nearest to
-    z, the interval is of their residuals with each pair left out.
-    """
-
-    mean: Array = field(repr=False)
-    spread: Array = field(repr=False)
-    seen: Array = field(repr=False)
-    missed: Array = field(repr=False)
-    unit: float
-
-    @classmethod
-    def of(cls, found: Array, truth: Array, unit: float) -> Fit:
-        """From parts (K, 10) and true squared distances (K,)."""
-        looks = _looks(found, unit)
-        mean, spread = looks.mean(axis=0), looks.std(axis=0) + 1e-9
-        # Chance may take away more than there is between two laws; never all.
-        missed = 0.5 * np.log(np.maximum(truth, 1e-6 * unit)) - _base(found, unit)
-        return cls(mean, spread, (looks - mean) / spread, missed, unit)
-
-    def estimates(self, found: Array) -> list[Estimate]:
-        """Distances and intervals from the parts (N, 10) of pairs of sketches."""
-        place = np.clip((_looks(found, self.unit) - self.mean) / self.spread, -_FURTHEST, _FURTHEST)
-        away = self.seen - place[:, None]
-        apart = np.linalg.norm(away, axis=2)
-        width = np.maximum(np.quantile(apart, _NEAR, axis=1), 1e-9)[:, None] * 1.001
-        # Pairs that are not near have no weight.
-        kernel = np.maximum(1.0 - (apart / width) ** 2, 0.0)
-        total = kernel.sum(axis=1)
-        design = np.concatenate([np.ones((*apart.shape, 1)), away], axis=2)
-        weighted = design * kernel[:, :, None]
-        penalty = _RIDGE * np.eye(design.shape[2])
-        penalty[0, 0] = 0.0
-        turned = weighted.transpose(0, 2, 1)
-        inverse = np.linalg.inv(turned @ design + penalty * total[:, None, None])
-        slopes = inverse @ (turned @ self.missed)[:, :, None]
-        leverage = (weighted @ inverse * design).sum(axis=2)
-        misses = self.missed - (design @ slopes)[:, :, 0]
-        residuals = misses / np.maximum(1.0 - leverage, 0.3)
-        order = np.argsort(residuals, axis=1, kind="stable")
-        mass = np.take_along_axis(kernel, order, axis=1).cumsum(axis=1) / total[:, None]
-        ranked = np.take_along_axis(residuals, order, axis=1)
-        tail = 0.5 * (1.0 - _LEVEL)
-        low, high = (
-            np.take_along_axis(ranked, (mass < q).sum(axis=1, keepdims=True), axis=1)[:, 0]
-            for q in (tail, 1.0 - tail)
-        )
-        # What the fit itself errs by here: little in the midst of pairs, more at their edge.
-        unsure = ((inverse[:, :1] @ turned) ** 2).sum(axis=(1, 2))
-        wider = _ALIKE_ERRORS * np.sqrt(1.0 + unsure)
-        centre = _base(found, self.unit) + slopes[:, 0, 0]
-        ends = (centre, centre + wider * np.minimum(low, 0.0), centre + wider * np.maximum(high, 0))
-        return [Estimate(*row) for row in np.exp(np.stack(ends, axis=1)).tolist()]
 
 
 @dataclass(frozen=True, eq=False)
@@ -407,15 +327,3 @@ _SPREADS: tuple[Callable[[Side], float], ...] = (
     lambda side: side.decoded.scatter,
     lambda side: side.variance,
 )
-
-
-def _looks(found: Array, unit: float) -> Array:
-    """Parts on a scale where they compare: lengths, as logarithms or over the public one."""
-    logs = 0.5 * np.log(found + _FLOOR * unit)
-    for differences in (6, 8):
-        logs[:, differences] = np.sqrt(found[:, differences] / unit)
-    return logs
-
-
-def _base(found: Array, unit: float) -> Array:
-    return 0.5 * np.log(found[:, -1] + 0.25 * _FLOOR * unit)
