@@ -26,6 +26,7 @@ from silot.federation.sealed import Sealed, read_sealed, write_sealed
 from silot.privacy import Ledger
 from silot.sketch.combined import Combined
 from silot.sketch.sketch import Sketching
+from silot.transport import _threads
 
 RNG = np.random.default_rng(5)
 PUBLIC = RNG.normal(size=(400, 3))
@@ -105,6 +106,29 @@ def test_combined_they_are_the_run_between_the_sites_number_by_number(files: Pat
     assert_same(found.barycenter(), here.barycenter())
     assert found.clusters(2) == here.clusters(2)
     assert found.matrix()["a", "b"].interval is not None
+
+
+@pytest.mark.slow
+def test_one_core_and_four_give_the_same_bits(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    paths, pools = [files / f"{name}.release" for name in SITES], list[int]()
+
+    class Pool(_threads.ThreadPoolExecutor):
+        def __init__(self, workers: int) -> None:
+            pools.append(workers)
+            super().__init__(workers)
+
+    def told(cores: int) -> Any:
+        monkeypatch.setattr(_threads, "cores", lambda: cores)
+        return combine(paths, PUBLIC).matrix()
+
+    monkeypatch.setattr(_threads, "ThreadPoolExecutor", Pool)
+    one = told(1)
+    assert pools == []
+    four = told(4)
+    assert set(pools) == {4}
+    assert_same(one, four)
+    assert one.values.tobytes() == four.values.tobytes()
+    assert one["a", "b"].interval == four["a", "b"].interval
 
 
 @pytest.mark.slow

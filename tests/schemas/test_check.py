@@ -137,6 +137,35 @@ def test_a_few_temperatures_in_fahrenheit_are_named_and_many_refused(count: int)
     assert not problems(data, site=site)["temp", "unit"].refused
 
 
+def test_few_numbers_in_another_unit_are_seen_among_any_number_of_records(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("silot.data.gathered._SAMPLE", 256)
+    temps = RNG.normal(37, 0.5, 64 * N)
+    temps[5 : 5 + 60 * 17 : 17] = temps[5 : 5 + 60 * 17 : 17] * 1.8 + 32
+    data = pl.concat([frame()] * 64).with_columns(temp=pl.Series(temps))
+    problem = problems(data)["temp", "unit"]
+    assert (problem.count, problem.refused) == (60, True)
+    assert problem.sentence.startswith(f"Column 'temp': 60 of {64 * N:,} ".replace(",", ""))
+
+
+def test_what_the_schema_counts_as_missing_is_not_out_of_the_range_however_much() -> None:
+    zeros = RNG.normal(37, 0.5, N)
+    zeros[: N // 2] = 0.0
+    schema = changed(temp={**BODY["columns"]["temp"], "outside": "missing"})
+    found = problems(frame(temp=zeros.tolist()), schema)
+    assert not any(problem.refused for problem in found.values())
+    assert found["temp", "filled"].count == N // 2
+    points = schema.measure(frame(temp=zeros.tolist())).points
+    assert points[:, schema.features.index("temp missing")].sum() == N // 2
+    # Another unit is seen beside them, and nothing but numbers out of the range is another column.
+    zeros[-12:] = zeros[-12:] * 1.8 + 32
+    assert problems(frame(temp=zeros.tolist()), schema)["temp", "unit"].refused
+    hot = (RNG.normal(37, 0.5, N) * 1.8 + 32).tolist()
+    assert problems(frame(temp=hot), schema)["temp", "unit"].refused
+    assert problems(frame(temp=RNG.normal(700, 9.0, N).tolist()), schema)["temp", "outside"].refused
+
+
 def test_numbers_out_of_the_range_are_no_other_unit_without_a_conversion_to_the_rest() -> None:
     temps = RNG.normal(37, 0.5, N)
     temps[:12] = RNG.normal(55, 2.0, 12)

@@ -13,6 +13,7 @@ from silot import Drift, report
 from silot.api.release import release
 from silot.api.watch import watch
 from silot.errors import SilotError
+from silot.sketch.drift import clear_by
 
 PUBLIC = np.random.default_rng(3).normal(size=(400, 3))
 
@@ -75,6 +76,16 @@ def test_nothing_is_said_where_nothing_moved(drifted: tuple[list[Path], Drift]) 
     found = watch(files[:2], PUBLIC)
     assert not found.drifted and found.status.startswith("no drift")
     assert not any(change.drifted for each in found.since for change in each.columns)
+
+
+def test_an_alarm_is_no_likelier_for_many_columns() -> None:
+    rng = np.random.default_rng(8)
+    differences = np.abs(rng.normal(size=(1500, 61, 40)))
+    values = np.array([clear_by(each[:-1], each[-1])[0] for each in differences])
+    # One in 61 ranks: by the rank alone, whatever the law. Four deviations of the counts.
+    for level in (3 / 61, 12 / 61):
+        count, n = int((values <= level + 1e-9).sum()), len(values)
+        assert abs(count - n * level) <= 4 * np.sqrt(n * level * (1 - level))
 
 
 def test_the_order_of_drift_turns_with_the_files(drifted: tuple[list[Path], Drift]) -> None:

@@ -10,11 +10,11 @@ import numpy as np
 
 from ..data.files import known_file, read_arrays
 from ..data.table_files import read_table
-from ..data.tables import Table
+from ..data.tables import Table, listing
 from ..distillation import LabelCodes, LabelSpace
 from ..distillation.questions import Inputs, inputs_of
 from ..distillation.text import PAIR
-from ..errors import FileError, InputError, MismatchError, SilotError
+from ..errors import InputError, MismatchError, SilotError
 from .distill_config import Columns, FileSource
 
 _INPUT_COLUMNS = ("text_column", "premise_column", "hypothesis_column", "feature_columns")
@@ -129,7 +129,7 @@ def _from_table(
     if space is not None and label is None:
         raise InputError("there are no labels. Name their column: label_column.",
                          code="labels-absent")  # fmt: skip
-    _present(table, [*texts, *([label] if space is not None and label else [])])
+    table.check_names([*texts, *([label] if space is not None and label else [])])
     features: tuple[str, ...] = ()
     if texts:
         inputs: Inputs = _texts(table, texts)
@@ -148,15 +148,6 @@ def _from_table(
             )
         codes = space.codes(labels)
     return Records(inputs, codes, features, label in table.names)
-
-
-def _present(table: Table, wanted: Sequence[str]) -> None:
-    absent = [name for name in wanted if name not in table.names]
-    if absent:
-        known = ", ".join(repr(name) for name in table.names[:12])
-        raise FileError(
-            f"there is no column {absent[0]!r}; there are {known}.", code="file-columns"
-        )
 
 
 def _texts(table: Table, names: Sequence[str]) -> Inputs:
@@ -184,27 +175,23 @@ def _features(
 ) -> tuple[str, ...]:
     if columns.feature_columns:
         chosen = columns.feature_columns
-        _present(table, chosen)
+        table.check_names(chosen)
     else:
         chosen = tuple(name for name in table.names if name != label)
         if like is not None and like.features:
             odd = sorted(set(chosen) ^ set(like.features))
             if odd:
+                names = [table.called(name) if name in chosen else repr(name) for name in odd]
                 raise MismatchError(
-                    f"its columns are not those of the transfer set: {odd[0]!r} is in one of "
-                    "them only. Rename it, or name the features: feature_columns.",
+                    f"its columns are not those of the transfer set: {listing(names)} in one of "
+                    "them only. Rename them, or name the features: feature_columns.",
                     code="columns-mismatch",
                 )
             chosen = like.features
     if not chosen:
         raise InputError("no feature column is left.", code="measure-empty")
-    text = [name for name in chosen if table.not_numbers(name) is not None]
-    if text:
-        raise InputError(
-            f"column {text[0]!r} is not numeric ({table.not_numbers(text[0])}). Name it as the "
-            "text_column or the label_column, or choose feature_columns.",
-            code="measure-dtype",
-        )
+    cure = "Name it as the text_column or the label_column, or choose feature_columns"
+    table.check_numbers(chosen, cure)
     return chosen
 
 

@@ -101,7 +101,7 @@ class Number(_Column):
         Smallest and largest value, public.
     outside
         What becomes of values out of range: ``"clip"`` them to it (up to 5 % of a table's, else
-        it is refused), ``"refuse"`` the table, or count them as ``"missing"``.
+        it is refused), ``"refuse"`` the table, or count them as ``"missing"``, however many.
     unread
         What becomes of fields that are no numbers: ``"refuse"`` the table, or count them as
         ``"missing"`` (up to 5 % of a table's, else it is refused).

@@ -66,6 +66,8 @@ class Fit:
         Columns of the table that the schema does not name.
     samples
         By column of numbers, some of them, before they were cut to the range.
+    strays
+        By column of numbers, all of those out of the range.
     repeated
         Records that are equal to an earlier one in all coordinates.
     shared_identifiers
@@ -79,6 +81,7 @@ class Fit:
     misfits: Mapping[str, Misfits]
     extra: tuple[str, ...] = ()
     samples: Mapping[str, Array] = field(default_factory=dict[str, Array], repr=False)
+    strays: Mapping[str, Array] = field(default_factory=dict[str, Array], repr=False)
     repeated: int = 0
     shared_identifiers: Mapping[str, int] = field(default_factory=dict[str, int])
     stated: frozenset[str] = frozenset()
@@ -148,6 +151,8 @@ class Fit:
             )
             # Few numbers of another unit look like codes.
             coded = counts.coded if 2 * counts.coded >= counts.outside else 0
+            if part.outside == "missing":
+                coded = 0
             said.append(self._problem(name, "sentinel", coded, words))
             unit = self._of_unit(name, part)
             said.append(unit)
@@ -197,7 +202,11 @@ class Fit:
         return self._problem(name, "filled", count, words, refused=False)
 
     def _of_range(self, name: str, part: Number | Date, counts: Misfits) -> Problem | None:
-        far = part.outside == "refuse" or counts.outside > _MOST_OUTSIDE * self.records
+        # What the schema counts as missing is missing, however many; but not all there is.
+        most = 1.0 if part.outside == "missing" else _MOST_OUTSIDE
+        there = self._there(part, counts)
+        far = part.outside == "refuse" or counts.outside > most * self.records
+        far = far or (there >= _ENOUGH and counts.outside == there)
         cut = "are cut to it" if part.outside == "clip" else "count as missing"
         cure = ": is it in another unit, or are there codes for missing values?" if far else ""
         where = f"lie out of the range ({counts.below} below, {counts.above} above)"
@@ -207,20 +216,30 @@ class Fit:
     def _of_unit(self, name: str, part: Number | Date) -> Problem | None:
         """Numbers that would fit in another unit."""
         counts = self.misfits[name]
-        numbers = self.samples.get(name, np.empty(0))
-        if not isinstance(part, Number) or not len(numbers):
+        numbers, strays = (of.get(name, np.empty(0)) for of in (self.samples, self.strays))
+        if not isinstance(part, Number):
             return None
-        unread = counts.unread if part.unread == "refuse" else 0
-        there = max(self.records - counts.missing - unread, 1)
+        if part.outside == "missing" and not part.range[0] <= 0 <= part.range[1]:
+            # Zeros are missing: they are in no unit.
+            numbers = numbers[numbers != 0]
+        if not len(numbers):
+            return None
+        there = self._there(part, counts)
         low, middle, high = np.quantile(numbers, (0.25, 0.5, 0.75)).tolist()
         quartiles = (low, middle, high)
         found = suspected(name, part, quartiles, counts.outside / there)
-        found = found or suspected_few(name, part, quartiles, numbers)
+        found = found or suspected_few(name, part, quartiles, strays, there)
         if found is None:
             return None
         strong = found.strong and there >= _ENOUGH and name not in self.stated
         words = f"Column {name!r}: {found.sentence}"
         return Problem(name, "unit", found.count or there, words, strong)
+
+    def _there(self, part: Number | Date, counts: Misfits) -> int:
+        """Numbers or days that are written, in the range or not."""
+        unread = counts.unread if part.unread == "refuse" else 0
+        outside = counts.outside if part.outside == "missing" else 0
+        return max(self.records - counts.missing - unread + outside, 1)
 
     def _of_weights(self, name: str) -> list[Problem]:
         counts = self.misfits[name]

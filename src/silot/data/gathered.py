@@ -29,13 +29,17 @@ class Gathered:
         described = [*schema.used, *(each.column for each in (schema.label, schema.weight) if each)]
         self._misfits = {name: Misfits() for name in described}
         self._samples: dict[str, _Sample] = {}
+        self._strays: dict[str, _Rows] = {}
         self._identifiers: dict[str, list[npt.NDArray[np.int64]]] = {}
 
     def count(self, name: str, misfits: Misfits) -> None:
         self._misfits[name] += misfits
 
-    def sample(self, name: str, numbers: Array) -> None:
+    def sample(self, name: str, numbers: Array, limits: tuple[float, float]) -> None:
+        """Some numbers of a column, and all of those out of its range, however few they are."""
         self._samples.setdefault(name, _Sample()).add(numbers)
+        outside = numbers[(numbers < limits[0]) | (numbers > limits[1])]
+        self._strays.setdefault(name, _Rows(1)).add(outside[:, None])
 
     def identify(self, name: str, column: Fields) -> None:
         self._identifiers.setdefault(name, []).append(hashes(column))
@@ -48,6 +52,7 @@ class Gathered:
             self._misfits,
             extra,
             {name: sample.numbers for name, sample in self._samples.items()},
+            {name: strays.array[:, 0] for name, strays in self._strays.items()},
             _repeated(_row_hashes(self.rows.array)),
             shared,
         )

@@ -30,7 +30,9 @@ def mixtures(columns: Sequence[str], looks: Sequence[Looks]) -> list[Finding]:
         )  # fmt: skip
         grouped: dict[str, dict[str, Suspicion]] = {}
         for each in compared:
-            few = suspected_few(column, number, (low, middle, high), each.records[:, k])
+            values = each.records[:, k]
+            far = values[(values < limits.low) | (values > limits.high)]
+            few = suspected_few(column, number, (low, middle, high), far, len(values))
             if few is not None and few.unit and few.count <= _MOST * len(each.records):
                 grouped.setdefault(few.unit, {})[each.name] = few
         found += [_finding(column, unit, limits.unit, few) for unit, few in grouped.items()]

@@ -188,8 +188,8 @@ class _Reader:
             writing = replace(way.writing, comma=comma)
             found = encode(way.column, block.columns[way.source], writing)
             gathered.count(way.name, found.misfits)
-            if found.numbers is not None:
-                gathered.sample(way.name, found.numbers)
+            if found.numbers is not None and isinstance(way.column, Number):
+                gathered.sample(way.name, found.numbers, way.column.range)
             parts.append(found.coordinates)
         gathered.rows.add(np.hstack(parts))
         label, weight = self._label, self._weight

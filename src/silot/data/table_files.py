@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import islice, zip_longest
+from itertools import islice, pairwise, zip_longest
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -16,7 +16,7 @@ from typing import Any
 import narwhals as nw
 
 from ..errors import ExtraError, FileError
-from .tables import Table, errors_of_polars, number_of, table_of
+from .tables import Table, errors_of_polars, listing, may_be_value, named, table_of
 from .texts import Texts
 
 _DAMAGED_TABLE = (OSError, EOFError, ValueError, csv.Error, zlib.error)
@@ -91,21 +91,28 @@ def _header(file: Path, rows: Iterator[list[str]]) -> list[str]:
     names = next(rows, None)
     if names is None:
         raise ValueError
-    told = [name.strip() for name in names]
-    places = all(name.isdigit() for name in told) and len(set(told)) == len(told)
-    if not places and all(number_of(name.replace(",", ".")) is not None for name in told):
+    numbers = [name.strip() for name in names if name.strip() and may_be_value(name)]
+    if (numbers and not _places(numbers, alone=len(numbers) == len(names))) or not any(names):
         raise FileError(
-            f"the first line of {file.name} holds numbers: names of columns are needed there. Put "
-            "a line of names first.",
+            f"the first line of {file.name} holds numbers or days: names of columns are needed "
+            "there. Put a line of names first.",
             code="file-header",
         )
-    doubled = [name for name in names if names.count(name) > 1]
+    doubled = [str(place + 1) for place, name in enumerate(names) if names.count(name) > 1]
     if doubled:
         raise FileError(
-            f"{file.name} has more than one column {doubled[0]!r}. Rename them.",
+            f"{file.name} has columns of one name: no. {listing(doubled)}. Rename them.",
             code="file-columns",
         )
     return names
+
+
+def _places(names: Sequence[str], *, alone: bool) -> bool:
+    """Whether names count columns, or years: a run of whole numbers, among other names of three."""
+    if not all(name.isdecimal() for name in names):
+        return False
+    steps = {int(b) - int(a) for a, b in pairwise(names)}
+    return steps <= {1} and (int(names[0]) < 2 if alone else len(names) > 2)
 
 
 def _columns(file: Path, rows: Iterator[list[str]]) -> dict[str, Texts]:
@@ -134,6 +141,11 @@ class Block:
     height: int
     comma: bool = False
     share: float = 1.0
+
+    @property
+    def named(self) -> bool:
+        """Whether the columns have names for sure, if this is the first block."""
+        return named(self.columns)
 
 
 def read_blocks(file: Path, kind: str, wanted: Collection[str]) -> Iterator[Block]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import date
 from typing import Any, NamedTuple
 
 import narwhals as nw
@@ -47,6 +48,10 @@ class Table:
     def height(self) -> int:
         """Number of records."""
         return max(map(len, self.columns.values()), default=0)
+
+    def called(self, name: str) -> str:
+        """A column in words: its name, or its place where that may be a value of the data."""
+        return repr(name) if named(self.columns) else f"no. {self.names.index(name) + 1}"
 
     def not_numbers(self, name: str) -> str | None:
         """Why a column is not one of numbers, ``None`` if it is; without any value of it."""
@@ -104,7 +109,7 @@ class Table:
         """Raise where a column is named that is not there."""
         absent = [name for name in wanted if name not in self.columns]
         if absent:
-            there = listing([repr(name) for name in self.columns])
+            there = listing([self.called(name) for name in self.columns])
             text = f"there is no column {absent[0]!r}; there is {there}."
             raise FileError(text, code="file-columns")
 
@@ -130,7 +135,8 @@ class Table:
             none.
         """
         names = self._feature_columns(features, labels, weights, identifiers)
-        self._check_numbers(names)
+        cure = "Encode it as numbers, name it as the label column, or select other columns"
+        self.check_numbers(names, cure)
         points = np.column_stack([self.numbers(name) for name in names])
         if weights is not None and (why := self.not_numbers(weights)) is not None:
             raise InputError(
@@ -168,14 +174,14 @@ class Table:
             raise InputError("the table has names of columns and no record.", code="measure-empty")
         return names
 
-    def _check_numbers(self, names: Sequence[str]) -> None:
+    def check_numbers(self, names: Sequence[str], cure: str) -> None:
         """Refuse columns that are not numeric."""
         odd = [name for name in names if self.not_numbers(name) is not None]
         if odd:
+            why = f"is not numeric ({self.not_numbers(odd[0])})"
             raise InputError(
-                f"column {odd[0]!r} is not numeric ({self.not_numbers(odd[0])}). Encode it as "
-                "numbers, name it as the label column, or select other columns; not numeric: "
-                f"{listing([repr(name) for name in odd])}.",
+                f"column {self.called(odd[0])} {why}. {cure}; "
+                f"not numeric: {listing([self.called(name) for name in odd])}.",
                 code="measure-dtype",
             )
         check_marks(self.columns, names, self.comma)
@@ -274,6 +280,32 @@ def number_of(text: str) -> float | None:
     except ValueError:
         return _NUMBERS.get(text.strip().lower())
     return None if "_" in text else found
+
+
+def may_be_value(name: str) -> bool:
+    """Whether the name of a column may be a field of a record: a number, a day, or nothing."""
+    if number_of(name.replace(",", ".")) is not None:
+        return True
+    try:
+        date.fromisoformat(name.strip())
+    except ValueError:
+        return False
+    return True
+
+
+def named(columns: Mapping[str, Sequence[str]] | Mapping[str, nw.Series[Any]]) -> bool:
+    """Whether columns have names for sure: those of a csv stand above numbers, and are none.
+
+    Of a csv that starts with a record, numbers stand above numbers; of one of texts alone nothing
+    tells what its first line is.
+    """
+    above: list[str] = []
+    for name, fields in columns.items():
+        if isinstance(fields, nw.Series):
+            return True
+        if len(fields) and fields[0].strip() not in MISSING and may_be_value(fields[0]):
+            above.append(name)
+    return bool(above) and not any(map(may_be_value, above))
 
 
 def errors_of_polars() -> tuple[type[Exception], ...]:

@@ -87,7 +87,7 @@ def suspected(name: str, column: Number, quartiles: Quartiles, outside: float) -
 
 
 def suspected_few(
-    name: str, column: Number, quartiles: Quartiles, values: Array
+    name: str, column: Number, quartiles: Quartiles, few: Array, records: int
 ) -> Suspicion | None:
     """Whether the few numbers out of the range would lie among the others in another unit.
 
@@ -95,24 +95,24 @@ def suspected_few(
     ----------
     name, column
         What the schema says.
-    quartiles, values
-        The numbers, in the unit of the schema as the site has it.
+    quartiles
+        Of the numbers, in the unit of the schema as the site has it.
+    few, records
+        The numbers out of the range, all of them, and how many there are in all.
 
     Examples
     --------
     >>> column = Number(kind="number", unit="Cel", range=(30, 45))
-    >>> values = np.r_[np.linspace(36, 38, 100), [97.9, 98.6, 99.1, 101.3]]
-    >>> print(suspected_few("temp", column, (36.4, 36.8, 37.5), values).sentence)
+    >>> few = np.array([97.9, 98.6, 99.1, 101.3])
+    >>> print(suspected_few("temp", column, (36.4, 36.8, 37.5), few, 104).sentence)
     4 of 104 numbers would fit as [degF]: in [degF], where the schema has Cel? Use one unit.
     """
-    low, high = column.range
-    few = values[(values < low) | (values > high)]
     found = few_converted(quartiles, few, _ways(name, column)) if len(few) else None
     if found is None:
         return None
     way, count = found
     words = (
-        f"{count} of {len(values)} numbers would fit {_how(way)}: {_sentence(way, column)} Use one "
+        f"{count} of {records} numbers would fit {_how(way)}: {_sentence(way, column)} Use one "
         "unit."
     )
     strong = count >= _FEW and bool(way[0].words and column.unit) and way[0].clear

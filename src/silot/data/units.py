@@ -220,7 +220,7 @@ def few_converted(
     quartiles
         Of the column.
     few
-        Numbers that cannot be, in its unit.
+        Numbers that cannot be, in its unit; those of 0 and below are codes, whatever they are.
     ways
         Conversions and whether they are turned.
 
@@ -239,6 +239,7 @@ def few_converted(
     ('Cel and [degF] of temperature (factor 1.8, and 32 added)', 3)
     """
     low, _, high = quartiles
+    few = few[few > 0]
     if len(np.unique(few)) < _FEWEST or not 0 < low < high < math.inf:
         return None
     # Of what is measured on positive scales logarithms are the more even.

@@ -18,7 +18,7 @@ from ..data.label_names import label_name
 from ..data.schema import Schema
 from ..data.site import Site
 from ..data.table_files import Block, frame_block, read_blocks, read_names
-from ..data.tables import check_marks, frame_table, listing
+from ..data.tables import check_marks, frame_table
 from ..errors import FileError, InputError, SilotError
 from .number_proposals import propose, weight_limit
 from .profile import ColumnProfile, TableProfile, look
@@ -27,6 +27,10 @@ from .result import Draft
 
 Tell = Callable[[float], None]
 
+_UNSURE = (
+    "That the first line holds names no column tells, by numbers below a text. Look whether it is "
+    "a record: a schema names columns by it, and is public."
+)
 _MOST_CLASSES = 100
 _PAIRED = 40
 
@@ -67,9 +71,9 @@ class _Drafting:
         self.sources = {here.get(source, source): source for source in self.names}
         absent = [name for name in self.roles.named if name not in self.sources]
         if absent:
-            there = listing(list(map(repr, self.sources)))
             raise InputError(
-                f"there is no column {absent[0]!r}; there is {there}.",
+                f"there is no column {absent[0]!r} among the {len(self.names)} of the table: are "
+                "they called so in its first line?",
                 code="schema-columns",
             )
         if len(set(self.roles.named)) < len(self.roles.named):
@@ -90,6 +94,8 @@ class _Drafting:
                 gathered = TableProfile(
                     {name: ColumnProfile(self._writing(name, comma)) for name in self.sources}
                 )
+                if not block.named:
+                    self.notes.append(Note("", "header", _UNSURE))
             start = gathered.rows
             gathered.add({n: block.columns[s] for n, s in self.sources.items()}, block.height)
             numbers = [

@@ -13,7 +13,7 @@ from ..data.column_checks import identifiers, is_missing_code, sentinels
 from ..data.column_kinds import Number
 from ..data.documents import EXACT, neat
 from ..data.names import Limits, Quartiles, address, coded, dated, limits_of, numbered, unit_of
-from ..data.unit_check import suspected_few
+from ..data.unit_check import Suspicion, suspected_few
 from .profile import ColumnProfile, Days, look
 from .proposals import (
     FEW,
@@ -183,10 +183,16 @@ def _number(name: str, profile: ColumnProfile, unit: str, words: list[str]) -> P
     unread = profile.numbers.unread - sum(profile.numbers.texts[text] for text in words)
     _unread(proposal, profile, unread, "numbers")
     propose_missing(proposal, profile, [*words, *map(_written, sorted(codes))])
-    few = suspected_few(name, Number.model_validate(proposal.entries), kept.quartiles, kept.sample)
+    few = _few(name, Number.model_validate(proposal.entries), kept)
     if few is not None:
         proposal.note("unit", few.sentence, refused=few.strong and not unit)
     return proposal
+
+
+def _few(name: str, number: Number, kept: _Kept) -> Suspicion | None:
+    low, high = number.range
+    far = kept.sample[(kept.sample < low) | (kept.sample > high)]
+    return suspected_few(name, number, kept.quartiles, far, len(kept.sample))
 
 
 def _unread(proposal: Proposal, profile: ColumnProfile, count: int, what: str) -> None:
@@ -273,7 +279,7 @@ def _range(
     far = (kept.sample < limits.low) | (kept.sample > limits.high)
     span = (limits.low, limits.high)
     number = Number.model_validate({**proposal.entries, "range": span})
-    few = suspected_few(proposal.name, number, kept.quartiles, kept.sample)
+    few = _few(proposal.name, number, kept)
     most = _MOST_CUT if few is not None and few.strong else _MOST_FAR
     if len(far) and np.mean(far) > most:
         return rounded_outwards(kept.ends[0], kept.ends[-1]), False

@@ -60,7 +60,7 @@ class Note:
     kind
         What it is: ``"identifier"``, ``"sentinel"``, ``"constant"``, ``"duplicate"``, ``"tail"``,
         ``"rare"``, ``"unit"``, ``"date"``, ``"codes"``, ``"text"``, ``"empty"``, ``"name"``,
-        ``"order"``, ``"unread"`` or ``"alike"``.
+        ``"order"``, ``"unread"``, ``"alike"`` or ``"header"``.
     sentence
         The same in words, without any value of the data.
     refused

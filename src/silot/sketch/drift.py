@@ -277,12 +277,9 @@ def _since(sketches: Sketches, before: str, last: str, within: Within, level: fl
         for _ in range(_PAIRS)
     ])  # fmt: skip
     seen = _told(book, *pages, like=(before, last), distance=distance.value)
-    mean, spread = told.mean(axis=0), told.std(axis=0) + 1e-300
-    clearest = ((told - mean) / spread).max(axis=1)
-    p_value = (1 + int((clearest >= ((seen - mean) / spread).max()).sum())) / (_PAIRS + 1)
+    p_value, clear, clearest = clear_by(told, seen)
     most = float(np.quantile(clearest, 1.0 - level))
     names = sketches.columns or tuple(f"column {k}" for k in range(book.cells.dimension))
-    clear = (seen - mean) / spread
     means = [_mean(page, book) for page in pages]
     moved = means[1] - means[0]
     order = sorted(range(len(names)), key=lambda k: -float(clear[k + 2]))
@@ -302,6 +299,31 @@ def _since(sketches: Sketches, before: str, last: str, within: Within, level: fl
             for k in order
         ),
     )
+
+
+def clear_by(told: Array, seen: Array) -> tuple[float, Array, Array]:
+    """How clear differences are among those that chance makes.
+
+    All are measured by the mean and spread of all, ``seen`` among them: by those of the others
+    alone it would look clearer than they do, and the more so the more columns there are. Where it
+    is one of them the p-value is then below a level as often as the level says.
+
+    Parameters
+    ----------
+    told
+        Differences of simulated pairs (m, k).
+    seen
+        Those of the two in question (k,).
+
+    Returns
+    -------
+    tuple
+        The p-value of the clearest, how clear each is (k,), and the clearest of each pair (m,).
+    """
+    every = np.vstack([told, seen])
+    clear = (every - every.mean(axis=0)) / (every.std(axis=0) + 1e-300)
+    clearest = clear.max(axis=1)
+    return float((clearest >= clearest[-1]).mean()), clear[-1], clearest[:-1]
 
 
 def _told(

@@ -53,16 +53,21 @@ def one_blas_thread() -> Generator[None, None, None]:
                 _limiter = None
 
 
+def cores() -> int:
+    """Cores that this process may use."""
+    able = getattr(os, "sched_getaffinity", None)
+    return len(able(0)) if able else os.cpu_count() or 1
+
+
 def on_cores(work: Callable[[T], R], items: Sequence[T]) -> list[R]:
     """What ``work`` gives for each item, which depends on that alone, on several cores.
 
     Worth it where most of the work is in solvers: they leave other threads alone.
     """
-    able = getattr(os, "sched_getaffinity", None)
-    cores = min(len(able(0)) if able else os.cpu_count() or 1, _MOST_CORES)
+    threads = min(cores(), _MOST_CORES)
     # One thread of BLAS whatever the cores, for results do not depend on them.
     with one_blas_thread():
-        if cores < 2 or len(items) < 2:
+        if threads < 2 or len(items) < 2:
             return [work(item) for item in items]
-        with ThreadPoolExecutor(cores) as pool:
+        with ThreadPoolExecutor(threads) as pool:
             return list(pool.map(work, items))

@@ -128,8 +128,8 @@ def _alarms(found: list[Rates]) -> Judged:
     every = [each for rates in found for each in rates.still]
     count, n = sum(each.drifted for each in every), len(every)
     low, high = (
-        beta.ppf(0.025, max(count, 1e-9), n - count + 1),
-        beta.ppf(0.975, count + 1, n - count),
+        float(beta.ppf(0.025, max(count, 1e-9), n - count + 1)),
+        float(beta.ppf(0.975, count + 1, n - count)),
     )
     return Claim("alarms where nothing changed", f"{100 * LEVEL:g} %").judged(
         f"{100 * count / n:.1f} % of {n} (95 %: {100 * low:.1f} to {100 * high:.1f} %)",
