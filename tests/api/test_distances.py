@@ -1,10 +1,15 @@
 """What the short way says beside what protocols find."""
 
+from itertools import combinations
+
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import silot
-from silot import Measure
+from silot import Holder, Measure
+from silot.api._methods import disjoint
 from silot.distances import direct
 from silot.errors import RefusedError
 from silot.federation import LocalFederation, Policy
@@ -56,3 +61,40 @@ def test_a_matrix_that_ends_at_one_pair_says_what_the_pairs_before_it_told() -> 
     with pytest.raises(RefusedError) as caught:
         federation.run(direct("c", "c2"))
     assert caught.value.run.disclosure == ""
+
+
+@given(count=st.integers(2, 12))
+def test_every_pair_is_in_one_round_and_nobody_twice_in_any(count: int) -> None:
+    names = [f"{k}" for k in range(count)]
+    rounds = disjoint(names)
+    assert len(rounds) == (count if count % 2 and count > 2 else count - 1) or count < 3
+    assert sorted(pair for each in rounds for pair in each) == sorted(combinations(names, 2))
+    for each in rounds:
+        sides = [side for pair in each for side in pair]
+        assert len(set(sides)) == len(sides)
+
+
+@pytest.mark.parametrize("method", ["direct", "trianglewad"])
+def test_a_matrix_asks_pairs_together_and_has_what_each_pair_gives(method: str) -> None:
+    rng = np.random.default_rng(0)
+    holders = {f"h{k}": rng.normal(size=(12 + k, 3)) + 0.2 * k for k in range(7)}
+    found = silot.distance_matrix(holders, method=method)
+    for (a, b), one in found.pairs.items():
+        alone = silot.distance(holders[a], holders[b], method=method)
+        assert one.value == pytest.approx(alone.value, rel=1e-12) and one.holders == (a, b)
+    assert list(found.pairs) == list(combinations(found.names, 2))
+    most = max(one.rounds for one in found.pairs.values())
+    # Seven holders: in each of seven rounds one rests.
+    assert found.bill.rounds == 7 * most
+    assert found.bill.bytes_received == sum(one.bytes_received for one in found.pairs.values())
+
+
+def test_a_matrix_that_a_holder_refuses_says_what_others_told() -> None:
+    rng = np.random.default_rng(1)
+    parties = {f"h{k}": Holder(rng.normal(size=(12, 2)), Policy.open()) for k in range(4)}
+    parties["h3"] = Holder(rng.normal(size=(12, 2)), Policy(level="scalar"))
+    with pytest.raises(RefusedError) as refused:
+        silot.distance_matrix(silot.LocalFederation(parties))
+    run = refused.value.run
+    # The first round: h3 was asked with one, and the two others told all.
+    assert run is not None and run.disclosure == "record" and run.bytes_received > 2 * 12 * 2 * 8

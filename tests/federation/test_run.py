@@ -12,9 +12,9 @@ from silot.distances.direct import direct
 from silot.distances.fedwad import fedwad
 from silot.distances.result import Distance
 from silot.distances.trianglewad import trianglewad
-from silot.errors import HolderError, InputError, MismatchError
+from silot.errors import HolderError, InputError, MismatchError, RefusedError
 from silot.federation import Failure, Progress, Protocol
-from silot.federation.run import RUNTIMES, Reply, Runtime, run
+from silot.federation.run import RUNTIMES, Reply, Runtime, run, run_together
 
 X = np.random.default_rng(0).normal(size=(30, 3))
 HOLDERS = {"a": X, "b": X[:20] + 1.0}
@@ -109,3 +109,56 @@ def test_an_absence_is_a_failure_never_silent() -> None:
         with pytest.raises(HolderError) as caught:
             run(direct("a", "b"), runtime)
         assert caught.value.code == getattr(code, "code", code)
+
+
+def four() -> dict[str, np.ndarray]:
+    return {name: X[: 10 + 5 * k] + 0.3 * k for k, name in enumerate("abcd")}
+
+
+class Counting(Queued):
+    """Counts exchanges, and parties asked in each."""
+
+    def __init__(self, holders: Mapping[str, np.ndarray]) -> None:
+        super().__init__(holders)
+        self.asked: list[set[str]] = []
+
+    def exchange(
+        self, messages: Mapping[str, bytes], clock: Callable[[], float]
+    ) -> Mapping[str, Reply | Failure]:
+        self.asked.append(set(messages))
+        return super().exchange(messages, clock)
+
+
+def test_protocols_of_different_holders_share_exchanges_and_give_what_each_gives_alone() -> None:
+    runtime, progress = Counting(four()), list[Progress]()
+    protocols = [fedwad("a", "b", rounds=4, tol=0.0), direct("c", "d")]
+    (first, second), bill = run_together(protocols, runtime, progress=progress.append)
+    assert isinstance(first, Distance) and isinstance(second, Distance)
+    alone = [run(protocol, Queued(four())) for protocol in protocols]
+    for together, by_itself in zip((first, second), alone, strict=True):
+        assert together.value == by_itself.value
+        assert together.bill.rounds == by_itself.bill.rounds
+        assert together.transcript is not None and by_itself.transcript is not None
+        entries = zip(together.transcript.entries, by_itself.transcript.entries, strict=True)
+        assert all(one.payload == other.payload for one, other in entries)
+    assert bill.rounds == len(runtime.asked) == first.bill.rounds > second.bill.rounds
+    assert runtime.asked[0] == {"a", "b", "c", "d"} and runtime.asked[-1] == {"a", "b"}
+    assert bill.bytes_sent == sum(each.bill.bytes_sent for each in alone)
+    assert len(progress) == first.bill.rounds + second.bill.rounds
+
+
+def test_what_ends_one_of_several_protocols_ends_no_other() -> None:
+    holders = {name: Holder(Measure(points), Policy.open()) for name, points in four().items()}
+    holders["c"] = Holder(Measure(four()["c"]), Policy(level="scalar"))
+    protocols = [direct("a", "b"), direct("c", "d")]
+    (first, second), bill = run_together(protocols, LocalFederation(holders))
+    assert isinstance(first, Distance) and isinstance(second, RefusedError)
+    assert second.run is not None and second.run.rounds == 1 and second.run.bytes_received > 0
+    assert bill.bytes_received == first.bytes_received + second.run.bytes_received
+
+
+def test_protocols_that_share_a_holder_are_not_run_together() -> None:
+    with pytest.raises(MismatchError, match="share a holder"):
+        run_together([direct("a", "b"), direct("b", "c")], LocalFederation(four()))
+    with pytest.raises(MismatchError, match="there is no holder 'z'"):
+        run_together([direct("a", "b"), direct("c", "z")], LocalFederation(four()))

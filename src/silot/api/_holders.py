@@ -18,8 +18,8 @@ from ..federation.local import LocalFederation
 from ..federation.party import Holder, Own
 from ..federation.policy import Policy
 from ..federation.protocol import COORDINATOR, Protocol
-from ..federation.result import Billed
-from ..federation.run import B, Federation, Progress, Runtime, run
+from ..federation.result import Bill, Billed
+from ..federation.run import B, Federation, Progress, Runtime, run, run_together
 from ..privacy.ledger import Ledger
 from ..records.result import RecordScores
 from ..value.target import LabelMetric
@@ -135,6 +135,19 @@ class Parties:
         else:
             found = federation.run(protocol, progress=progress)
         return with_preflight(found, self.preflight)
+
+    def run_together(self, protocols: Sequence[Protocol[B]]) -> tuple[list[B | SilotError], Bill]:
+        """Run protocols that share no holder: by each its result or error, and what all took."""
+        federation = self.federation
+        if federation is None:
+            asked = {name for protocol in protocols for name in protocol.holders}
+            federation = LocalFederation({k: v for k, v in self.measures.items() if k in asked})
+        assert isinstance(federation, Runtime)
+        found, bill = run_together(protocols, federation)
+        return [
+            one if isinstance(one, SilotError) else with_preflight(one, self.preflight)
+            for one in found
+        ], bill
 
     @cached_property
     def preflight(self) -> Preflight | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
@@ -13,8 +13,8 @@ from ..distances.result import Distance, DistanceMatrix
 from ..errors import InputError, SilotError
 from ..federation.protocol import COORDINATOR, Protocol
 from ..federation.recorded import Unanswered, Waiting
-from ..federation.result import with_earlier
-from ..federation.run import B, Progress
+from ..federation.result import Bill, with_earlier
+from ..federation.run import B, Progress, Runtime
 from ..secure.forecast import Forecast
 from ..secure.method import Secure
 from ..sketch.methods import METHODS, Pairwise, method_named
@@ -121,10 +121,11 @@ class Comparison:
         names = (*self.parties.names, *([] if own is None else [COORDINATOR]))
         couples = list(combinations(names, 2))
         pairs: dict[tuple[str, str], Distance] = {}
-        waiting: list[Waiting] = []
-        for a, b in couples:
+        bill, waiting = Bill(), list[Waiting]()
+        rounds = disjoint(names) if self._together(names) else [[couple] for couple in couples]
+        for apart in rounds:
             try:
-                pairs[(a, b)] = self.between(a, b)
+                bill += self._measure(apart, pairs)
             except Unanswered as unanswered:
                 # By files: what all pairs have come to is asked together.
                 waiting += unanswered.waiting
@@ -136,8 +137,40 @@ class Comparison:
                 progress(len(pairs), len(couples))
         if waiting:
             raise Unanswered(waiting)
-        name, p = self.method.name, next(iter(pairs.values())).p
-        return DistanceMatrix(names=names, pairs=pairs, method=name, p=p)
+        return DistanceMatrix(
+            names=names,
+            pairs={couple: pairs[couple] for couple in couples},
+            method=self.method.name,
+            p=next(iter(pairs.values())).p,
+            # Holders have ledgers of their own: their charges are no sum.
+            together=replace(bill, privacy_mu=0.0),
+        )
+
+    def _together(self, names: Sequence[str]) -> bool:
+        """Whether pairs that share no holder may be asked in one exchange."""
+        federation = self.parties.federation
+        asked = federation is None or isinstance(federation, Runtime)
+        return asked and len(names) > 3 and self.method.between(names[0], names[1]).engine is None
+
+    def _measure(
+        self, couples: Sequence[tuple[str, str]], pairs: dict[tuple[str, str], Distance]
+    ) -> Bill:
+        """Add the distances of pairs that share no side; what they took."""
+        if len(couples) == 1:
+            pairs[couples[0]] = found = self.between(*couples[0])
+            return found.bill
+        own, parties = self.parties.own, self.parties
+        sides = [(a, None, own) if b == COORDINATOR else (a, b, None) for a, b in couples]
+        outcomes, bill = parties.run_together([self.method.between(*each) for each in sides])
+        for couple, one in zip(couples, outcomes, strict=True):
+            if not isinstance(one, SilotError):
+                pairs[couple] = in_words(one, parties, couple)
+        errors = [one for one in outcomes if isinstance(one, SilotError)]
+        if errors:
+            others = [each.run for each in errors[1:] if each.run is not None]
+            errors[0].run = with_earlier(errors[0].run, others)
+            raise errors[0]
+        return bill
 
     def _run(
         self,
@@ -148,3 +181,24 @@ class Comparison:
         if isinstance(self.method, Private):
             return run_private(self.parties, protocol, self.method, self.spending, progress)
         return self.parties.run(protocol, progress, tell)
+
+
+def disjoint(names: Sequence[str]) -> list[list[tuple[str, str]]]:
+    """All pairs in as few rounds as can be, in each of which nobody is asked twice.
+
+    One stays and all others go round, as in tournaments.
+
+    Examples
+    --------
+    >>> disjoint("abcd")
+    [[('a', 'd'), ('b', 'c')], [('a', 'c'), ('b', 'd')], [('a', 'b'), ('c', 'd')]]
+    """
+    order = {name: place for place, name in enumerate(names)}
+    ring: list[str | None] = [*names, *([None] if len(names) % 2 else [])]
+    rounds: list[list[tuple[str, str]]] = []
+    for _ in range(len(ring) - 1):
+        both = zip(ring[: len(ring) // 2], reversed(ring), strict=False)
+        pairs = [sorted((a, b), key=order.__getitem__) for a, b in both if a and b]
+        rounds.append(sorted((a, b) for a, b in pairs))
+        ring = [ring[0], ring[-1], *ring[1:-1]]
+    return rounds

@@ -162,6 +162,9 @@ class DistanceMatrix(Shown):
         The ``Distance`` of every pair of names, in the order of ``names``.
     shared_bill
         The bill where one run made all pairs; ``None`` where each pair has its own.
+    together
+        What all pairs took where those that share no holder were asked together: fewer exchanges,
+        and less time, than the sum of their bills.
     """
 
     view: ClassVar = "view:matrix"
@@ -171,6 +174,7 @@ class DistanceMatrix(Shown):
     method: str
     p: int
     shared_bill: Bill | None = None
+    together: Bill | None = None
 
     @property
     def values(self) -> npt.NDArray[np.float64]:
@@ -189,9 +193,9 @@ class DistanceMatrix(Shown):
 
     @property
     def bill(self) -> Bill:
-        """Sum of the bills of all pairs, or the one bill they share."""
-        if self.shared_bill is not None:
-            return self.shared_bill
+        """What all pairs took: the one bill they share, or have together, or else the sum."""
+        if self.shared_bill is not None or self.together is not None:
+            return self.shared_bill or self.together or Bill()
         # Holders have ledgers of their own: their charges are no sum.
         return replace(sum((pair.bill for pair in self.pairs.values()), Bill()), privacy_mu=0.0)
 

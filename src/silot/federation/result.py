@@ -77,8 +77,8 @@ class Bill:
         )
 
 
-def with_earlier(run: Run | None, earlier: Sequence[Billed]) -> Run | None:
-    """What was told and charged by runs that ended well, and by the one that did not.
+def with_earlier(run: Run | None, earlier: Sequence[Billed | Run]) -> Run | None:
+    """What was told and charged by other runs, and by the one that did not end well.
 
     The transcript is the last one's.
     """
