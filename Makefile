@@ -89,7 +89,7 @@ sanitize: $(VENV)/.dev
 	$(BIN)/cmake --build $(VENV)/sanitize
 	LD_PRELOAD="$$(c++ -print-file-name=libasan.so) $$(c++ -print-file-name=libubsan.so)" \
 		ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1 OMP_NUM_THREADS=1 \
-		SILOT_SANITIZED=$$(ls -d $(abspath $(VENV))/sanitize/_kernels*) $(BIN)/python -m pytest tests/transport/test_kernels.py
+		SILOT_KERNELS=pure SILOT_SANITIZED=$$(ls -d $(abspath $(VENV))/sanitize/_kernels*) $(BIN)/python -m pytest tests/transport/test_kernels.py
 
 $(VENV)/.sites: pyproject.toml constraints.txt $(VENV)/.installed
 	$(PIP) install --constraint constraints.txt --editable '.[nvflare,privacy]'
