@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -224,3 +225,24 @@ def test_memory_stays_far_below_the_matrix() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     unit = 1024 if sys.platform != "darwin" else 1
     assert int(done.stdout) * unit <= 8 * 8000**2 / 5
+
+
+@pytest.mark.parametrize("p", [1, 2])
+def test_a_distance_of_many_records_is_the_optimum_without_their_matrix(
+    monkeypatch: pytest.MonkeyPatch, p: int
+) -> None:
+    rng = np.random.default_rng(5)
+    x, y = rng.normal(size=(700, 5)), rng.normal(size=(900, 5)) + 0.2
+    a, b = rng.dirichlet(np.ones(700)), np.full(900, 1 / 900)
+    exact = exact_plan(x, y, a, b, p=p)
+    monkeypatch.setattr(large, "_LARGE", 0)
+    found = large.fitting_plan(x, y, a, b, p)
+    assert found.solver == "auction" and found.optimal
+    assert found.cost == pytest.approx(exact.cost, rel=1e-9)
+    # Where bids end without the optimum, and costs fit, their matrix is solved.
+    bounded = bounded_plan(x, y, a, b, p=p, gap=0.3)
+    monkeypatch.setattr(large, "bounded_plan", lambda *_, **__: replace(bounded, status="within"))
+    assert large.fitting_plan(x, y, a, b, p).cost == exact.cost
+    # Where they do not fit, bounds are what there is.
+    monkeypatch.setattr(large, "fits", lambda *_: False)
+    assert large.fitting_plan(x, y, a, b, p).status == "within"

@@ -20,6 +20,8 @@ from .memory import fits
 # Up to here the matrix is no burden, and its solver is the faster one.
 _SMALL = 1200**2
 _LOPSIDED = 16
+# Beyond, prices and lists take less time and a tenth of the memory, for the optimum too.
+_LARGE = 12_000**2
 # What bids leave is solved as a problem of its own, if it is not larger than this.
 _REST = 1 << 22
 # Counts that divide both numbers of points evenly are exact up to here.
@@ -117,16 +119,20 @@ def bounded_plan(
 
 
 def fitting_plan(x: Array, y: Array, a: Array, b: Array, p: int) -> ExactPlan:
-    """``exact_plan`` where costs fit into memory, ``bounded_plan`` where they do not.
+    """``exact_plan`` where the matrix of costs is no burden, ``bounded_plan`` where it is.
+
+    The optimum is asked for as long as costs would fit into memory, and bounds beyond.
 
     Raises
     ------
     MemoryShortError
-        They do not, and there are no compiled kernels.
+        Costs do not fit, and there are no compiled kernels.
     """
-    if _native.kernels is None or fits(len(x), len(y), x.shape[1]):
+    costs_fit = fits(len(x), len(y), x.shape[1])
+    if _native.kernels is None or (costs_fit and len(x) * len(y) <= _LARGE):
         return exact_plan(x, y, a, b, p=p)
-    return bounded_plan(x, y, a, b, p=p)
+    found = bounded_plan(x, y, a, b, p=p, gap=0.0 if costs_fit else 0.01)
+    return exact_plan(x, y, a, b, p=p) if costs_fit and not found.optimal else found
 
 
 def _is_small(x: Array, y: Array) -> bool:
