@@ -23,13 +23,13 @@ STEP = 1e-5
 Loss = Callable[..., "torch.Tensor"]
 
 
-def sliced(x, y, a, b, *, p):  # noqa: ANN001, ANN201
+def sliced(x, y, a, b, *, p):
     # The same directions in every call.
     source = torch.Generator().manual_seed(5)
     return sliced_wasserstein(x, y, a, b, p=p, directions=7, generator=source)
 
 
-def labelled(x, y, a, b, *, p):  # noqa: ANN001, ANN201
+def labelled(x, y, a, b, *, p):
     kinds = torch.arange(x.shape[-2]) % 2, torch.arange(y.shape[-2]) % 3
     return labelled_wasserstein(x, y, kinds, a, b, p=p)
 
@@ -89,7 +89,7 @@ def test_every_entry_passes_gradcheck(name: str) -> None:
 
 
 def test_a_wrong_gradient_would_be_seen() -> None:
-    def wrong(x, y, a, b):  # noqa: ANN001, ANN202
+    def wrong(x, y, a, b):
         return wasserstein(x, y, a.detach(), b) + 0.0 * a.sum()
 
     assert error(wrong, problem(1), 1) > 1e-4
@@ -110,10 +110,10 @@ def test_second_derivatives_are_refused(name: str) -> None:
 @pytest.mark.parametrize("weighted", [True, False])
 def test_second_derivatives_of_slices_are_right(weighted: bool) -> None:
     x, y, a, b = problem(1)
-    given = (x, y, a, b) if weighted else (x, y[:2].detach().expand_as(x), None, None)
+    given = (x, y, a, b) if weighted else (x, (x + x.square()).detach(), None, None)
     used = [each for each in given if each is not None and each.requires_grad]
 
-    def loss(*inputs):  # noqa: ANN002, ANN202
+    def loss(*inputs):
         return sliced(*inputs, *given[len(inputs) :], p=2)
 
     assert torch.autograd.gradgradcheck(loss, used, atol=1e-5, rtol=1e-4)
@@ -130,11 +130,13 @@ def test_what_is_not_asked_for_gets_no_gradient(name: str) -> None:
     assert x.grad is not None and y.grad is None
 
 
+# The compiler looks at gradients of what is no leaf.
+@pytest.mark.filterwarnings("ignore:The .grad attribute")
 @pytest.mark.parametrize("name", LOSSES)
 def test_code_that_is_compiled_has_the_same_gradient(name: str) -> None:
     x, *others = problem(2)
 
-    def loss(points):  # noqa: ANN001, ANN202
+    def loss(points):
         return LOSSES[name](2.0 * points, *(each.detach() for each in others), p=2) + points.sum()
 
     plain, compiled = loss(x), torch.compile(loss, backend="eager")(x)
@@ -143,7 +145,7 @@ def test_code_that_is_compiled_has_the_same_gradient(name: str) -> None:
     torch.testing.assert_close(other, one)
 
 
-@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize("name", ["exact", "sinkhorn", "sliced"])
 def test_a_measure_is_at_no_distance_from_itself_and_stays(name: str) -> None:
     x, _, a, _ = problem(4)
     value = LOSSES[name](x, x.detach(), a, a.detach(), p=2)

@@ -94,7 +94,7 @@ class Pairs:
 
     def shaped(self, values: Tensor) -> Tensor:
         """Results (N, ...) as they are returned."""
-        return values.reshape(*self.shape, *values.shape[1:]).to(self.dtype)
+        return values.reshape((*self.shape, *values.shape[1:])).to(self.dtype)
 
 
 def check_host(on_host: bool, tensor: Tensor) -> None:

@@ -10,7 +10,6 @@ from scipy import sparse
 
 from ..errors import InputError
 
-
 # Devices of DLPack whose memory numpy reads.
 _HOST = (1, 3, 11)
 
@@ -41,7 +40,8 @@ def as_array(values: object, name: str, dtype: Any = None) -> npt.NDArray[Any]:
             given = given.float() if "bfloat16" in str(given.dtype) else given
         elif not isinstance(given, np.ndarray) and hasattr(given, "__dlpack_device__"):
             _check_device(given, name)
-            given = given if hasattr(given, "__array__") else np.from_dlpack(given)
+            if not hasattr(given, "__array__"):
+                return np.from_dlpack(given).astype(dtype, copy=False)
         return np.asarray(given, dtype=dtype)
     except (TypeError, RuntimeError, BufferError) as error:
         raise InputError(
