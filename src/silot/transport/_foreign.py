@@ -38,7 +38,7 @@ def as_array(values: object, name: str, dtype: Any = None) -> npt.NDArray[Any]:
             _check_device(given, name)
             # A type that numpy has not; the next larger one holds its numbers exactly.
             given = given.float() if "bfloat16" in str(given.dtype) else given
-        elif not isinstance(given, np.ndarray) and hasattr(given, "__dlpack_device__"):
+        elif not isinstance(values, np.ndarray) and hasattr(given, "__dlpack_device__"):
             _check_device(given, name)
             if not hasattr(given, "__array__"):
                 return np.from_dlpack(given).astype(dtype, copy=False)
