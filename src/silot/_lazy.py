@@ -11,9 +11,10 @@ from types import ModuleType
 from typing import Any
 
 from ._moved import elsewhere
+from .errors import ExtraError
 
 
-def lazily(package: str) -> None:
+def lazily(package: str, *, extra: str | None = None) -> None:
     """Import the names of a package when they are first used: those under ``TYPE_CHECKING``.
 
     A command, or the process of a party, needs few of them. So it is with modules in the package;
@@ -23,6 +24,8 @@ def lazily(package: str) -> None:
     ----------
     package
         Its full name; call this at the end of it.
+    extra
+        Of silot, and the library of that name, without which the names are not found.
     """
     places = _places(package)
 
@@ -31,7 +34,7 @@ def lazily(package: str) -> None:
             if name in places:
                 module, original = places[name]
                 # A name without an origin is a module.
-                value = import_module(module, package)
+                value = _imported(module, package, extra)
                 value = getattr(value, original) if original else value
                 self.__dict__[name] = value
                 return value
@@ -52,6 +55,17 @@ def lazily(package: str) -> None:
             return sorted({*super().__dir__(), *places})
 
     sys.modules[package].__class__ = Package
+
+
+def _imported(module: str, package: str, extra: str | None) -> ModuleType:
+    try:
+        return import_module(module, package)
+    except ModuleNotFoundError as error:
+        if extra is None or error.name != extra:
+            raise
+        raise ExtraError(
+            f"{package} needs {extra}. Run: pip install 'silot[{extra}]'.", code=f"extra-{extra}"
+        ) from None
 
 
 def _places(package: str) -> dict[str, tuple[str, str]]:

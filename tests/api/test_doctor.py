@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -55,6 +56,24 @@ def test_a_missing_extension_is_told_with_what_to_do(monkeypatch: pytest.MonkeyP
     found = checkup()
     assert (found.kernels, found.sets) == ("none", ())
     assert "pure Python" in found.reason and "compiler" in found.reason
+
+
+def test_the_gpu_is_named_or_why_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "find_spec", lambda name: None)
+    assert "gpu none: torch is not installed" in words(checkup())
+    monkeypatch.setattr(doctor, "find_spec", lambda name: object())
+    # A build for the host alone is not imported.
+    monkeypatch.setattr(doctor, "_version", lambda name: "2.9.0+cpu")
+    monkeypatch.setitem(sys.modules, "torch", None)
+    assert checkup().gpu == "none: torch 2.9.0+cpu is built without"
+    found = SimpleNamespace(
+        is_available=lambda: True, device_count=lambda: 2, get_device_name=lambda k: f"card {k}"
+    )
+    monkeypatch.setattr(doctor, "_version", lambda name: "2.9.0")
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=found))
+    assert checkup().gpu == "card 0, card 1"
+    found.is_available = lambda: False
+    assert checkup().gpu == "none: torch 2.9.0 finds no CUDA device"
 
 
 def test_what_extras_lack_is_named_with_the_line_that_brings_it(

@@ -9,6 +9,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib import metadata
+from importlib.util import find_spec
 from typing import Any, cast
 
 import numpy as np
@@ -65,6 +66,8 @@ class Checkup:
         Libraries for products of matrices and other threads, and how many they use.
     cores
         Of the machine.
+    gpu
+        The accelerators that ``silot.torch`` can use, or why there is none.
     extras
         What each extra lacks; nothing where it is complete.
     memory_free
@@ -79,6 +82,7 @@ class Checkup:
     versions: Mapping[str, str]
     blas: Sequence[str]
     cores: int
+    gpu: str
     extras: Mapping[str, tuple[str, ...]]
     memory_free: float
     expected: Expected | None = None
@@ -94,6 +98,7 @@ class Checkup:
             *((name.lower(), version) for name, version in self.versions.items()),
             *(("threads", text) for text in self.blas),
             ("cores", str(self.cores)),
+            ("gpu", self.gpu),
             ("memory", f"{_bytes(self.memory_free)} free"),
         ]
         blocks: list[Block] = [Facts(facts), Heading("extras", level=3)]
@@ -123,6 +128,7 @@ def checkup(n: int | None = None, m: int | None = None, dim: int = 64) -> Checku
         {"Python": platform.python_version()} | {name: _version(name) for name in _LIBRARIES},
         _threads(),
         os.cpu_count() or 1,
+        _gpu(),
         _extras(),
         available(),
         expected,
@@ -157,6 +163,20 @@ def _threads() -> tuple[str, ...]:
         for each in libraries
     }
     return tuple(sorted(lines))
+
+
+def _gpu() -> str:
+    if find_spec("torch") is None:
+        return "none: torch is not installed"
+    # Builds for the host alone say so, and importing one to ask takes seconds.
+    if _version("torch").endswith("+cpu"):
+        return f"none: torch {_version('torch')} is built without"
+    import torch
+
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if not count:
+        return f"none: torch {_version('torch')} finds no CUDA device"
+    return ", ".join(torch.cuda.get_device_name(k) for k in range(count))
 
 
 def _extras() -> dict[str, tuple[str, ...]]:

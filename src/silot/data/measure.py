@@ -43,8 +43,8 @@ class Measure:
     points
         Records by rows, shape (n, d), finite numbers. Copied to float64, see ``copy``. A data
         frame (pandas, polars, pyarrow, or another that narwhals knows) is read as
-        ``load_measure`` reads a table. A tensor of torch is read without its gradient, on
-        whatever device it is.
+        ``load_measure`` reads a table. Arrays of other libraries (torch, jax, cupy, and what
+        has DLPack) are converted once, without gradients, from the memory of the host only.
     weights
         Masses (n,), zero or more; normalised to sum 1. ``None`` means uniform. ``masses`` keeps
         what each record counts for before that: the weights as given, 1 where none were. Of a
@@ -66,7 +66,8 @@ class Measure:
     Raises
     ------
     InputError
-        Empty, NaN, infinite, non-numeric, sparse or one-dimensional points; negative or zero-sum
+        Empty, NaN, infinite, non-numeric, sparse or one-dimensional points; arrays on an
+        accelerator (``"array-device"``); negative or zero-sum
         weights; missing labels, or labels without a name (``label_name``); a data frame without
         a column that is named, or a query whose result was not collected.
     MismatchError

@@ -10,14 +10,20 @@ from scipy import sparse
 
 from ..errors import InputError
 
+# Devices of DLPack whose memory numpy reads.
+_HOST = (1, 3, 11)
+
 
 def as_array(values: object, name: str, dtype: Any = None) -> npt.NDArray[Any]:
-    """Return values as an array: a tensor of torch without its gradient, from any device.
+    """Return values as an array: those of torch, jax and others by their own conversion or DLPack.
+
+    A tensor of torch is read without its gradient.
 
     Raises
     ------
     InputError
-        Sparse data, and what numpy cannot read.
+        Sparse data, arrays that are not in the memory of the host (``"array-device"``), and what
+        numpy cannot read.
     ValueError
         Ragged sequences.
     """
@@ -28,16 +34,35 @@ def as_array(values: object, name: str, dtype: Any = None) -> npt.NDArray[Any]:
         if type(given).__module__.partition(".")[0] == "torch" and hasattr(given, "detach"):
             if "strided" not in str(given.layout):
                 raise _sparse(given, name, "to_dense")
-            given = given.detach().cpu()
+            given = given.detach()
+            _check_device(given, name)
             # A type that numpy has not; the next larger one holds its numbers exactly.
             given = given.float() if "bfloat16" in str(given.dtype) else given
+        elif not isinstance(values, np.ndarray) and hasattr(given, "__dlpack_device__"):
+            _check_device(given, name)
+            if not hasattr(given, "__array__"):
+                return np.from_dlpack(given).astype(dtype, copy=False)
         return np.asarray(given, dtype=dtype)
-    except (TypeError, RuntimeError) as error:
+    except (TypeError, RuntimeError, BufferError) as error:
         raise InputError(
             f"{name}: a {type(values).__name__} that numpy cannot read ({type(error).__name__}). "
             "Give a numpy array.",
             code="measure-dtype",
         ) from None
+
+
+def _check_device(values: Any, name: str) -> None:
+    """Never copy from an accelerator unasked: what is on one may be there for a reason."""
+    try:
+        kind = int(values.__dlpack_device__()[0])
+    except ValueError as error:  # a device that has no memory
+        raise TypeError from error
+    if kind not in _HOST:
+        raise InputError(
+            f"{name} is a {type(values).__name__} on an accelerator. Move it to the host: "
+            "x.cpu() in torch, jax.device_get(x), cupy.asnumpy(x).",
+            code="array-device",
+        )
 
 
 def _sparse(values: Any, name: str, method: str) -> InputError:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +26,44 @@ _MEMORY, _WORSE, _RIDGE = 12, 4.0, 1e-13
 _SINGLE, _MANY = 16 * float(np.finfo(np.float32).eps), 1 << 16
 # Largest costs in between this and its inverse have a place in single precision.
 _LEAST = 1e-20
+
+
+class Sweep(Protocol):
+    """Update f for g, sum the columns of the plan, and tell its cost if it is to be priced."""
+
+    def __call__(
+        self, g: Array, epsilon: float, *, near: Array | None = None, priced: bool = False
+    ) -> tuple[Array, Array, float]: ...
+
+
+class Sweepable(Protocol):
+    """What is iterated on, wherever its costs are."""
+
+    @property
+    def b(self) -> Array:
+        """Positive masses of the columns."""
+        ...
+
+    @property
+    def largest(self) -> float:
+        """A cost that no other exceeds."""
+        ...
+
+    def damped(self, epsilon: float) -> float:
+        """What is left of a step."""
+        ...
+
+    def wanted(self, g: Array) -> Array:
+        """Masses that the columns should have at these potentials."""
+        ...
+
+    def exact(self) -> Sweep:
+        """The sweep."""
+        ...
+
+    def rough(self, epsilon: float) -> Sweep | None:
+        """The sweep in single precision, where that is faster and of use."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +96,16 @@ class Problem:
     def wanted(self, g: Array) -> Array:
         """Masses that the columns should have at these potentials."""
         return self.b * np.exp(-g / self.penalty)
+
+    def exact(self) -> Sweep:
+        """The sweep."""
+        return partial(sweep, self, self.cost)
+
+    def rough(self, epsilon: float) -> Sweep | None:
+        """The sweep over a copy in single precision, where that helps."""
+        single = self.cost.size >= _MANY and _native.kernels is not None
+        single = single and single_suits(self.largest, epsilon)
+        return partial(sweep, self, self.cost.astype(np.float32)) if single else None
 
     def value(self, f: Array, g: Array, epsilon: float, columns: Array) -> float:
         """Dual value; the rows are exact."""
@@ -107,10 +157,10 @@ class Reached:
 
 
 def solved(
-    problem: Problem, epsilon: float, tolerance: float, most: int, *, symmetric: bool
+    problem: Sweepable, epsilon: float, tolerance: float, most: int, *, symmetric: bool
 ) -> Reached:
     """Sweep from a large regularisation down to ``epsilon``, until the marginals fit."""
-    single = _single(problem, epsilon)
+    exact, single = problem.exact(), problem.rough(epsilon)
     rough = _SINGLE * problem.largest / epsilon
     current = max(problem.largest, epsilon) if most > 1 else epsilon
     steps = _Steps(np.sqrt(problem.b))
@@ -122,10 +172,10 @@ def solved(
         # The last sweep is at epsilon itself, so that potentials and value are its own.
         if sweeps == most and current > epsilon:
             current = epsilon
-        cost = problem.cost if single is None or sweeps == most else single
-        f, columns, _ = sweep(problem, cost, g, current, near=f)
+        run = exact if single is None or sweeps == most else single
+        f, columns, _ = run(g, current, near=f)
         error = float(np.abs(columns - problem.wanted(g)).sum())
-        converged = cost is problem.cost and current <= epsilon and error < tolerance
+        converged = run is exact and current <= epsilon and error < tolerance
         if converged or sweeps == most:
             break
         if current <= epsilon and error < max(rough, tolerance):
@@ -141,18 +191,13 @@ def solved(
         if current > epsilon and (error < _NEAR or here == _SWEEPS):
             current, here = max(_FALL * current, epsilon), 0
             steps.forget()
-    f, columns, moved = sweep(problem, problem.cost, g, current, near=f, priced=True)
+    f, columns, moved = exact(g, current, near=f, priced=True)
     return Reached(f, g, columns, moved, current, error, sweeps, converged)
 
 
-def _single(problem: Problem, epsilon: float) -> npt.NDArray[np.float32] | None:
-    """Costs in single precision, where sweeps over them are of use."""
-    suited = (
-        problem.cost.size >= _MANY
-        and _SINGLE * problem.largest <= _NEAR * epsilon
-        and _LEAST < problem.largest < 1.0 / _LEAST
-    )
-    return problem.cost.astype(np.float32) if suited and _native.kernels is not None else None
+def single_suits(largest: float, epsilon: float) -> bool:
+    """Whether single precision leaves enough of marginals to be of use at first."""
+    return _SINGLE * largest <= _NEAR * epsilon and _LEAST < largest < 1.0 / _LEAST
 
 
 class _Steps:

@@ -132,14 +132,14 @@ def sinkhorn(
     penalty = np.inf
     if marginal_penalty is not None:
         penalty = real(marginal_penalty, "marginal_penalty", "option-epsilon")
-    return _solve(cost, a, b, epsilon, tolerance, max_iterations, penalty=penalty)
+    return entropic_plan(cost, a, b, epsilon, tolerance, max_iterations, penalty=penalty)
 
 
 def potentials_of(
     cost: Array, a: Array, b: Array, epsilon: float, *, symmetric: bool = False
 ) -> tuple[Array, bool]:
     """First potential of entropic transport for a cost matrix, and whether it converged."""
-    found = _solve(cost, a, b, epsilon, 1e-7, 5000, symmetric=symmetric)
+    found = entropic_plan(cost, a, b, epsilon, 1e-7, 5000, symmetric=symmetric)
     return found.potentials[0], found.converged
 
 
@@ -202,12 +202,12 @@ def sinkhorn_divergence(
     # A measure against itself is solved by the symmetric iteration here too, so that the three
     # terms cancel to the last digit.
     same = np.array_equal(x, y) and np.array_equal(a, b)
-    parts = [_solve(cross, a, b, epsilon, tolerance, max_iterations, symmetric=same)]
+    parts = [entropic_plan(cross, a, b, epsilon, tolerance, max_iterations, symmetric=same)]
     del cross
     for points, weights in ((x, a), (y, b)):
         own = build_cost(points, points, order).matrix
         parts.append(
-            _solve(own, weights, weights, epsilon, tolerance, max_iterations, symmetric=True)
+            entropic_plan(own, weights, weights, epsilon, tolerance, max_iterations, symmetric=True)
         )
     value = parts[0].value - 0.5 * parts[1].value - 0.5 * parts[2].value
     slow = [part for part in parts if not part.converged]
@@ -219,7 +219,7 @@ def _default_epsilon(cost: Array, a: Array, b: Array) -> float:
     return _DEFAULT_SHARE * float(a @ cost @ b) or 1.0
 
 
-def _solve(
+def entropic_plan(
     cost: Array,
     a: Array,
     b: Array,
@@ -230,6 +230,7 @@ def _solve(
     symmetric: bool = False,
     penalty: float = np.inf,
 ) -> EntropicPlan:
+    """``sinkhorn`` for a matrix of costs and masses that sum to 1; ``symmetric`` where a is b."""
     max_iterations = whole(max_iterations, "max_iterations", "option-epsilon")
     epsilon = real(epsilon, "epsilon", "option-epsilon")
     tolerance = real(tolerance, "tolerance", "option-epsilon")

@@ -1,0 +1,82 @@
+"""Values that were computed elsewhere, with their gradients."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, ParamSpec, TypeVar
+
+import torch
+from torch import Tensor
+
+from ..errors import InputError
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Slopes = Sequence[Tensor | None]
+
+
+def wanted(inputs: Sequence[Tensor]) -> tuple[bool, ...]:
+    """By which of these tensors gradients will be asked for."""
+    return tuple(torch.is_grad_enabled() and each.requires_grad for each in inputs)
+
+
+def with_slopes(values: Tensor, inputs: Sequence[Tensor], slopes: Slopes) -> Tensor:
+    """Values (N,) as a function of inputs (N, ...) with these slopes (N, ...).
+
+    Gradients of the gradients are refused (``"second-derivatives"``): they are no sum of what is
+    known here.
+    """
+    return _apply(_Sloped, values, tuple(slopes), *inputs) if any(wanted(inputs)) else values
+
+
+def uncompiled(function: Callable[P, R]) -> Callable[P, R]:
+    """Leave a function as it is where code that calls it is compiled: the graph breaks there."""
+
+    @functools.wraps(function)
+    def run(*args: P.args, **options: P.kwargs) -> R:
+        # Decorating at once would import the compiler with this module, which takes seconds.
+        if torch.compiler.is_compiling():
+            apart: Callable[P, R] = torch.compiler.disable(function)  # pyright: ignore
+            return apart(*args, **options)
+        return function(*args, **options)
+
+    return run
+
+
+class _Sloped(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, values: Tensor, slopes: Slopes, *inputs: Tensor) -> Tensor:
+        ctx.slopes = slopes
+        ctx.save_for_backward(*inputs)
+        return values.clone()
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Any) -> Any:
+        (up,) = grad_outputs
+        inputs = ctx.saved_tensors
+        return (
+            None,
+            None,
+            *(None if slope is None else _apply(_Once, up, slope, *inputs) for slope in ctx.slopes),
+        )
+
+
+class _Once(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, up: Tensor, slope: Tensor, *inputs: Tensor) -> Tensor:
+        # The inputs are here for the result to depend on them, as it does.
+        return up.reshape(-1, *(1 for _ in slope.shape[1:])) * slope
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Any) -> Any:
+        raise InputError(
+            "second derivatives of transport are asked for, and only first ones are known. Take "
+            "sliced_wasserstein, or a difference of gradients.",
+            code="second-derivatives",
+        )
+
+
+def _apply(function: type[torch.autograd.Function], *args: Any) -> Tensor:
+    result: Any = function.apply(*args)
+    return result
