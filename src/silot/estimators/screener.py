@@ -178,7 +178,7 @@ class RecordScreener(OneToOneFeatureMixin, TransformerMixin, OutlierMixin, BaseE
         return self.score_samples(X, y) - self.offset_
 
     def predict(self, X: Any, y: Any = None) -> Signs:  # noqa: N803
-        """-1 for each record (n,) that is called broken, 1 for the others; see ``score_samples``."""
+        """-1 for each record (n,) that is called broken, 1 for the others."""
         return np.where(self.decision_function(X, y) < 0, -1, 1)
 
     def transform(self, X: Any) -> Array:  # noqa: N803
@@ -210,7 +210,7 @@ class RecordScreener(OneToOneFeatureMixin, TransformerMixin, OutlierMixin, BaseE
                 break
             wrong[again, worst[again]] = True
             left = self._scaler.transform(np.where(wrong, np.nan, given))
-            filled = self._scaler.inverse_transform(self._imputer.transform(left))
+            filled = np.asarray(self._scaler.inverse_transform(self._imputer.transform(left)))
             found[broken] = np.where(wrong, filled, given)
         return found
 
@@ -249,9 +249,9 @@ class RecordScreener(OneToOneFeatureMixin, TransformerMixin, OutlierMixin, BaseE
     def _codes(self, points: Array, y: Any) -> npt.NDArray[np.int64] | None:
         if y is None or not len(self.classes_):
             return None
-        names = Measure(points, labels=y, copy=False).names
+        names = np.asarray(Measure(points, labels=y, copy=False).names)
         places = {name: code for code, name in enumerate(self.classes_.tolist())}
-        return np.array([places.get(str(name), len(places)) for name in names], dtype=np.int64)
+        return np.array([places.get(name, len(places)) for name in names.tolist()], dtype=np.int64)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

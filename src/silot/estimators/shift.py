@@ -1,4 +1,4 @@
-"""Whether records are still of the law of a reference, how far off they are, and by which columns."""
+"""Whether records are still of the law of a reference, how far off, and by which columns."""
 
 from __future__ import annotations
 
