@@ -145,8 +145,8 @@ class RecordScreener(OneToOneFeatureMixin, TransformerMixin, OutlierMixin, BaseE
         self._screen, _, classes = fitted(self._trusted, labels=labels, seed=self._seed)
         self.classes_ = np.array(decode_classes(classes) if labels else [], dtype=np.str_)
         sound = sound_odds(self._screen, labels=labels)
-        # Few records have no quantile: the oddest of them is then called broken.
-        self.offset_ = -float(np.quantile(sound, 1.0 - level, method="inverted_cdf"))
+        # Equal but for rounding is equal.
+        self.offset_ = -float(np.quantile(sound, 1.0 - level, method="inverted_cdf")) - 1e-9
         off = odds(self._screen, points, None)[1].max(axis=1)
         self._usual = float(np.quantile(off, 1.0 - level, method="inverted_cdf"))
         self._scaler = StandardScaler().fit(points)

@@ -96,7 +96,7 @@ def odds(screen: Screen, points: Array, codes: Codes | None) -> tuple[Array, Arr
     shares[found.same] = screen.shares[found.nearest[found.same]]
     known = np.minimum(codes, screen.classes - 1)
     labels = labels_of(shares, known, even_swaps(screen.classes))
-    return _together(screen, features, np.where(codes < screen.classes, labels, 0.0)), off
+    return _together(screen, features, np.where(codes < screen.classes, labels, -np.inf)), off
 
 
 def sound_odds(screen: Screen, *, labels: bool) -> Array:
