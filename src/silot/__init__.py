@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ._lazy import lazily
 
 if TYPE_CHECKING:
-    from . import transport
+    from . import estimators, transport
     from .advice.result import Advice, Plan
     from .api._methods import METHODS
     from .api.adapt import adapt
@@ -120,6 +120,7 @@ __all__ = [
     "distance_matrix",
     "distill",
     "draft_schema",
+    "estimators",
     "evaluate",
     "links",
     "load_measure",

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
+import numpy.typing as npt
 from scipy.special import logsumexp
 
 from ..errors import InputError, WireError
@@ -33,7 +34,7 @@ _BESIDE = 0.2
 # A chance of being as far out that says something.
 _RARELY = 0.01
 # The least share of records that features, and labels, are taken to be wrong of.
-_RARE, _SOME = 1e-3, 1e-2
+RARE, SOME = 1e-3, 1e-2
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,20 @@ class Screened:
     columns: Codes
     residuals: Array
     shares: Array
+
+
+class Compared(NamedTuple):
+    """What sets n records apart from validation records: each by itself.
+
+    As in ``Screened`` and ``Frames``; ``same`` are the places of copies of validation records.
+    """
+
+    nearest: Codes
+    apart: Array
+    same: npt.NDArray[np.intp]
+    odd: Odd
+    chances: Array
+    times: Array
 
 
 @dataclass(frozen=True)
@@ -230,18 +245,8 @@ class Screen:
         """
         frames = self.frames
         used = weights > 0
-        nearest, apart = frames.nearest(points)
-        # A copy of a validation record is judged by the others: it cannot vouch for itself.
-        # Where these are equal among themselves, others may equal them by chance.
-        same = np.zeros(0, dtype=np.intp)
-        if len(frames.places) == len(self.points):
-            same = np.flatnonzero((points == self.points[nearest]).all(axis=1))
-        odd = frames.odd(points)
-        if len(same):
-            left = frames.odd(points[same], nearest[same])
-            odd.parts[same], odd.columns[same] = left.parts, left.columns
-        chances, times = frames.far(points)
-        features = _features(self, odd, chances)
+        nearest, apart, same, odd, chances, times = self.compared(frames, points)
+        features = features_by(self, odd, chances)
         labels, suggested = np.zeros(len(points)), np.full(len(points), -1, dtype=np.int64)
         judged, null = np.zeros(len(points), dtype=np.bool_), np.zeros(0)
         if self.experts is not None and codes is not None:
@@ -269,10 +274,10 @@ class Screen:
         named = np.argsort(-off, axis=1, kind="stable")[:, :NAMED]
         each = np.stack(
             [
-                _odds(labels, null, max(likely[0].value, _SOME)),
+                odds_of(labels, null, max(likely[0].value, SOME)),
                 # A share by ranks alone may be nothing: what says little of these records must
                 # not blur what their labels say.
-                _odds(features, sound, likely[1].value if likely[1].low > 0 else _RARE),
+                odds_of(features, sound, likely[1].value if likely[1].low > 0 else RARE),
             ]
         )
         scores = logsumexp(each, axis=0)
@@ -285,6 +290,21 @@ class Screen:
             np.take_along_axis(off, named, axis=1),
             _table(likely, (1.0 - fdr) * float((kinds[used] > 0).mean())),
         )  # fmt: skip
+
+    def compared(self, frames: Frames, points: Array) -> Compared:
+        """What sets records apart from validation records."""
+        nearest, apart = frames.nearest(points)
+        # A copy of a validation record is judged by the others: it cannot vouch for itself.
+        # Where these are equal among themselves, others may equal them by chance.
+        same = np.zeros(0, dtype=np.intp)
+        if len(frames.places) == len(self.points):
+            same = np.flatnonzero((points == self.points[nearest]).all(axis=1))
+        odd = frames.odd(points)
+        if len(same):
+            left = frames.odd(points[same], nearest[same])
+            odd.parts[same], odd.columns[same] = left.parts, left.columns
+        chances, times = frames.far(points)
+        return Compared(nearest, apart, same, odd, chances, times)
 
     def _labels(self, shares: Array, codes: Codes, counted: Flags) -> tuple[Array, Array, Codes]:
         """Log ratios of wrong labels, those of validation records, and suggested classes."""
@@ -310,10 +330,10 @@ def _merged(points: Array, kinds: Codes, kept: Codes, masses: Array) -> tuple[Co
 
 def features_of(screen: Screen, frames: Frames, points: Array) -> Array:
     """Log ratios of broken features against sound ones (n,)."""
-    return _features(screen, frames.odd(points), frames.far(points)[0])
+    return features_by(screen, frames.odd(points), frames.far(points)[0])
 
 
-def _features(screen: Screen, odd: Odd, chances: Array) -> Array:
+def features_by(screen: Screen, odd: Odd, chances: Array) -> Array:
     """Log ratios, by the parts, or by how far out a record is where that is rare.
 
     No ratio is larger than what a chance ``p`` is worth, as evidence: ``1 / (2 sqrt(p))``.
@@ -325,7 +345,7 @@ def _features(screen: Screen, odd: Odd, chances: Array) -> Array:
     return np.clip(np.where(rare, np.maximum(ratios, worth), ratios), -LARGEST, LARGEST)
 
 
-def _odds(ratios: Array, null: Array, share: float) -> Array:
+def odds_of(ratios: Array, null: Array, share: float) -> Array:
     """Log odds (n,) of a fault, by its ratios and the share that has it.
 
     Ratios count no more than sound records allow: of these a share of at most ``1 / r`` has a
@@ -337,7 +357,7 @@ def _odds(ratios: Array, null: Array, share: float) -> Array:
     above = len(ordered) - np.searchsorted(ordered, ratios, side="left")
     most = np.log((1.0 + len(ordered)) / (1.0 + above))
     told = np.minimum(ratios, most + np.maximum(ratios - ordered[-1], 0.0))
-    share = min(max(share, _RARE), 0.5)
+    share = min(max(share, RARE), 0.5)
     return told + np.log(share / (1.0 - share))
 
 

@@ -1,0 +1,259 @@
+"""Records that are unlike trusted ones, as an outlier detector of scikit-learn."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, OutlierMixin, TransformerMixin
+from sklearn.impute import KNNImputer
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from ..api.records import value_records
+from ..data.measure import Measure
+from ..distances.questions.labelled import decode_classes
+from ..errors import InputError
+from ..federation.party import Own
+from ..options import part, truth
+from ..records.alone import odds, sound_odds
+from ..records.result import RecordScores
+from ..records.screen import FEWEST
+from ..records.validation import fitted
+from ._checks import chance, checked, names_of, seed_of
+
+Array = npt.NDArray[np.float64]
+Signs = npt.NDArray[np.int64]
+
+
+class RecordScreener(OneToOneFeatureMixin, TransformerMixin, OutlierMixin, BaseEstimator):
+    r"""Screen records with models of trusted ones: ``value_records`` as an outlier detector.
+
+    ``fit`` reads off trusted records what is normal. Each record x, with its label l where labels
+    are judged, then has the log odds that it is broken,
+
+    .. math:: s(x, l) = \log \left( \frac{\pi_f}{1 - \pi_f} \frac{p(x | \text{broken})}
+              {p(x | \text{sound})} + \frac{\pi_l}{1 - \pi_l}
+              \frac{\sum_{k \ne l} p(k | x) / (C - 1)}{p(l | x)} \right),
+
+    with shares :math:`\pi_f = 0.001` and :math:`\pi_l = 0.01`, whatever other records there are.
+    Ratios are those of ``value_records``, which says where they come from.
+
+    Parameters
+    ----------
+    labels
+        Whether labels are judged too: ``fit`` then needs them.
+    level
+        Share of sound records that ``predict`` calls broken, above 0 and up to 0.5.
+    fdr
+        Share of the records flagged by ``screen`` that may be sound, from 0 up to, not including,
+        1; 0 flags nothing.
+    random_state
+        Of trees, folds and noise. A whole number makes results the same every time.
+
+    Attributes
+    ----------
+    offset_
+        Score below which a record is called broken: the ``level`` quantile of the trusted
+        records' own, each compared with the others.
+    classes_
+        Names of the classes of the trusted records, as texts; empty without labels.
+    n_features_in_, feature_names_in_
+        As everywhere in scikit-learn.
+
+    Raises
+    ------
+    ValueError
+        Of ``fit``: fewer than ten records, or values that are no finite numbers.
+    InputError
+        Of ``fit``: ``option-level``, ``option-fdr``, ``option-labels``; ``labels-absent`` where
+        labels are to be judged and there are none; ``validation-few``: fewer than ten records
+        that are not copies of one another; of ``screen`` also too few for its level.
+
+    See Also
+    --------
+    CleanedClassifier : Screen training records, and fit a classifier on what is kept.
+
+    Notes
+    -----
+    In a pipeline records cannot be dropped, so ``transform`` repairs them: of a record that
+    ``predict`` calls broken, the column that fits the others least, if it is farther off than all
+    but ``level`` of the trusted records are, gets the mean of the five nearest trusted records by
+    the other columns; then the next, up to half of the columns. ``fit_transform`` on trusted
+    records, as in ``Pipeline.fit``, changes about ``level`` of them at most.
+
+    ``predict`` judges each record by itself. ``screen`` looks at all of them: it learns how many
+    are broken and which classes are confused, finds copies, and flags by the share of sound
+    records among the flagged.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from silot.estimators import RecordScreener
+    >>> trusted = np.random.default_rng(0).normal(size=(200, 3))
+    >>> screener = RecordScreener().fit(trusted)
+    >>> records = [[0.1, 0.2, -0.3], [0.1, 40.0, -0.3]]
+    >>> screener.predict(records)
+    array([ 1, -1])
+    >>> screener.transform(records).round(1)[:, [0, 2]]
+    array([[ 0.1, -0.3],
+           [ 0.1, -0.3]])
+    >>> bool(abs(screener.transform(records)[1, 1]) < 2)
+    True
+    """
+
+    def __init__(
+        self,
+        *,
+        labels: bool = False,
+        level: float = 0.05,
+        fdr: float = 0.1,
+        random_state: Any = 0,
+    ) -> None:
+        self.labels = labels
+        self.level = level
+        self.fdr = fdr
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: N803
+        """Read off trusted records what is normal.
+
+        Parameters
+        ----------
+        X
+            Trusted records (n, d): ten or more, better hundreds.
+        y
+            Their labels (n,); not looked at unless ``labels``.
+
+        Returns
+        -------
+        RecordScreener
+            This one.
+        """
+        level, labels = chance(self.level, "level"), checked(truth(), self.labels, "labels")
+        checked(part(), self.fdr, "fdr")
+        points = self._points(X, reset=True)
+        if labels and y is None:
+            raise InputError(
+                "labels are to be judged, and fit was given none. Give y, or labels=False.",
+                code="labels-absent",
+            )
+        self._seed = seed_of(self.random_state)
+        self._trusted = Own(self._measure(points, y))
+        self._screen, _, classes = fitted(self._trusted, labels=labels, seed=self._seed)
+        self.classes_ = np.array(decode_classes(classes) if labels else [], dtype=np.str_)
+        sound = sound_odds(self._screen, labels=labels)
+        # Equal but for rounding is equal.
+        self.offset_ = -float(np.quantile(sound, 1.0 - level, method="inverted_cdf")) - 1e-9
+        off = odds(self._screen, points, None)[1].max(axis=1)
+        self._usual = float(np.quantile(off, 1.0 - level, method="inverted_cdf"))
+        self._scaler = StandardScaler().fit(points)
+        self._imputer = KNNImputer(keep_empty_features=True).fit(self._scaler.transform(points))
+        return self
+
+    def score_samples(self, X: Any, y: Any = None) -> Array:  # noqa: N803
+        """How normal each record is, by itself: minus the log odds that it is broken.
+
+        Parameters
+        ----------
+        X
+            Records (n, d).
+        y
+            Their labels (n,); without, or of classes that trusted records lack, labels are not
+            judged.
+
+        Returns
+        -------
+        numpy.ndarray
+            Shape (n,), higher means more normal.
+        """
+        check_is_fitted(self)
+        points = self._points(X, reset=False)
+        return -odds(self._screen, points, self._codes(points, y))[0]
+
+    def decision_function(self, X: Any, y: Any = None) -> Array:  # noqa: N803
+        """``score_samples`` less ``offset_`` (n,): below 0 for records that are called broken."""
+        return self.score_samples(X, y) - self.offset_
+
+    def predict(self, X: Any, y: Any = None) -> Signs:  # noqa: N803
+        """-1 for each record (n,) that is called broken, 1 for the others."""
+        return np.where(self.decision_function(X, y) < 0, -1, 1)
+
+    def transform(self, X: Any) -> Array:  # noqa: N803
+        """Repair the features of records that are called broken.
+
+        Parameters
+        ----------
+        X
+            Records (n, d).
+
+        Returns
+        -------
+        numpy.ndarray
+            Shape (n, d), or a data frame after ``set_output``; sound records as they are.
+        """
+        check_is_fitted(self)
+        points = self._points(X, reset=False)
+        broken = np.flatnonzero(-odds(self._screen, points, None)[0] < self.offset_)
+        found, given = points.copy(), points[broken]
+        wrong = np.zeros(given.shape, dtype=np.bool_)
+        for _ in range(max(points.shape[1] // 2, 1)):
+            if not len(broken):
+                break
+            log_odds, off = odds(self._screen, found[broken], None)
+            off[wrong] = 0.0
+            worst = off.argmax(axis=1)
+            again = np.flatnonzero((-log_odds < self.offset_) & (off.max(axis=1) > self._usual))
+            if not len(again):
+                break
+            wrong[again, worst[again]] = True
+            left = self._scaler.transform(np.where(wrong, np.nan, given))
+            filled = np.asarray(self._scaler.inverse_transform(self._imputer.transform(left)))
+            found[broken] = np.where(wrong, filled, given)
+        return found
+
+    def screen(self, X: Any, y: Any = None) -> RecordScores:  # noqa: N803
+        """Screen records together: ``value_records`` with the trusted records.
+
+        Parameters
+        ----------
+        X
+            Records (n, d).
+        y
+            Their labels (n,), needed if ``labels``.
+
+        Returns
+        -------
+        RecordScores
+            Scores, flags at the level ``fdr``, what each record is flagged for, copies.
+        """
+        check_is_fitted(self)
+        if self.labels and y is None:
+            raise InputError("labels are to be judged. Give y.", code="labels-absent")
+        data = self._measure(self._points(X, reset=False), y)
+        return value_records(
+            data, self._trusted, labels=self.labels, seed=self._seed, fdr=self.fdr, name="records"
+        )
+
+    def _points(self, X: Any, *, reset: bool) -> Array:  # noqa: N803
+        least = FEWEST if reset else 1
+        return np.asarray(
+            validate_data(self, X, reset=reset, dtype=np.float64, ensure_min_samples=least)
+        )
+
+    def _measure(self, points: Array, y: Any) -> Measure:
+        return Measure(points, labels=y if self.labels else None, columns=names_of(self))
+
+    def _codes(self, points: Array, y: Any) -> npt.NDArray[np.int64] | None:
+        if y is None or not len(self.classes_):
+            return None
+        names = np.asarray(Measure(points, labels=y, copy=False).names)
+        places = {name: code for code, name in enumerate(self.classes_.tolist())}
+        return np.array([places.get(name, len(places)) for name in names.tolist()], dtype=np.int64)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = bool(self.labels)
+        return tags
