@@ -199,7 +199,7 @@ def test_results_show_themselves_everywhere(name: str) -> None:
     out = io.StringIO()
     terminal.show(Console(file=out, width=80), result.sections())
     assert max(map(len, out.getvalue().splitlines())) <= 80
-    number = f"{result.value:.4g}"[:4]
+    number = f"{result.value:.6f}"[:4]
     for text in (out.getvalue(), fragment(result.sections()), render(result)):
         assert number in text and result.disclosure in text
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from silot.privacy import calibrate
+from silot.privacy import calibrate, regression
 from silot.privacy.accounting import mu_of
 from silot.privacy.calibrate import Calibration, Estimate, Side, Source, alike
 from silot.privacy.cells import Cells
@@ -150,7 +150,7 @@ def test_intervals_cover_with_their_bias_inside(law: str) -> None:
 
 
 def test_an_interval_of_too_few_residuals_would_be_noticed(monkeypatch) -> None:
-    monkeypatch.setattr(calibrate, "_LEVEL", 0.3)
+    monkeypatch.setattr(regression, "_LEVEL", 0.3)
     assert min(covered(law) for law in LAWS) < 52 / 60
 
 

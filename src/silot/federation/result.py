@@ -88,8 +88,8 @@ def with_earlier(run: Run | None, earlier: Sequence[Billed | Run]) -> Run | None
     levels = [item.disclosure for item in earlier]
     run = run or Run(0, 0, 0, 0.0, "", last.transcript or Transcript("", {}, ()), None)
     bill = sum((item.bill for item in earlier), run.bill)
-    told = max(Disclosure[level.upper()] for level in [*levels, run.disclosure] if level)
-    return replace(run, **vars(bill), disclosure=str(told))
+    told = [Disclosure[level.upper()] for level in [*levels, run.disclosure] if level]
+    return replace(run, **vars(bill), disclosure=str(max(told)) if told else "")
 
 
 class Shown:
