@@ -45,7 +45,7 @@ def as_array(values: object, name: str, dtype: Any = None) -> npt.NDArray[Any]:
         return np.asarray(given, dtype=dtype)
     except (TypeError, RuntimeError, BufferError) as error:
         raise InputError(
-            f"{name}: a {type(values).__name__} that numpy cannot read ({type(error).__name__}). "
+            f"{name}: a {type(given).__name__} that numpy cannot read ({type(error).__name__}). "
             "Give a numpy array.",
             code="measure-dtype",
         ) from None
