@@ -41,11 +41,11 @@ def as_array(values: object, name: str, dtype: Any = None) -> npt.NDArray[Any]:
         elif not isinstance(values, np.ndarray) and hasattr(given, "__dlpack_device__"):
             _check_device(given, name)
             if not hasattr(given, "__array__"):
-                return np.from_dlpack(given).astype(dtype, copy=False)
+                return np.asarray(np.from_dlpack(given), dtype=dtype)
         return np.asarray(given, dtype=dtype)
     except (TypeError, RuntimeError, BufferError) as error:
         raise InputError(
-            f"{name}: a {type(values).__name__} that numpy cannot read ({type(error).__name__}). "
+            f"{name}: a {type(given).__name__} that numpy cannot read ({type(error).__name__}). "
             "Give a numpy array.",
             code="measure-dtype",
         ) from None
