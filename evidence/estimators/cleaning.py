@@ -116,7 +116,7 @@ def run(context: Context) -> Report:
             "All parameters as they are by default: fdr .1; nothing was tuned on these tables.",
             "`all`: no cleaning, trusted records included. `sound`: without exactly the broken "
             "ones, which nobody knows.",
-            "Repair: a forest fitted on trusted and test-free clean records classifies test "
+            "Repair: a forest fitted on trusted and other clean records classifies test "
             "records of which half have broken features.",
         ],
         claims=claims,
