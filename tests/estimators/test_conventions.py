@@ -21,6 +21,8 @@ store = importlib.import_module("pickle")
 
 ESTIMATORS = [RecordScreener(), CleanedClassifier(LogisticRegression()), ShiftDetector()]
 NAMES = ["age", "dose", "stay"]
+# Conventions know of no mask.
+pytestmark = pytest.mark.filterwarnings("ignore:no record is screened:UserWarning")
 
 
 def frame(seed: int = 0, n: int = 80) -> pd.DataFrame:

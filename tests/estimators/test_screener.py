@@ -97,7 +97,8 @@ def test_wrong_labels_are_left_out_and_trusted_records_never() -> None:
 
 def test_without_a_mask_all_are_trusted() -> None:
     x, y, _ = drawn(3, 60, wrong=10)
-    model = CleanedClassifier(LogisticRegression()).fit(x, y)
+    with pytest.warns(UserWarning, match="no record is screened"):
+        model = CleanedClassifier(LogisticRegression()).fit(x, y)
     assert model.kept_.all() and model.screening_ is None
     same = CleanedClassifier(LogisticRegression()).fit(x, y, trusted=np.ones(60, np.bool_))
     assert np.array_equal(model.predict(x), same.predict(x))

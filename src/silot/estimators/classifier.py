@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, Self
 
 import numpy as np
@@ -71,7 +72,7 @@ class CleanedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
     Notes
     -----
-    Without a mask all records are trusted and none is left out.
+    Without a mask all records are trusted and none is left out; a warning says so.
 
     Scores of a cross-validation are of records that may be broken too; give ``trusted`` as their
     ``sample_weight`` as well (metadata routing) to be scored on trusted ones alone.
@@ -179,6 +180,11 @@ class CleanedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 def _mask(trusted: Any, size: int) -> Flags:
     """Which records are trusted."""
     if trusted is None:
+        warnings.warn(
+            "no record is screened: say by trusted=, a mask, which records may be relied on.",
+            UserWarning,
+            stacklevel=3,
+        )
         return np.ones(size, dtype=np.bool_)
     mask = np.asarray(trusted)
     if mask.shape != (size,):
