@@ -239,7 +239,7 @@ def test_a_distance_of_many_records_is_the_optimum_without_their_matrix(
     found = large.fitting_plan(x, y, a, b, p)
     assert found.solver == "auction" and found.optimal
     assert found.cost == pytest.approx(exact.cost, rel=1e-9)
-    # Where bids end without the optimum, and costs fit, their matrix is solved.
+    # Where bids end far from the optimum, and costs fit, their matrix is solved.
     bounded = bounded_plan(x, y, a, b, p=p, gap=0.3)
     monkeypatch.setattr(large, "bounded_plan", lambda *_, **__: replace(bounded, status="within"))
     assert large.fitting_plan(x, y, a, b, p).cost == exact.cost

@@ -20,9 +20,9 @@ from ..data.measure import Embedding
 from ..transport import cost_matrix
 from ..transport._check import Array
 from ..transport._threads import on_cores
+from ..transport.histograms import Divergence
 from .cells import Cells, Codes, nearest
 from .compare import Drawn, Rate, Sampler, distances_of
-from .divergence import Divergence
 from .regression import Estimate, Fit
 from .sketch import RESOLUTION, Decoded, Reading, decode, parts, sensitivity, simplex
 from .tilts import FEWEST_RECORDS, MOST_RECORDS, Pair, Truth, pairs_of, truth_of

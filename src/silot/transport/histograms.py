@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ..transport._check import Array
+from ._check import Array
 
 # Regularisation: this share of the mean cost, or so much that no exponent is beyond _FURTHEST.
 _SHARE, _FURTHEST = 0.2, 300.0

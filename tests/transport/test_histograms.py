@@ -8,12 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from silot.privacy import divergence
-from silot.privacy.divergence import Divergence
-from silot.transport import cost_matrix
+from silot.transport import cost_matrix, histograms
+from silot.transport.histograms import Divergence
 
 
-def histograms(rng: np.random.Generator, count: int, size: int) -> np.ndarray:
+def drawn(rng: np.random.Generator, count: int, size: int) -> np.ndarray:
     """Some cells are empty."""
     found = rng.dirichlet(np.full(size, 0.5), count) * (rng.random((count, size)) < 0.8)
     found[found.sum(axis=1) == 0] = 1.0
@@ -28,7 +27,7 @@ def test_no_histogram_is_apart_from_itself_and_order_and_company_change_no_bit(
     # A place far from all others, too, as heavy tails have.
     places = scale * rng.standard_t(1.5, (size, 3))
     found = Divergence.of(cost_matrix(places, places))
-    a, b = (histograms(rng, 7, size) for _ in range(2))
+    a, b = (drawn(rng, 7, size) for _ in range(2))
     own = [np.array([found.own(row) for row in rows]) for rows in (a, b)]
     there = found.between(a, b, (own[0], own[1]))
     assert np.isfinite(there).all() and (there >= 0).all()
@@ -48,9 +47,9 @@ def test_costs_are_lower_bounds_and_with_more_sweeps_those_of_pot(
     places = rng.normal(size=(30, 4))
     cost = cost_matrix(places, places)
     found = Divergence.of(cost)
-    a, b = (histograms(rng, 6, 30) for _ in range(2))
+    a, b = (drawn(rng, 6, 30) for _ in range(2))
     few = found.cost(a, b)
-    monkeypatch.setattr(divergence, "_SWEEPS", 2000)
+    monkeypatch.setattr(histograms, "_SWEEPS", 2000)
     for x, y, least, value in zip(a, b, few, found.cost(a, b), strict=True):
         used = np.ix_(x > 0, y > 0)
         plan = np.zeros_like(cost)
