@@ -21,6 +21,11 @@ column numbers only.
 
 from __future__ import annotations
 
+import tomllib
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cache
+from pathlib import Path
 from typing import Any, ClassVar
 
 
@@ -123,3 +128,56 @@ class MemoryShortError(SilotError, MemoryError):
     """A problem that does not fit into memory; nothing was allocated for it."""
 
     exit_status = 11
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What is said of a code wherever it is explained: by ``silot help`` and on its page."""
+
+    code: str
+    kind: str
+    """The exception it comes with; ``"Finding"`` for what ``silot site check`` notices."""
+    words: str
+    """What it is, and what to do."""
+    exit_status: int | None
+    """Of the command that it ends; ``None`` for a finding."""
+
+    @property
+    def page(self) -> str:
+        """Where the site has it, from the root of the site."""
+        return f"reference/errors/{self.code}.html"
+
+
+@cache
+def explanations() -> dict[str, Explanation]:
+    """Every code with its words, from the one table of them."""
+    table = tomllib.loads(Path(__file__).with_name("errors.toml").read_text(encoding="utf-8"))
+    return {
+        code: Explanation(code, kind, words, _status(kind))
+        for kind, codes in table.items()
+        for code, words in codes.items()
+    }
+
+
+def _status(kind: str) -> int | None:
+    exception = globals().get(kind)
+    return None if exception is None else exception.exit_status
+
+
+def explain(code: str) -> Explanation:
+    """What a code means.
+
+    Raises
+    ------
+    InputError
+        ``code-unknown``: there is no such code. The message names the nearest.
+    """
+    known = explanations()
+    if code in known:
+        return known[code]
+    near = get_close_matches(code, known, n=3, cutoff=0.5)
+    hint = f" The nearest are {', '.join(near)}." if near else ""
+    raise InputError(
+        f"there is no code {code[:60]!r}.{hint} Give the one between the brackets of a message.",
+        code="code-unknown",
+    )

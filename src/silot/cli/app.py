@@ -38,6 +38,7 @@ COMMANDS = {
     "coreset": ("coreset",),
     "methods": ("methods",),
     "doctor": ("doctor",),
+    "explain": ("help",),
     "audit": ("audit",),
     "ledger": ("ledger",),
     "policy": ("policy",),
@@ -118,6 +119,9 @@ def main() -> None:
     except SilotError as error:
         line = f"error: {error}{_told_before(error.run)}"
         ERRORS.print(line, markup=False, highlight=False, soft_wrap=True)
+        # Whoever reads it at a terminal is told more; a program gets the one line.
+        if ERRORS.is_terminal:
+            ERRORS.print(f"silot help {error.code}", style="dim", highlight=False)
         sys.exit(error.exit_status)
     except MemoryError:
         # Larger than what was foreseen: another process may have taken what was free.
