@@ -27,15 +27,15 @@ def test_no_histogram_is_apart_from_itself_and_order_and_company_change_no_bit(
     # A place far from all others, too, as heavy tails have.
     places = scale * rng.standard_t(1.5, (size, 3))
     found = Divergence.of(cost_matrix(places, places))
-    a, b = (drawn(rng, 7, size) for _ in range(2))
-    own = [np.array([found.own(row) for row in rows]) for rows in (a, b)]
+    a, b = (drawn(rng, 40, size) for _ in range(2))
+    own = [found.own(rows) for rows in (a, b)]
     there = found.between(a, b, (own[0], own[1]))
     assert np.isfinite(there).all() and (there >= 0).all()
     assert (found.between(a, a, (own[0], own[0])) == 0).all()
     assert np.array_equal(found.between(b, a, (own[1], own[0])), there)
     alone = [
         found.between(a[k : k + 1], b[k : k + 1], (own[0][k : k + 1], own[1][k : k + 1]))[0]
-        for k in range(7)
+        for k in range(40)
     ]
     assert np.array_equal(alone, there)
 
@@ -67,7 +67,7 @@ def test_what_is_moved_further_is_told_to_be_further() -> None:
     places = np.arange(12.0)[:, None]
     found = Divergence.of(cost_matrix(places, places))
     rows = np.eye(12)
-    own = np.array([found.own(row) for row in rows])
+    own = found.own(rows)
     first = np.repeat(rows[:1], 12, axis=0)
     told = found.between(first, rows, (np.repeat(own[:1], 12), own))
     assert told == pytest.approx(places[:, 0] ** 2, abs=1e-9)

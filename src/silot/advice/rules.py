@@ -7,7 +7,6 @@ from itertools import combinations
 
 import numpy as np
 from scipy.special import ndtri
-from scipy.stats import hypergeom
 
 from ..render.words import count, listed, number, percent
 from .case import ENDS, LEVEL, PART, Case, Gain, gained
@@ -274,6 +273,8 @@ def _fewer(have: float, size: float, want: float, other: float) -> float:
     """Chance that of two samples of one law the first has so few of a class (Fisher's test)."""
     n, m = round(size), round(other)
     mine, theirs = round(have * n), round(want * m)
+    from scipy.stats import hypergeom  # half a second, that only advice needs
+
     return float(hypergeom.cdf(mine, n + m, mine + theirs, n))
 
 
@@ -284,6 +285,8 @@ def _as_many(flagged: int, size: int, validation: float, fdr: float) -> float:
     """
     other = round(validation)
     theirs = min(int(fdr * flagged * other / size), other)
+    from scipy.stats import hypergeom
+
     return float(hypergeom.sf(flagged - 1, size + other, flagged + theirs, size))
 
 

@@ -7,11 +7,11 @@ which of those to believe, and by how much they err: bias, noise and sampling to
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from itertools import count
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -27,13 +27,15 @@ from .regression import Estimate, Fit
 from .sketch import RESOLUTION, Decoded, Reading, decode, parts, sensitivity, simplex
 from .tilts import FEWEST_RECORDS, MOST_RECORDS, Pair, Truth, pairs_of, truth_of
 
+T = TypeVar("T")
+
 _FOLDS, _STEPS = 5, 10
 # Numbers of records that are near enough to be simulated as one.
 _ALIKE = 1.25
 _MOST_ALIKE = 5
 # Pairs that are compared together.
 _TOGETHER = 32
-DRAWN = 150
+DRAWN = 100
 """Records drawn from a sketch."""
 
 
@@ -47,15 +49,12 @@ class Side:
         The noisy counts alone, as probabilities of the cells (S,).
     masses
         Those that are told of (S,).
-    own
-        Entropic costs of ``shares`` and of ``masses`` to themselves.
     decoded, drawn
         The measure it tells of, and samples of it.
     """
 
     shares: Array = field(repr=False)
     masses: Array = field(repr=False)
-    own: tuple[float, float]
     decoded: Decoded
     drawn: Drawn
 
@@ -126,8 +125,7 @@ class Calibration:
         counts = reading.counts.sum(axis=0)
         shares = simplex(counts / max(float(counts.sum()), 1.0))
         masses = found.weights.sum(axis=0)
-        own = (self._divergence.own(shares), self._divergence.own(masses))
-        return Side(shares, masses, own, found, self.sampler.draw(found))
+        return Side(shares, masses, found, self.sampler.draw(found))
 
     def estimates(
         self, pairs: Sequence[tuple[Side, Side]], sources: Sequence[tuple[Source, Source]]
@@ -136,7 +134,7 @@ class Calibration:
         fits = [self.fit(*both) for both in sources]
         found = self._compared(pairs)
         alike = [[k for k, each in enumerate(fits) if each is fit] for fit in dict.fromkeys(fits)]
-        parts = [rows[k : k + _TOGETHER] for rows in alike for k in range(0, len(rows), _TOGETHER)]
+        parts = [part for rows in alike for part in _together(rows)]
         told = on_cores(lambda part: fits[part[0]].estimates(found[part]), parts)
         order = np.argsort([k for part in parts for k in part])
         every = [each for some in told for each in some]
@@ -241,16 +239,22 @@ class Calibration:
 
     def _compared(self, pairs: Sequence[tuple[Side, Side]]) -> Array:
         """Squared lengths (N, 10) that pairs are judged by, the same in either order."""
-        parts = [pairs[k : k + _TOGETHER] for k in range(0, len(pairs), _TOGETHER)]
-        return np.vstack(on_cores(self._parts, parts))
+        sides = list(dict.fromkeys(side for both in pairs for side in both))
+        own = dict(zip(sides, np.vstack(on_cores(self._own, _together(sides))), strict=True))
+        return np.vstack(on_cores(lambda part: self._parts(part, own), _together(pairs)))
 
-    def _parts(self, pairs: Sequence[tuple[Side, Side]]) -> Array:
+    def _own(self, sides: Sequence[Side]) -> Array:
+        """Entropic costs (N, 2) of shares and of masses to themselves."""
+        both = ([side.shares for side in sides], [side.masses for side in sides])
+        return np.stack([self._divergence.own(np.stack(rows)) for rows in both], axis=1)
+
+    def _parts(self, pairs: Sequence[tuple[Side, Side]], costs: Mapping[Side, Array]) -> Array:
         sides = list(zip(*pairs, strict=True))
         shares, masses = (
             [np.stack([getattr(each, name) for each in side]) for side in sides]
             for name in ("shares", "masses")
         )
-        own = [np.array([each.own for each in side]).T for side in sides]
+        own = [np.array([costs[each] for each in side]).T for side in sides]
         by_counts, shrunk = (
             self._divergence.between(x, y, (own[0][k], own[1][k]))
             for k, (x, y) in enumerate((shares, masses))
@@ -285,6 +289,11 @@ def _known(
     rng = np.random.default_rng([seed, 31])
     pairs = pairs_of(points, classes, rng)
     return pairs, truth_of(points, classes, embedding, pairs, rng)
+
+
+def _together(items: Sequence[T]) -> list[Sequence[T]]:
+    """Parts of what is compared."""
+    return [items[k : k + _TOGETHER] for k in range(0, len(items), _TOGETHER)]
 
 
 def alike(records: dict[str, float]) -> dict[str, float]:

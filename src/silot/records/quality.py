@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from scipy.stats import rankdata
-
 from .checks import Flags
 from .result import RecordScores
 
@@ -23,6 +21,8 @@ def quality(scores: RecordScores, truth: Flags) -> Quality:
     """Area under the ROC curve of the scores, precision and recall of the flags."""
     broken, sound = int(truth.sum()), int((~truth).sum())
     hits, flagged = int((scores.flagged & truth).sum()), int(scores.flagged.sum())
+    from scipy.stats import rankdata  # half a second, that not every command needs
+
     ranks = rankdata(scores.scores)
     below = float(ranks[truth].sum()) - broken * (broken + 1) / 2
     return Quality(
