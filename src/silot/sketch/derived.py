@@ -243,13 +243,12 @@ class DecodedSketches:
         self, centre: SketchCentre, shares: Mapping[str, float], *, why: bool = False
     ) -> Barycenter:
         law = self._sampler.draw(centre.law, law=True)
+        squares = on_cores(
+            lambda name: float(distances_of([(self._draw(name), law)], self.rate)[0]), self.names
+        )
         distances = {
-            name: self._result(
-                (name, TARGET),
-                float(distances_of([(self._draw(name), law)], self.rate)[0]) ** 0.5,
-                None,
-            )
-            for name in self.names
+            name: self._result((name, TARGET), square**0.5, None)
+            for name, square in zip(self.names, squares, strict=True)
         }
         if why:
             distances = {
