@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 SECURE := .venv-secure
 BIN := $(VENV)/bin
-CODE := src tests evidence examples docs/gallery
+CODE := src tests evidence examples docs/gallery docs/tutorials
 KERNELS = $(BIN)/cmake -S native -B $(VENV)/kernels -G Ninja -DPython_EXECUTABLE=$(abspath $(BIN)/python) \
 	-DCMAKE_MAKE_PROGRAM=$(abspath $(BIN)/ninja)
 EACH := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist loadfile

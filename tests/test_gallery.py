@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-FOLDERS = ("gallery",)
+FOLDERS = ("gallery", "tutorials")
 FILES = sorted(path for each in FOLDERS for path in (ROOT / "docs" / each).glob("[0-9]*.py"))
 _NEEDS = {"torch": "import torch", "opendp": "silot[privacy]"}
 _LINK = re.compile(r"\[[^\]]+\]\(([^)#\s]+)(#[^)\s]+)?\)")
@@ -67,8 +67,9 @@ def test_every_file_runs_and_what_it_asserts_holds(path, tmp_path):
     assert found.stdout.strip(), "it prints nothing"
 
 
-def test_there_are_ten_examples():
-    assert [path.parent.name for path in FILES].count("gallery") == 10
+def test_there_are_ten_examples_and_eight_tutorials():
+    names = [path.parent.name for path in FILES]
+    assert (names.count("gallery"), names.count("tutorials")) == (10, 8)
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.stem}")
