@@ -11,7 +11,7 @@ import pytest
 from sklearn.datasets import load_digits
 
 from silot.learning import DensitySpec, ModelSpec, Rule, combine
-from tests.cli.test_links import silot
+from tests.cli.running import within as silot
 
 DEVICES = tuple(f"d{k}.npz" for k in range(5))
 # Integer labels have no other way to say that there is none.

@@ -20,6 +20,7 @@ from silot.api._methods import METHODS
 from silot.cli import console
 from silot.cli.app import COMMANDS, build
 from silot.secure import forecast
+from tests.cli.running import silot
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(30, 3))
@@ -28,19 +29,6 @@ LABELS = np.array(["sick", "well"])[RNG.integers(2, size=50)]
 
 
 _MAIN = "from silot.cli import main; main()"
-
-
-def silot(*arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "COLUMNS": "80", "NO_COLOR": "1", "MPLBACKEND": "agg"}
-    return subprocess.run(
-        [sys.executable, "-c", _MAIN, *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        cwd=cwd,
-        env=environment,
-        timeout=120,
-        check=False,
-    )
 
 
 @pytest.fixture(scope="module")

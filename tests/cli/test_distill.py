@@ -23,7 +23,7 @@ from silot.cli.distill_data import read
 from silot.distillation import LabelSpace
 from silot.errors import SilotError
 from silot.federation import Answer, Transcript
-from tests.cli.test_links import silot
+from tests.cli.running import within as silot
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("torch") is None, reason="torch is not installed"

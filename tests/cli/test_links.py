@@ -1,9 +1,6 @@
 """``silot links`` as real processes."""
 
 import json
-import os
-import subprocess
-import sys
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -11,19 +8,9 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.cli.running import within as silot
+
 EXAMPLE = Path(__file__).parents[2] / "examples" / "network.yml"
-
-
-def silot(folder: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", "from silot.cli import main; main()", *map(str, arguments)],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        env={**os.environ, "COLUMNS": "80", "NO_COLOR": "1", "OMP_NUM_THREADS": "1"},
-        timeout=120,
-        check=False,
-    )
 
 
 def found(folder: Path, *arguments: object) -> dict[str, Any]:

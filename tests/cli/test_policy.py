@@ -11,13 +11,7 @@ import pytest
 import yaml
 
 from silot import Policy
-
-
-def silot(*arguments: object) -> subprocess.CompletedProcess[str]:
-    code = "from silot.cli import main; main()"
-    return subprocess.run(
-        [sys.executable, "-c", code, *map(str, arguments)], capture_output=True, text=True
-    )
+from tests.cli.running import silot
 
 
 @pytest.fixture

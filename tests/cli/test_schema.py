@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +10,7 @@ import polars as pl
 import pytest
 
 from silot import Schema, load_measure
+from tests.cli.running import within
 
 N = 120
 
@@ -35,11 +33,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def silot(folder: Path, *words: str, status: int = 0) -> str:
-    code = "from silot.cli import main; main()"
-    done = subprocess.run(
-        [sys.executable, "-c", code, *words], cwd=folder, capture_output=True, text=True,
-        env=os.environ | {"COLUMNS": "80", "NO_COLOR": "1"}, timeout=120, check=False,
-    )  # fmt: skip
+    done = within(folder, *words)
     assert done.returncode == status, done.stdout + done.stderr
     assert not any(line.startswith("Traceback") for line in done.stderr.splitlines())
     return done.stdout or done.stderr

@@ -10,7 +10,7 @@ import pytest
 from silot.federation import Transcript
 from silot.privacy import Ledger
 
-from .test_commands import silot
+from .running import silot
 
 
 @pytest.fixture(scope="module")

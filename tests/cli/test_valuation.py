@@ -1,14 +1,13 @@
 """``silot value``, ``silot records`` and ``silot barycenter`` as real processes."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits
+
+from tests.cli.running import within as silot
 
 
 @pytest.fixture(scope="module")
@@ -25,17 +24,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         np.savez(place / f"{name}.npz", X=images[rows], y=wrong[rows])
     np.savez(place / "few.npz", X=images[800:830], y=wrong[800:830])
     return place
-
-
-def silot(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", "from silot.cli import main; main()", *arguments],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        env={**os.environ, "COLUMNS": "80"},
-        check=False,
-    )
 
 
 HOLDERS = ("north.npz", "south.npz", "wrong.npz")

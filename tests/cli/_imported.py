@@ -1,0 +1,11 @@
+"""What the process that commands are forked from has imported."""
+
+import os
+
+from tests.cli.running import TERMINAL
+
+os.environ.update(TERMINAL)
+
+from silot.cli.app import build
+
+build("all")
