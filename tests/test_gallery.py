@@ -56,7 +56,9 @@ def test_every_file_runs_and_what_it_asserts_holds(path, tmp_path):
         env={
             **os.environ,
             "MPLBACKEND": "agg",
-            "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)]),
+            "PYTHONPATH": os.pathsep.join(
+                [str(ROOT / "src"), str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+            ),
             "SILOT_STATE": str(tmp_path / "state"),
         },
         capture_output=True,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import io
+import re
 import sys
 from dataclasses import replace
 from importlib import import_module
@@ -17,6 +18,7 @@ from rich.console import Console
 import silot
 from silot import Contributions, RecordScores
 from silot.distillation.result import Predictions
+from silot.estimators import ShiftDetector
 from silot.federation.result import Billed, Shown
 from silot.render import Gallery, Heading, Paragraph, Private, Table, terminal
 from silot.render.html import fragment, render, write
@@ -153,6 +155,30 @@ def test_sections_without_an_address_are_no_sections() -> None:
     blocks = [Heading("One", "one", "One"), Heading("Two", level=3), Gallery([])]
     assert Page(render(blocks)).sections == ["one"]
     assert "section" in fragment(blocks) and "<h3>Two</h3>" in fragment(blocks)
+
+
+def test_the_look_of_a_notebook_is_of_results_alone_and_fits_light_and_dark() -> None:
+    text = MADE["worth"]._repr_html_()
+    style = re.sub(r"/\*.*?\*/", "", text.split("<style>")[1].split("</style>")[0], flags=re.DOTALL)
+    rules = re.findall(r"([^{}]+)\{([^{}]*)\}", style)
+    assert rules and "<style" not in text.split("</style>", 1)[1]
+    for selectors, body in rules:
+        assert all(each.strip().startswith(".silot.silot") for each in selectors.split(", .")[:1])
+        assert all(each.startswith("silot.silot") for each in selectors.split(", .")[1:])
+        # A colour that is not made of the text's own is lost on one of the two; paper is white.
+        fixed = re.findall(r"(?:^|;)\s*(?:color|background)\s*:\s*#", body)
+        assert not fixed or "figure" in selectors
+
+
+def test_a_shift_shows_itself_in_a_notebook_and_on_a_page() -> None:
+    rng = np.random.default_rng(0)
+    detector = ShiftDetector().fit(rng.normal(size=(60, 2)))
+    for moved in (0.0, 2.0):
+        shift = detector.detect(np.array([moved, 0.0]) + rng.normal(size=(40, 2)))
+        assert shift.shifted is bool(moved)
+        for text in (printed(shift), Page(shift._repr_html_()).text, render_result(shift)):
+            assert ("Shifted" in text) is shift.shifted and f"{shift.p_value:.3f}" in text
+            assert f"{shift.distance:.4g}" in text
 
 
 def test_what_is_no_result_cannot_be_shown() -> None:

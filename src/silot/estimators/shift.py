@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from ..api.distances import distance
 from ..data.measure import Measure
 from ..distances.result import Distance
+from ..federation.result import Shown
 from ..options import count
 from ..transport import cost_matrix
 from ..transport._assignment import unit_cost
@@ -28,7 +29,7 @@ _LEAST, _FEWEST = 10, 2
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shift:
+class Shift(Shown):
     """How records differ from a reference.
 
     Attributes
@@ -54,6 +55,8 @@ class Shift:
     result
         The distance as ``silot.distance`` gives it, with its status.
     """
+
+    view: ClassVar = "shift_view:shift"
 
     distance: float
     lower: float
