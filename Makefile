@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 SECURE := .venv-secure
 BIN := $(VENV)/bin
-CODE := src tests evidence examples docs/gallery docs/tutorials
+CODE := src tests evidence examples reference docs/gallery docs/tutorials
 KERNELS = $(BIN)/cmake -S native -B $(VENV)/kernels -G Ninja -DPython_EXECUTABLE=$(abspath $(BIN)/python) \
 	-DCMAKE_MAKE_PROGRAM=$(abspath $(BIN)/ninja)
 EACH := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist loadfile
@@ -11,7 +11,7 @@ PIP := $(BIN)/python -m pip --quiet --quiet --disable-pip-version-check
 
 # The engine of secure distances pins an older numpy: it has an environment of its own, and part
 # of the other tests runs there too.
-.PHONY: demo demo-sites test slow sites sites-nightly sites-secure secure bench reproduce clean kernels sanitize lint types contracts unit
+.PHONY: demo demo-sites docs test slow sites sites-nightly sites-secure secure bench reproduce clean kernels sanitize lint types contracts unit
 
 demo: $(VENV)/.installed
 	$(BIN)/silot demo
@@ -31,6 +31,12 @@ types: $(VENV)/.dev
 
 contracts: $(VENV)/.dev
 	$(BIN)/lint-imports
+
+# The site, in build/site: every page, the gallery run, the reference made from the package. Nothing
+# is fetched but packages, and a warning ends it.
+docs: $(VENV)/.docs
+	NO_MKDOCS_2_WARNING=1 OMP_NUM_THREADS=1 $(BIN)/python -m mkdocs --quiet build
+	@echo "build/site/index.html"
 
 # A worker a core, each with one thread: tests of one file share what is made once.
 unit: $(VENV)/.dev
@@ -99,5 +105,9 @@ $(VENV)/.dev: pyproject.toml constraints.txt requirements-dev.txt $(VENV)/.insta
 	$(PIP) install --constraint constraints.txt --requirement requirements-dev.txt
 	touch $@
 
+$(VENV)/.docs: requirements-docs.txt $(VENV)/.dev
+	$(PIP) install --constraint constraints.txt --requirement requirements-docs.txt
+	touch $@
+
 clean:
-	rm -rf $(VENV) $(SECURE) src/silot/transport/_kernels.* silot-demo silot-sites .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(SECURE) build/site src/silot/transport/_kernels.* silot-demo silot-sites .pytest_cache .ruff_cache .hypothesis

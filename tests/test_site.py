@@ -1,0 +1,136 @@
+"""The site's reference has all that the package declares; nothing of it is by hand."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from pathlib import Path
+
+import pytest
+import typer
+import yaml
+
+import silot
+from reference import pages as made
+from silot.cli.app import build
+from silot.data.schema import Schema
+from silot.data.site import Site
+from silot.errors import ExtraError, explanations
+from silot.federation import Policy
+from silot.options import declared
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture(scope="module")
+def pages() -> dict[str, str]:
+    return made.pages()
+
+
+def test_every_public_name_has_its_place(pages: dict[str, str]) -> None:
+    shown = {name for text in pages.values() for name in re.findall(r"^::: (\S+)$", text, re.M)}
+    assert {f"silot.{name}" for name in made.public("silot")} <= shown
+    packages = set(made.modules())
+    named = {"transport", "torch", "estimators", "privacy", "sketch", "federation", "records"}
+    assert {f"silot.{name}" for name in named} <= packages
+    for package in packages:
+        assert {f"{package}.{name}" for name in made.public(package)} <= shown
+    for name in set(silot.__all__) - set(made.public("silot")):
+        # Modules among public names are packages with pages.
+        assert f"silot.{name}" in packages
+
+
+def test_every_object_that_is_shown_exists(pages: dict[str, str]) -> None:
+    for text in pages.values():
+        for name in re.findall(r"^::: (\S+)$", text, re.M):
+            module, _, attribute = name.rpartition(".")
+            try:
+                assert hasattr(importlib.import_module(module), attribute), name
+            except ExtraError:
+                assert attribute in importlib.import_module(module).__all__
+
+
+def test_names_of_pages_differ_by_more_than_case(pages: dict[str, str]) -> None:
+    assert len({place.lower() for place in pages}) == len(pages)
+
+
+def test_every_command_flag_and_default_is_there(pages: dict[str, str]) -> None:
+    def walk(command: object, name: str, text: str) -> None:
+        assert re.search(rf"^#+ {re.escape(name)}$", text, re.M), name
+        part = re.split(rf"^#+ {re.escape(name)}$", text, flags=re.M)[1]
+        for item in command.params:  # type: ignore[attr-defined]
+            for flag in (*item.opts, *item.secondary_opts):
+                if flag.startswith("-") and not getattr(item, "hidden", False):
+                    assert f"`{flag}`" in part, (name, flag)
+                    words = (item.help or "").split("|")[0][:40].strip()
+                    assert made.cell(words) in text, (name, flag)
+        for word, child in getattr(command, "commands", {}).items():
+            walk(child, f"{name} {word}", text)
+
+    root = typer.main.get_command(build())
+    for name, command in root.commands.items():  # type: ignore[attr-defined]
+        walk(command, f"silot {name}", pages[f"reference/commands/{name}.md"])
+        assert f"({name}.md)" in pages["reference/commands/index.md"]
+
+
+def test_every_method_and_its_options_are_there(pages: dict[str, str]) -> None:
+    text = pages["reference/methods.md"]
+    for name, method in silot.METHODS.items():
+        assert f"\n## {name}\n" in text
+        part = text.split(f"\n## {name}\n")[1]
+        assert made.cell(method.sends) in part
+        for item in declared(method):
+            assert f"| `{item.name}` |" in part
+
+
+def test_every_field_of_files_is_there(pages: dict[str, str]) -> None:
+    for model, page in ((Policy, "policy"), (Schema, "schema"), (Site, "schema")):
+        text = pages[f"reference/{page}.md"]
+        part = text.split(f"## {model.__name__}\n")[1].split("\n## ")[0]
+        for field in model.model_fields:
+            assert f"| `{field}` |" in part
+    policy = pages["reference/policy.md"].split("## Addresses")[0]
+    rows = re.findall(r"^\| `.*$", policy, re.M)
+    # Each says what it is for.
+    assert all(row.split(" | ")[2].strip() for row in rows)
+
+
+def test_every_code_has_a_page(pages: dict[str, str]) -> None:
+    for code, said in explanations().items():
+        assert said.page.replace(".html", ".md") in pages
+        cure = said.words.split(". ", 1)[-1]
+        assert cure in pages[f"reference/errors/{code}.md"]
+        assert f"({code}.md)" in pages["reference/errors/index.md"]
+
+
+def test_every_result_is_listed_with_its_verdicts(pages: dict[str, str]) -> None:
+    text = pages["results/index.md"]
+    for path in (ROOT / "docs" / "results").glob("*.md"):
+        assert f"]({path.name})" in text
+    assert made.verdicts("## Verdicts\n\n| claim | verdict |\n|---|---|\n| a | matched |\n") == {
+        "matched": 1
+    }
+
+
+def test_links_of_made_pages_lead_somewhere(pages: dict[str, str]) -> None:
+    for place, text in pages.items():
+        for target in re.findall(r"\]\(([^)#]+?)(?:#[^)]*)?\)", text):
+            if not target.startswith("http"):
+                path = (ROOT / "docs" / place).parent / target
+                inside = path.resolve().relative_to(ROOT / "docs").as_posix()
+                assert inside in pages or path.resolve().exists(), (place, target)
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    text = (ROOT / "mkdocs.yml").read_text()
+    listed = yaml.safe_load(text)["nav"]
+    words = str(listed)
+    for path in (ROOT / "docs").glob("*.md"):
+        assert path.name in words, path.name
+
+
+def test_the_site_asks_nothing_of_the_network() -> None:
+    settings = yaml.safe_load((ROOT / "mkdocs.yml").read_text())
+    assert settings["theme"]["font"] is False and settings["strict"] is True
+    assert "offline" in settings["plugins"]
+    assert all("iframe-worker" in each for each in settings["extra"]["polyfills"])
