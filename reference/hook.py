@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import posixpath
 import re
 from pathlib import Path
@@ -13,9 +14,12 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 # mkdocs loads this file by its path: `python -m mkdocs` finds the package from the root.
+from reference.notebooks import described, led
 from reference.pages import pages
 
 ROOT = Path(__file__).parents[1]
+# A warning of mkdocs ends a strict build.
+_LOG = logging.getLogger("mkdocs.hooks")
 # Outside the docs, and shown beside them.
 SHOWN = ("examples",)
 _LINK = re.compile(r"\]\((?:\.\./)+((?:examples|LICENSE|[A-Z]+\.md)[^)#]*)(#[^)]*)?\)")
@@ -69,10 +73,31 @@ def on_page_markdown(markdown: str, *, page: Page, **_: Any) -> str:
     """Links to what is outside the docs lead to its copy, or to its page."""
     here = posixpath.dirname(page.file.src_uri) or "."
 
-    def led(found: re.Match[str]) -> str:
+    def copied(found: re.Match[str]) -> str:
         target = found[1]
         return f"]({posixpath.relpath(target, here)}{found[2] or ''})"
 
     # Blocks of code have one word behind their marks; tests of pages read a second.
     markdown = re.sub(r"^```(\w+) .*$", r"```\1", markdown, flags=re.MULTILINE)
-    return _LINK.sub(led, markdown)
+    return _LINK.sub(copied, markdown)
+
+
+def on_page_content(html: str, *, page: Page, files: Files, **_: Any) -> str:
+    """Notebooks have links that lead to pages, and pictures that are described."""
+    source = page.file.abs_src_path
+    if source is None or not re.fullmatch(r"(gallery|tutorials)/.+\.py", page.file.src_uri):
+        return html
+    here = posixpath.dirname(page.file.src_uri)
+
+    def address(place: str) -> str:
+        target = files.get_file_from_path(posixpath.normpath(posixpath.join(here, place)))
+        if target is None:
+            _LOG.warning("%s links to %s, which is no page.", page.file.src_uri, place)
+            return place
+        return target.url_relative_to(page.file)
+
+    try:
+        html = described(html, Path(source).read_text(encoding="utf-8"))
+    except ValueError as error:
+        _LOG.warning("%s: %s", page.file.src_uri, error)
+    return led(html, address)

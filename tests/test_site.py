@@ -12,6 +12,7 @@ import yaml
 
 import silot
 from reference import pages as made
+from reference.notebooks import described, led
 from silot.cli.app import build
 from silot.data.schema import Schema
 from silot.data.site import Site
@@ -134,3 +135,25 @@ def test_the_site_asks_nothing_of_the_network() -> None:
     assert settings["theme"]["font"] is False and settings["strict"] is True
     assert "offline" in settings["plugins"]
     assert all("iframe-worker" in each for each in settings["extra"]["polyfills"])
+
+
+def test_links_of_notebooks_lead_to_pages() -> None:
+    def address(place: str) -> str:
+        return place.rpartition(".")[0] + ".html"
+
+    text = '<a href="../value.md#a">1</a><a href="02_b.py">2</a><a href="https://a.b/c.md">3</a>'
+    assert re.findall(r'href="([^"]+)"', led(text, address)) == [
+        "../value.html#a",
+        "02_b.html",
+        "https://a.b/c.md",
+    ]
+
+
+def test_every_picture_of_a_notebook_is_described_and_by_its_own_text() -> None:
+    picture = '<img alt="No description has been provided for this image" src="a"/>'
+    source = '# %% alt="a < b"\nplt.show()\n# %%\n# %% alt="second"\n'
+    shown = described(picture + "<p>between</p>" + picture, source)
+    assert re.findall(r'alt="([^"]+)"', shown) == ["a &lt; b", "second"]
+    for wrong in (picture, picture * 3):
+        with pytest.raises(ValueError, match="2 alt texts"):
+            described(wrong, source)
