@@ -105,8 +105,8 @@ $(VENV)/.dev: pyproject.toml constraints.txt requirements-dev.txt $(VENV)/.insta
 	$(PIP) install --constraint constraints.txt --requirement requirements-dev.txt
 	touch $@
 
-$(VENV)/.docs: requirements-docs.txt $(VENV)/.dev
-	$(PIP) install --constraint constraints.txt --requirement requirements-docs.txt
+$(VENV)/.docs: constraints.txt requirements-docs.txt $(VENV)/.installed
+	$(PIP) install --no-compile --constraint constraints.txt --requirement requirements-docs.txt
 	touch $@
 
 clean:

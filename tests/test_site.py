@@ -12,6 +12,7 @@ import yaml
 
 import silot
 from reference import pages as made
+from reference.links import broken
 from reference.notebooks import described, led
 from silot.cli.app import build
 from silot.data.schema import Schema
@@ -157,3 +158,17 @@ def test_every_picture_of_a_notebook_is_described_and_by_its_own_text() -> None:
     for wrong in (picture, picture * 3):
         with pytest.raises(ValueError, match="2 alt texts"):
             described(wrong, source)
+
+
+def test_links_of_a_built_site_are_looked_at(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "index.html").write_text(
+        '<a href="a/b.html#c">b</a> <a href="https://example.org">far</a>'
+        '<a class="x" href=a/none.html>none</a> <img src="data:image/png;base64,AA">'
+    )
+    (tmp_path / "a" / "b.html").write_text(
+        '<a href="../index.html?q=1">up</a><script src="https://example.org/x.js"></script>'
+    )
+    assert broken(tmp_path) == [
+        "a/b.html loads https://example.org/x.js", "index.html: a/none.html",
+    ]  # fmt: skip
