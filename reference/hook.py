@@ -25,6 +25,7 @@ ROOT = Path(__file__).parents[1]
 _LOG = logging.getLogger("mkdocs.hooks")
 # Outside the docs, and shown beside them.
 SHOWN = ("examples",)
+BESIDE = ("CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md")
 # Where notebooks are, and where they are put once they ran.
 NOTEBOOKS, RAN = ("gallery", "tutorials"), ROOT / "build" / "notebooks"
 _LINK = re.compile(r"\]\((?:\.\./)+((?:examples|LICENSE|[A-Z]+\.md)[^)#]*)(#[^)]*)?\)")
@@ -89,6 +90,9 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     for place, text in made().items():
         if files.get_file_from_path(place) is None:
             files.append(File.generated(config, place, content=text))
+    for name in BESIDE:
+        text = (ROOT / name).read_text(encoding="utf-8").replace("](docs/", "](")
+        files.append(File.generated(config, name, content=text))
     for folder in SHOWN:
         for path in sorted((ROOT / folder).glob("*.*")):
             if path.suffix in (".yml", ".csv", ".py"):

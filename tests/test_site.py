@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -172,3 +173,26 @@ def test_links_of_a_built_site_are_looked_at(tmp_path: Path) -> None:
     assert broken(tmp_path) == [
         "a/b.html loads https://example.org/x.js", "index.html: a/none.html",
     ]  # fmt: skip
+
+
+def test_versions_are_one() -> None:
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    assert yaml.safe_load((ROOT / "CITATION.cff").read_text())["version"] == version
+    heading = re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(), re.M)
+    assert heading is not None and heading[1] == version
+
+
+def test_a_release_is_checked_before_it_is_published() -> None:
+    flow = yaml.safe_load((ROOT / ".github" / "workflows" / "release.yml").read_text())
+    jobs = flow["jobs"]
+    said = " ".join(step.get("run", "") for step in jobs["check"]["steps"])
+    assert "twine check --strict" in said and "check-wheel-contents" in said
+    assert jobs["publish"]["needs"] == "check" and set(jobs["check"]["needs"]) == {
+        "sdist", "wheels",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"])
+def test_links_beside_the_docs_lead_to_files(name: str) -> None:
+    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", (ROOT / name).read_text()):
+        assert target.startswith("http") or (ROOT / target).exists(), (name, target)
