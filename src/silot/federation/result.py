@@ -104,9 +104,9 @@ class Shown:
 
     def _repr_html_(self) -> str:
         # Slow to import.
-        from ..render.html import fragment
+        from ..render.html import notebook
 
-        return fragment(self.sections())
+        return notebook(self.sections())
 
 
 def view_of(result: object, what: str) -> Callable[..., list[Block]]:

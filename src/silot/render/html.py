@@ -105,8 +105,13 @@ def write(path: str | Path, blocks: Sequence[Block], *, title: str = "") -> None
 
 
 def fragment(blocks: Sequence[Block]) -> str:
-    """Blocks as a piece of another page, such as a notebook."""
+    """Blocks as a piece of another page, which brings their style."""
     return environment().get_template("fragment.html.jinja").render(items=_tree(blocks).blocks)
+
+
+def notebook(blocks: Sequence[Block]) -> str:
+    """Blocks as a piece of a notebook, with a style that suits light and dark ones."""
+    return environment().get_template("notebook.html.jinja").render(items=_tree(blocks).blocks)
 
 
 def _every(blocks: Sequence[Block]) -> Iterator[Block]:
