@@ -8,6 +8,8 @@ from typing import Any
 
 import griffe
 
+from silot.errors import ExtraError
+
 from .pages import plain
 
 
@@ -48,6 +50,6 @@ def _documented(found: griffe.Class | griffe.Function) -> str:
         thing: Any = import_module(found.module.path)
         for word in found.path.removeprefix(f"{found.module.path}.").split("."):
             thing = inspect.getattr_static(thing, word)
-    except (ImportError, AttributeError):
+    except (ImportError, AttributeError, ExtraError):
         return ""
     return inspect.cleandoc(thing.__doc__) if isinstance(thing.__doc__, str) else ""

@@ -145,6 +145,13 @@ def on_page_content(html: str, *, page: Page, files: Files, **_: Any) -> str:
     return led(html, address)
 
 
+def on_post_page(output: str, **_: Any) -> str:
+    """What the theme leaves out for readers who hear a page, or have no mouse."""
+    output = output.replace('role="dialog"', 'role="dialog" aria-label="Search"', 1)
+    # Blocks of code scroll: a key must reach them.
+    return re.sub(r"(<pre[^>]*>(?:<span></span>)?<code)(?=[ >])", r'\1 tabindex="0"', output)
+
+
 def on_post_build(config: MkDocsConfig) -> None:
     """End with an error where a link leads nowhere, or a page would fetch something."""
     found = broken(Path(config.site_dir))
