@@ -62,6 +62,6 @@ assert "ot" not in sys.modules
 
 @pytest.mark.slow
 def test_no_public_function_loads_torch_for_arrays() -> None:
-    pytest.importorskip("dp_accounting")
+    pytest.importorskip("opendp")
     done = subprocess.run([sys.executable, "-c", CALLS], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-2000:]

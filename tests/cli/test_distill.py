@@ -265,7 +265,7 @@ def test_a_pretrained_model_of_a_folder_can_teach(tmp_path: Path) -> None:
 
 
 def test_noisy_predictions_are_charged_and_told_again_for_nothing(folder: Path) -> None:
-    pytest.importorskip("dp_accounting", reason="silot[privacy] is not installed")
+    pytest.importorskip("opendp", reason="silot[privacy] is not installed")
     budget = {"level": "sketch", "privacy_epsilon": 100}
     teachers = {
         name: {"train": f"{name}.npz", "parts": 4, "policy": budget, "ledger": f"{name}.ledger"}

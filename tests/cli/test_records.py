@@ -314,7 +314,7 @@ def test_the_report_of_records_calls_them_as_their_holder_does(
 
 
 def test_a_private_count_has_a_list_for_the_holder_alone(folder: Path, tmp_path: Path) -> None:
-    pytest.importorskip("dp_accounting")
+    pytest.importorskip("opendp")
     path = tmp_path / "flagged.csv"
     shown = invoke(
         folder, "records", "ward.csv", "--validation", "good.csv", *OPTIONS, "-m", "private",

@@ -413,7 +413,7 @@ def private(size: int = 12, **options: Any) -> Coreset:
 
 
 def test_the_private_one_is_made_of_one_release_and_of_nothing_else() -> None:
-    pytest.importorskip("dp_accounting")
+    pytest.importorskip("opendp")
     found = private()
     assert found.disclosure == "sketch" and found.privacy_mu > 0 and found.method == "sketch"
     assert asked(found) == [["count-records"] * 2, ["sketch-records"] * 2]
@@ -426,7 +426,7 @@ def test_the_private_one_is_made_of_one_release_and_of_nothing_else() -> None:
 
 
 def test_the_private_one_says_where_labelled_public_records_would_do() -> None:
-    pytest.importorskip("dp_accounting")
+    pytest.importorskip("opendp")
     found = private()
     assert found.public_accuracy is not None and found.public_accuracy > 0.9
     assert "the labelled public records alone classify" in found.status
@@ -444,7 +444,7 @@ def test_the_private_one_says_where_labelled_public_records_would_do() -> None:
 
 
 def test_estimates_of_the_private_one_are_near_the_truth() -> None:
-    pytest.importorskip("dp_accounting")
+    pytest.importorskip("opendp")
     x = np.random.default_rng(10).normal(size=(9000, 2))
     holders = {"a": x[:4000], "b": x[4000:8000]}
     found = silot.coreset(holders, 8, method="sketch", public=x[8000:], privacy_epsilon=8.0)
@@ -454,7 +454,7 @@ def test_estimates_of_the_private_one_are_near_the_truth() -> None:
 
 
 def test_records_of_classes_that_are_not_public_are_no_class_of_the_private_one() -> None:
-    pytest.importorskip("dp_accounting")
+    pytest.importorskip("opendp")
     found = private(classes=["a", "b"])
     assert set(found.sizes) == {"a", "b"}
     assert "% of the records are of no public class, and left out" in found.status
@@ -464,7 +464,7 @@ def test_records_of_classes_that_are_not_public_are_no_class_of_the_private_one(
 
 
 def test_no_release_is_spent_on_fewer_points_than_classes() -> None:
-    pytest.importorskip("dp_accounting")
+    pytest.importorskip("opendp")
     many, kinds = np.random.default_rng(11).normal(size=(600, 2)), ["a", "b", "c"] * 200
     public, ledger = Measure(many, labels=kinds), Ledger()
     rules = Policy(level="sketch", privacy_epsilon=1.0)

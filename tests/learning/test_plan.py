@@ -347,7 +347,7 @@ def test_what_cannot_be_is_refused_with_a_code(
 
 @pytest.fixture(scope="module")
 def released() -> Plan:
-    pytest.importorskip("dp_accounting")
+    pytest.importorskip("opendp")
     rng = np.random.default_rng(0)
     holders = {name: law(rng, 2000) for name in "abc"} | {"far": law(rng, 2000, 2.0)}
     public = Measure(np.concatenate([law(rng, 300).points, law(rng, 300, 2.0).points]))
@@ -373,7 +373,7 @@ def test_releases_tell_who_is_far_and_nothing_of_records(released: Plan) -> None
 
 @pytest.mark.slow
 def test_releases_of_one_law_give_nothing_that_is_sure() -> None:
-    pytest.importorskip("dp_accounting")
+    pytest.importorskip("opendp")
     rng = np.random.default_rng(0)
     holders = {name: law(rng, 1500) for name in "abc"}
     found = silot.plan(

@@ -166,6 +166,26 @@ def test_what_the_schema_counts_as_missing_is_not_out_of_the_range_however_much(
     assert problems(frame(temp=RNG.normal(700, 9.0, N).tolist()), schema)["temp", "outside"].refused
 
 
+@pytest.mark.parametrize(
+    ("number", "far"),
+    [
+        ({"range": [0, 1000]}, True),
+        ({"range": [0, 1000], "spread": 0.5}, True),
+        ({"range": [10, 60]}, False),
+        ({"range": [0, 1000], "transform": "rank", "quantiles": [0, 36.5, 37, 37.5, 1000]}, False),
+        ({"range": [0, 1000], "missing": {"value": 37}}, False),
+        ({"range": [0, 1000], "missing": {"value": 900}}, True),
+    ],
+)
+def test_a_gap_that_would_be_far_from_all_records_is_said(number: Any, far: bool) -> None:
+    column = {"kind": "number", "missing": "indicator", **number}
+    temps: list[float | None] = RNG.normal(37, 0.5, N).tolist()
+    temps[3] = None
+    problem = problems(frame(temp=temps), changed(temp=column))["temp", "filled"]
+    assert (problem.count, problem.refused) == (1, False)
+    assert ("far from nearly all" in problem.sentence) == far
+
+
 def test_numbers_out_of_the_range_are_no_other_unit_without_a_conversion_to_the_rest() -> None:
     temps = RNG.normal(37, 0.5, N)
     temps[:12] = RNG.normal(55, 2.0, 12)

@@ -75,6 +75,8 @@ def spread(*values: Any) -> list[Any]:
         ([f"P{k:04d}" for k in range(N)], "x", "identifier"),
         (list(range(1000, 1000 + N)), "x", "identifier"),
         (RNG.permutation(N).tolist(), "record", "identifier"),
+        ([70003, 70011, 70024], "record_no", "identifier"),
+        ([3, 11, 11], "record_no", "integer"),
         ([f"patient {k % 90} came" for k in range(N)], "x", "text"),
         ([None] * N, "x", "text"),
         (spread("1.5", "2.5", "2,5"), "x", "category"),

@@ -14,7 +14,3 @@ needs_keys = pytest.mark.skipif(
     importlib.util.find_spec("cryptography") is None or importlib.util.find_spec("yaml") is None,
     reason="cryptography or PyYAML is not installed (silot[secure])",
 )
-needs_accounting = pytest.mark.skipif(
-    importlib.util.find_spec("dp_accounting") is None,
-    reason="dp-accounting is not installed (silot[privacy])",
-)

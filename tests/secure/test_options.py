@@ -15,7 +15,7 @@ from silot.secure import SECURE, SecureOptions
 from silot.secure._inputs import SecureInputs, laplace
 from silot.secure.charging import Request, charge, mu_of_laplace
 
-from .needs import needs_accounting, needs_noise
+from .needs import needs_noise
 
 X = np.random.default_rng(0).normal(size=(20, 3))
 
@@ -198,7 +198,6 @@ def request(session: str = "1", epsilon: float | None = 1.0) -> Request:
     )
 
 
-@needs_accounting
 def test_a_repeated_run_is_charged_again_until_the_budget_is_spent() -> None:
     policy = Policy(level="scalar", privacy_epsilon=12.0)
     with Ledger() as ledger:

@@ -232,10 +232,13 @@ def test_a_distance_of_many_records_is_the_optimum_without_their_matrix(
     monkeypatch: pytest.MonkeyPatch, p: int
 ) -> None:
     rng = np.random.default_rng(5)
-    x, y = rng.normal(size=(700, 5)), rng.normal(size=(900, 5)) + 0.2
-    a, b = rng.dirichlet(np.ones(700)), np.full(900, 1 / 900)
+    x, y = rng.normal(size=(1300, 5)), rng.normal(size=(1300, 5)) + 0.2
+    a = b = np.full(1300, 1 / 1300)
     exact = exact_plan(x, y, a, b, p=p)
     monkeypatch.setattr(large, "_LARGE", 0)
+    # Other masses than those of a matching are the network simplex's.
+    weights = rng.dirichlet(np.ones(1300))
+    assert large.fitting_plan(x, y, weights, b, p).solver != "auction"
     found = large.fitting_plan(x, y, a, b, p)
     assert found.solver == "auction" and found.optimal
     assert found.cost == pytest.approx(exact.cost, rel=1e-9)

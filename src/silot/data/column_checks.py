@@ -52,7 +52,7 @@ def _tokens(column: str) -> list[str]:
     return re.findall(r"[a-z]+", split)
 
 
-def _numbers_by_name(column: str) -> bool:
+def numbers_by_name(column: str) -> bool:
     """Whether the name of a column says that it numbers something."""
     tokens = _tokens(column)
     counted = any(token in _COUNTED for token in tokens)
@@ -65,7 +65,7 @@ def _numbers_by_name(column: str) -> bool:
 def identifiers(columns: Sequence[str], looks: Sequence[Looks]) -> list[Finding]:
     """Columns that number records: whole numbers, distinct, by name, by rows, or without gaps."""
     whole = np.all([np.all(each.ordered == np.rint(each.ordered), axis=0) for each in looks], 0)
-    numbering = np.array([_numbers_by_name(column) for column in columns])
+    numbering = np.array([numbers_by_name(column) for column in columns])
     distinct = np.any([_distinct(each) >= _DISTINCT for each in looks], axis=0)
     found: list[Finding] = []
     for k in np.flatnonzero(whole & (numbering | distinct)).tolist():
@@ -96,7 +96,7 @@ def _numbering(column: str, each: Looks, k: int) -> str:
     if not each.enough:
         return ""
     distinct = float((np.diff(ordered) > 0).mean())
-    if _numbers_by_name(column) and distinct >= 0.3:
+    if numbers_by_name(column) and distinct >= 0.3:
         return "by its name, and whole numbers"
     if distinct < _DISTINCT:
         return ""

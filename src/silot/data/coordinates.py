@@ -174,13 +174,23 @@ def _number(column: Number, fields: Fields, writing: Writing) -> _Read:
     if (writing.factor, writing.offset) != (1.0, 0.0):
         values = writing.factor * values + writing.offset
     inside = _inside(Numbers(values, read.unread), column, *column.range)
-    fill = _fill(column, 0.5 * column.range[0] + 0.5 * column.range[1])
-    found = _coordinates(column, np.where(np.isnan(inside.values), fill, inside.values))
+    filled = np.where(np.isnan(inside.values), fill_of(column), inside.values)
+    found = _coordinates(column, filled)
     outside = (values < column.range[0]) | (values > column.range[1])
     # As they are written, in whatever unit.
     coded = sum(value == 0 or is_missing_code(value) for value in read.values[outside].tolist())
     misfits = inside.misfits + Misfits(fraction=fraction, coded=coded)
     return _Read(Encoded(found, misfits, values), inside.missing)
+
+
+def fill_of(column: Number) -> float:
+    """What stands for a missing number: what is named, or the middle of the range."""
+    return _fill(column, 0.5 * column.range[0] + 0.5 * column.range[1])
+
+
+def number_places(column: Number, values: npt.ArrayLike) -> Array:
+    """Coordinates of numbers, cut to the range, of a column without a period."""
+    return _coordinates(column, np.clip(np.asarray(values, float), *column.range))[:, 0]
 
 
 def _coordinates(column: Number, values: Array) -> Array:

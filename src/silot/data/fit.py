@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from ..errors import InputError
 from .column_kinds import Date, Feature, Label, Number, YesNo
-from .coordinates import Misfits
+from .coordinates import Misfits, fill_of, number_places
 from .schema import Schema
 from .unit_check import suspected, suspected_few
 
@@ -23,6 +23,9 @@ _NAMED = 12
 # Records from where on something is said of all of them, and a part that is worth a word.
 _ENOUGH = 10
 _MOST_OTHER = 0.25
+# What stands for a gap is far from numbers when it is so many times their middle half away, or so
+# many times this part of a column's weight.
+_FAR, _NARROW = 4.0, 0.05
 
 
 @dataclass(frozen=True)
@@ -198,8 +201,25 @@ class Fit:
         instead = "a coordinate of its own says so"
         if part.missing != "indicator":
             instead = "the public value stands for it"
+        if self._far_fill(name, part):
+            instead += (
+                ". What stands for the number itself, the middle of the range unless it is named, "
+                "is far from nearly all that are there: each gap counts as if it were far from all "
+                "records. Narrow the range, take transform: rank, or name a public value that is "
+                "near"
+            )
         words = f"records have no value: {instead}."
         return self._problem(name, "filled", count, words, refused=False)
+
+    def _far_fill(self, name: str, part: Feature | Label) -> bool:
+        """Whether what stands for a missing number is far from those of the site."""
+        numbers = self.samples.get(name, np.empty(0))
+        if not isinstance(part, Number) or part.period is not None or len(numbers) < _ENOUGH:
+            return False
+        places, fill = number_places(part, numbers), number_places(part, [fill_of(part)])[0]
+        low, high = np.quantile(places, (0.25, 0.75))
+        away = max(low - fill, fill - high)
+        return bool(away > _FAR * max(high - low, _NARROW * part.weight))
 
     def _of_range(self, name: str, part: Number | Date, counts: Misfits) -> Problem | None:
         # What the schema counts as missing is missing, however many; but not all there is.

@@ -15,6 +15,7 @@ from typing import cast
 from ..data.measure import Data, Embedding, Measure
 from ..data.schema import Schema
 from ..errors import InputError
+from ..privacy.accounting import epsilon_of
 from ..privacy.ledger import BudgetError, Ledger, plain_name
 from ..privacy.mechanism import noise_for
 from .answer import (
@@ -387,8 +388,6 @@ def _absent(subject: Subject) -> InputError:
 
 def _over_budget(error: BudgetError, delta: float) -> Failure:
     """The refusal with what was spent, asked and left, as mu and as epsilon."""
-    from ..privacy.accounting import epsilon_of
-
     numbers = {"delta": delta}
     for what, mu in (("spent", error.spent), ("asked", error.asked), ("left", error.left)):
         numbers[f"{what}_mu"] = mu

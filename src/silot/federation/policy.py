@@ -22,6 +22,7 @@ from pydantic import (
 
 from ..data.documents import complaint, read_fields
 from ..errors import InputError
+from ..privacy.accounting import mu_of
 from ..privacy.ledger import Tally
 from .addresses import Addresses
 from .answer import BITS, Array
@@ -236,8 +237,6 @@ class Policy(BaseModel):
         """The budget of releases as a parameter mu; ``None`` when there is none."""
         if self.privacy_epsilon is None or math.isinf(self.privacy_epsilon):
             return self.privacy_epsilon
-        from ..privacy.accounting import mu_of
-
         return mu_of(self.privacy_epsilon, self.privacy_delta)
 
     def named(self, limits: Limits) -> int:

@@ -1,6 +1,6 @@
 """Differentially private releases: sketches, noise, accounting and the ledger."""
 
-from .accounting import Budget, compose, epsilon_of, gaussian_mu, mu_of
+from .accounting import Budget, compose, epsilon_of, mu_of
 from .ledger import BudgetError, Ledger
 from .mechanism import add_noise
 
@@ -11,6 +11,5 @@ __all__ = [
     "add_noise",
     "compose",
     "epsilon_of",
-    "gaussian_mu",
     "mu_of",
 ]

@@ -9,7 +9,7 @@ from datetime import date, timedelta
 import numpy as np
 import numpy.typing as npt
 
-from ..data.column_checks import identifiers, is_missing_code, sentinels
+from ..data.column_checks import identifiers, is_missing_code, numbers_by_name, sentinels
 from ..data.column_kinds import Number
 from ..data.documents import EXACT, neat
 from ..data.names import Limits, Quartiles, address, coded, dated, limits_of, numbered, unit_of
@@ -243,9 +243,13 @@ def _codes(name: str, profile: ColumnProfile) -> list[float]:
 
 def _identifier(name: str, profile: ColumnProfile, kept: _Kept) -> str:
     values, ends = kept.sample, kept.ends
-    if not profile.numbers.whole or len(values) < FEW:
+    if not profile.numbers.whole:
         return ""
     distinct = len(np.unique(values)) / len(values)
+    if len(values) < FEW:
+        # Few records prove nothing, but a name and no value twice say enough to leave it out.
+        alone = numbers_by_name(name) and len(values) > 1 and distinct == 1.0
+        return "by its name, and whole numbers, none of them twice" if alone else ""
     if distinct >= MOST and profile.many and ends[-1] - ends[0] < 1.25 * profile.numbers.read:
         return "whole numbers almost without gaps, each of them once"
     for finding in identifiers([name], [look(values[:, None])]):

@@ -12,13 +12,12 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from ..errors import ExtraError
 from ..federation.answer import BITS
 from ..federation.policy import Policy
+from ..privacy.accounting import epsilon_of
 from ..privacy.ledger import Allowed, Ledger, Row, Tally, Told, Waiting
 from ..render import Block, Bullets, Cell, Column, Facts, Heading, Name, Paragraph, Strong, Table
 from ..render.words import count, reason
@@ -129,10 +128,7 @@ class Standing:
         delta = policy.privacy_delta
         if math.isinf(policy.privacy_epsilon):
             return f"Without any limit. Spent so far: {_epsilon(mu, delta)}."
-        try:
-            budget = policy.budget_mu or 0.0
-        except ExtraError:
-            return f"Spent: mu {mu:.3g}. Install silot[privacy] here to see what is left."
+        budget = policy.budget_mu or 0.0
         left = math.sqrt(max(budget**2 - mu**2, 0.0))
         spent = f"{_epsilon(mu, delta)} of {policy.privacy_epsilon:.3g} spent (delta {delta:g})"
         if left <= 1e-6 * budget:
@@ -328,18 +324,7 @@ def moment(when: str | datetime) -> str:
 
 def _epsilon(mu: float, delta: float) -> str:
     """What spending so much amounts to."""
-    found = _amounts_to(mu, delta)
-    return f"mu {mu:.3g}" if found is None else f"epsilon {found:.3g} (mu {mu:.3g})"
-
-
-@lru_cache(maxsize=4096)
-def _amounts_to(mu: float, delta: float) -> float | None:
-    from ..privacy.accounting import epsilon_of
-
-    try:
-        return epsilon_of(mu, delta)
-    except ExtraError:
-        return None
+    return f"epsilon {epsilon_of(mu, delta):.3g} (mu {mu:.3g})"
 
 
 def _capital(text: str) -> str:
