@@ -121,8 +121,8 @@ def _report(runs: Runs) -> Report:
             FOUND.judged(
                 f"adjusted Rand {spread(found, '.2f')}",
                 verdict(min(found) >= 0.95, partly=max(found) >= 0.95),
-                "CIFAR-10: the criterion sees fewer groups than there are, from codes that hardly tell "
-                "its classes apart.",
+                "CIFAR-10: the criterion sees fewer groups than there are, from codes that hardly "
+                "tell its classes apart.",
             ),
             ONE.judged(
                 f"{alone} of {len(ones)} runs",
