@@ -40,7 +40,7 @@ PROBLEMS = (
     Problem("normal", 50_000, weighted=True),
     Problem("clusters", 50_000),
     Problem("clusters", 50_000, weighted=True),
-    Problem("images", 50_000),
+    Problem("images", 20_000),  # all that the data folder has of each
 )
 LARGER = (
     Problem("normal", 50_000, p=1),
