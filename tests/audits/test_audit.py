@@ -198,7 +198,6 @@ def test_a_report_without_pictures_contains_no_records() -> None:
 
 def test_a_sketch_is_read_and_found_to_hold_no_rows() -> None:
     pytest.importorskip("opendp")
-    pytest.importorskip("opendp")
     rows = RNG.permutation(len(DIGITS))
     x, y, public = (DIGITS[rows[k : k + 500]] for k in (0, 500, 1000))
     run = silot.distance(x, y, method="sketch", public=public, privacy_epsilon=4.0)

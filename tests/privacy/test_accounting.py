@@ -69,7 +69,8 @@ def test_more_budget_is_more_mu() -> None:
 
 def test_no_budget_and_no_bound() -> None:
     assert epsilon_of(0.0, 1e-5) == 0.0
-    assert epsilon_of(math.inf, 1e-5) == math.inf
+    assert epsilon_of(math.inf, 1e-5) == epsilon_of(1e200, 1e-5) == math.inf
+    assert epsilon_of(1e-200, 1e-5) == 0.0
     assert mu_of(math.inf, 1e-5) == math.inf
     assert Budget(math.inf, 1e-5).mu == math.inf
 

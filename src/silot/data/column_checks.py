@@ -23,8 +23,10 @@ _QUARTILES = slice(2, 5)
 _DISTINCT = 0.95
 # Whole numbers of some hundred records that are all distinct and fill their range this densely.
 _DENSE, _DENSE_RECORDS = 0.8, 20
-_NUMBERING = {"id", "ids", "uid", "uuid", "guid", "pid", "mrn", "ssn", "identifier", "index", "idx"}
-_NUMBERING |= {"rowid", "rownum", "pseudonym"}
+_NUMBERING = {"id", "ids", "uid", "uuid", "guid", "pid", "mrn", "ssn", "identifier", "rowid"}
+_NUMBERING |= {"rownum", "pseudonym"}
+# An index may be one of the body's mass: these count alone, or beside what is counted.
+_NUMBERED = {"no", "nr", "num", "number", "key", "index", "idx"}
 _COUNTED = {"patient", "case", "record", "row", "encounter", "visit", "admission", "subject"}
 _COUNTED |= {"person", "customer", "client", "sample", "unnamed"}
 
@@ -56,9 +58,11 @@ def numbers_by_name(column: str) -> bool:
     """Whether the name of a column says that it numbers something."""
     tokens = _tokens(column)
     counted = any(token in _COUNTED for token in tokens)
-    numbered = any(token in ("no", "nr", "num", "number", "key") for token in tokens)
-    return any(token in _NUMBERING for token in tokens) or (
-        counted and (numbered or len(tokens) == 1)
+    numbered = any(token in _NUMBERED for token in tokens)
+    return (
+        any(token in _NUMBERING for token in tokens)
+        or (counted and (numbered or len(tokens) == 1))
+        or tokens in (["index"], ["idx"])
     )
 
 

@@ -141,7 +141,7 @@ def epsilon_of(mu: float, delta: float) -> float:
 
 
 def _epsilon_of(mu: float, delta: float) -> float:
-    divergences = 0.5 * mu**2 * _ORDERS
+    divergences = 0.5 * mu * mu * _ORDERS  # ``mu**2`` raises where it is too large
     # Total variation is at most the root of 1 - exp(-KL) (Bretagnolle and Huber).
     if delta**2 > -math.expm1(-divergences[0]):
         return 0.0

@@ -21,8 +21,8 @@ from .memory import fits
 _SMALL = 1200**2
 _LOPSIDED = 16
 # Beyond, prices and lists find the best matching in less time and a tenth of the memory. Of other
-# masses the network simplex is faster, in twice the memory of costs: ties of a table's categories
-# make long paths.
+# masses the network simplex is faster, in little more memory than costs: ties of a table's
+# categories make long paths.
 _LARGE = 12_000**2
 # Where so many costs are alike that bids end this near, the matrix takes long for digits that no
 # data have.
