@@ -2,7 +2,9 @@
 // Computing 38, 1987.
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "rows.hpp"
@@ -13,6 +15,88 @@ namespace {
 
 // Passes of row reduction: more leave fewer rows to the longer paths, and settle little by then.
 constexpr int passes = 4;
+// How often lists of cells are widened.
+constexpr int rounds = 8;
+
+// The least cells of each row.
+template <class T>
+class Lists {
+  public:
+    Lists(Int n, const T* cost, const T* v, Int cells) : n_(n), cost_(cost), begin_(n), end_(n) {
+        for (Int i = 0; i < n; ++i) fill(i, v, cells);
+    }
+
+    // Lists those cells of a row too whose reduced costs are below `level`.
+    void widen(Int i, const T* SILOT_RESTRICT v, T level) {
+        const T* SILOT_RESTRICT c = costs(i);
+        const std::size_t begin = columns_.size();
+        for (std::size_t k = begin_[i]; k < end_[i]; ++k) {
+            const Int j = columns_[k];
+            if (!(c[j] - v[j] < level)) add(j, c[j]);
+        }
+        for (Int j = 0; j < n_; ++j)
+            if (c[j] - v[j] < level) add(j, c[j]);
+        begin_[i] = begin;
+        end_[i] = columns_.size();
+    }
+
+    std::size_t begin(Int i) const { return begin_[i]; }
+    std::size_t end(Int i) const { return end_[i]; }
+    Int column(std::size_t k) const { return columns_[k]; }
+    T cost(std::size_t k) const { return costs_[k]; }
+
+    Least<T> two_least(Int i, const T* v) const {
+        T first = std::numeric_limits<T>::max(), second = first;
+        Int at = columns_[begin(i)];
+        for (std::size_t k = begin(i); k < end(i); ++k) {
+            const T x = costs_[k] - v[columns_[k]];
+            if (x < first) at = columns_[k];
+            second = x < first ? first : std::min(second, x);
+            first = std::min(first, x);
+        }
+        // A column that is the only one is taken at its price.
+        return {first, end(i) - begin(i) > 1 ? second : first, at};
+    }
+
+  private:
+    const T* costs(Int i) const { return cost_ + static_cast<std::size_t>(i) * n_; }
+
+    void add(Int j, T cost) {
+        columns_.push_back(j);
+        costs_.push_back(cost);
+    }
+
+    // The least cells of a row: those below the least ones of many stretches of it.
+    void fill(Int i, const T* SILOT_RESTRICT v, Int cells) {
+        constexpr Int W = lanes<T>();
+        const T* SILOT_RESTRICT c = costs(i);
+        const Int stretches = (n_ + W - 1) / W;
+        least_.resize(stretches);
+        for (Int s = 0; s < stretches; ++s) {
+            const Int end = std::min(n_, (s + 1) * W);
+            T low = std::numeric_limits<T>::max();
+            for (Int j = s * W; j < end; ++j) low = std::min(low, c[j] - v[j]);
+            least_[s] = low;
+        }
+        sorted_ = least_;
+        const auto last = sorted_.begin() + std::min(cells, stretches) - 1;
+        std::nth_element(sorted_.begin(), last, sorted_.end());
+        begin_[i] = columns_.size();
+        for (Int s = 0; s < stretches; ++s) {
+            if (least_[s] > *last) continue;
+            const Int end = std::min(n_, (s + 1) * W);
+            for (Int j = s * W; j < end; ++j)
+                if (c[j] - v[j] <= *last) add(j, c[j]);
+        }
+        end_[i] = columns_.size();
+    }
+
+    Int n_;
+    const T* cost_;
+    std::vector<std::size_t> begin_, end_;
+    std::vector<Int> columns_;
+    std::vector<T> costs_, least_, sorted_;
+};
 
 template <class T>
 class Assignment {
@@ -24,21 +108,44 @@ class Assignment {
 
     Effort solve() {
         Effort effort;
-        std::vector<Int> left = take_least();
-        for (int pass = 0; pass < passes && !left.empty(); ++pass) left = reduce(left, effort);
+        const auto look = [this](Int i) { return two_least(costs(i), v_, n_); };
+        const std::vector<Int> left = settle_most(look, effort);
         effort.left = static_cast<Int>(left.size());
         augment(left, effort);
         return effort;
     }
 
+    // Few cells matter, and paths among them are found without reading the others. False where
+    // the cells that seemed least are not those that matter: then nothing of use is found.
+    bool solve_listed(Int cells, Effort& effort) {
+        Lists<T> lists(n_, cost_, v_, cells);
+        std::vector<Int> left = settle_most([&](Int i) { return lists.two_least(i, v_); }, effort);
+        int round = 0;
+        do {
+            left = free_misled(lists, augment(lists, left));
+            if (2 * left.size() > static_cast<std::size_t>(n_)) return false;
+        } while (!left.empty() && ++round < rounds);
+        effort.left = static_cast<Int>(left.size());
+        augment(left, effort);
+        return true;
+    }
+
   private:
     const T* costs(Int row) const { return cost_ + static_cast<std::size_t>(row) * n_; }
 
+    template <class Look>
+    std::vector<Int> settle_most(Look look, Effort& effort) {
+        std::vector<Int> left = take_least(look);
+        for (int pass = 0; pass < passes && !left.empty(); ++pass) left = reduce(left, look, effort);
+        return left;
+    }
+
     // Every row takes its least column where that is free.
-    std::vector<Int> take_least() {
+    template <class Look>
+    std::vector<Int> take_least(Look look) {
         std::vector<Int> left;
         for (Int i = 0; i < n_; ++i) {
-            const Int j = two_least(costs(i), v_, n_).at;
+            const Int j = look(i).at;
             if (row_[j] < 0) {
                 row_[j] = i;
                 column_[i] = j;
@@ -50,12 +157,13 @@ class Assignment {
     }
 
     // Rows outbid one another: the price of the least column falls to where the second is as good.
-    std::vector<Int> reduce(std::vector<Int>& rows, Effort& effort) {
+    template <class Look>
+    std::vector<Int> reduce(std::vector<Int>& rows, Look look, Effort& effort) {
         std::vector<Int> left;
         std::int64_t room = 4 * static_cast<std::int64_t>(rows.size()) + 64;
         for (std::size_t k = 0; k < rows.size();) {
             const Int i = rows[k];
-            const Least<T> least = two_least(costs(i), v_, n_);
+            const Least<T> least = look(i);
             ++effort.scans;
             const Int j = least.at, other = row_[j];
             const T lowered = v_[j] - (least.second - least.first);
@@ -78,6 +186,78 @@ class Assignment {
             } else {
                 left.push_back(other);
                 ++k;
+            }
+        }
+        return left;
+    }
+
+    // Shortest paths over the listed cells. Returns the rows that none leads on from.
+    std::vector<Int> augment(const Lists<T>& lists, const std::vector<Int>& rows) {
+        using Entry = std::pair<T, Int>;
+        const T far = far_away<T>();
+        std::vector<T> d(n_, far);
+        std::vector<Int> before(n_), done, touched, lost;
+        std::vector<char> closed(n_, 0);
+        std::vector<Entry> heap;
+        for (const Int source : rows) {
+            done.clear();
+            touched.clear();
+            heap.clear();
+            T length = 0, own = lists.two_least(source, v_).first;
+            Int i = source, sink = -1;
+            while (true) {
+                const T shift = length - own;
+                for (std::size_t k = lists.begin(i); k < lists.end(i); ++k) {
+                    const Int j = lists.column(k);
+                    const T over = std::max((lists.cost(k) - v_[j]) + shift, length);
+                    if (closed[j] || !(over < d[j])) continue;
+                    if (d[j] == far) touched.push_back(j);
+                    d[j] = over;
+                    before[j] = i;
+                    heap.emplace_back(over, j);
+                    std::push_heap(heap.begin(), heap.end(), std::greater<Entry>());
+                }
+                Int j = -1;
+                while (!heap.empty() && j < 0) {
+                    std::pop_heap(heap.begin(), heap.end(), std::greater<Entry>());
+                    if (!closed[heap.back().second]) j = heap.back().second;
+                    heap.pop_back();
+                }
+                if (j < 0) break;
+                length = d[j];
+                if (row_[j] < 0) {
+                    sink = j;
+                    break;
+                }
+                closed[j] = 1;
+                done.push_back(j);
+                i = row_[j];
+                own = costs(i)[j] - v_[j];
+            }
+            if (sink < 0) lost.push_back(source);
+            for (const Int j : done) {
+                if (sink >= 0) v_[j] += d[j] - length;
+                closed[j] = 0;
+            }
+            for (const Int j : touched) d[j] = far;
+            if (sink >= 0) lead(source, sink, before);
+        }
+        return lost;
+    }
+
+    // Frees rows that would rather have a column that is not on their list, and lists it. Returns
+    // all that are left now.
+    std::vector<Int> free_misled(Lists<T>& lists, std::vector<Int> left) {
+        const T rounding = 4 * std::numeric_limits<T>::epsilon();
+        for (Int i = 0; i < n_; ++i) {
+            const Int j = column_[i];
+            if (j < 0) continue;
+            const T own = costs(i)[j] - v_[j];
+            const T size = std::max(std::abs(costs(i)[j]), std::abs(v_[j]));
+            if (two_least(costs(i), v_, n_).first < own - rounding * size) {
+                column_[i] = row_[j] = -1;
+                left.push_back(i);
+                lists.widen(i, v_, own);
             }
         }
         return left;
@@ -113,12 +293,17 @@ class Assignment {
                 v_[j] += reached[j] - length;
                 open[j] = v_[j];
             }
-            for (Int j = sink; j >= 0;) {
-                const Int row = before[j];
-                row_[j] = row;
-                std::swap(column_[row], j);
-                if (row == source) break;
-            }
+            lead(source, sink, before);
+        }
+    }
+
+    // Every row on the path takes the column that was found from it.
+    void lead(Int source, Int sink, const std::vector<Int>& before) {
+        for (Int j = sink; j >= 0;) {
+            const Int row = before[j];
+            row_[j] = row;
+            std::swap(column_[row], j);
+            if (row == source) break;
         }
     }
 
@@ -130,10 +315,15 @@ class Assignment {
 };
 
 template <class T>
-Effort assign(Int n, const T* cost, T* u, T* v, Int* column) {
-    const Effort effort = Assignment<T>(n, cost, v, column).solve();
+void least_reduced(Int n, const T* cost, T* u, const T* v) {
     for (Int i = 0; i < n; ++i)
         u[i] = two_least(cost + static_cast<std::size_t>(i) * n, v, n).first;
+}
+
+template <class T>
+Effort assign(Int n, const T* cost, T* u, T* v, Int* column) {
+    const Effort effort = Assignment<T>(n, cost, v, column).solve();
+    least_reduced(n, cost, u, v);
     return effort;
 }
 
@@ -186,7 +376,18 @@ bool settle(Int n, const double* cost, double* u, double* v, const Int* column) 
         }
         for (; j < n; ++j) lower(j);
     }
-    for (Int i = 0; i < n; ++i) u[i] = two_least(costs(i), v, n).first;
+    least_reduced(n, cost, u, v);
+    return true;
+}
+
+bool assign_listed(Int n, const double* cost, Int cells, double* u, double* v, Int* column,
+                   Effort* effort) {
+    const std::vector<double> start(v, v + n);
+    if (!Assignment<double>(n, cost, v, column).solve_listed(cells, *effort)) {
+        std::copy(start.begin(), start.end(), v);
+        return false;
+    }
+    least_reduced(n, cost, u, v);
     return true;
 }
 

@@ -60,6 +60,11 @@ struct Kernels {
     // The same, searched in float32 on what v leaves of the costs, and settled in float64.
     Effort (*assign_mixed)(Int n, const double* cost, double* u, double* v, Int* column);
 
+    // The same, searched among about so many cells of each row, which are joined by those that the
+    // whole matrix asks for; false, and v as it was, where these are too many.
+    bool (*assign_listed)(Int n, const double* cost, Int cells, double* u, double* v, Int* column,
+                          Effort* effort);
+
     // Feasible potentials that are tight on an optimal assignment, by shortest paths from v;
     // false where the assignment is not optimal, or the paths do not settle.
     bool (*settle)(Int n, const double* cost, double* u, double* v, const Int* column);

@@ -72,6 +72,17 @@ void need_finite(const Vector<T>& v) {
         need(std::isfinite(v.data()[j]), "potentials must be finite");
 }
 
+template <class T, class Columns>
+std::size_t need_square(const Matrix<const T>& cost, const Vector<T>& u, const Vector<T>& v,
+                        const Columns& column) {
+    const std::size_t n = cost.shape(0);
+    need(n > 0 && n < (1u << 30) && cost.shape(1) == n && u.shape(0) == n && v.shape(0) == n &&
+             column.shape(0) == n,
+         "costs (n, n), potentials (n,) and columns (n,) are needed");
+    need_finite(v);
+    return n;
+}
+
 nb::tuple effort_of(const Effort& effort) { return nb::make_tuple(effort.scans, effort.left); }
 
 template <class T>
@@ -80,11 +91,7 @@ using Assign = Effort (*)(Int, const T*, T*, T*, Int*);
 template <class T>
 nb::tuple assign(Assign<T> Kernels::* kernel, Matrix<const T> cost, Vector<T> u, Vector<T> v,
                  Vector<Int> column) {
-    const std::size_t n = cost.shape(0);
-    need(n > 0 && n < (1u << 30) && cost.shape(1) == n && u.shape(0) == n && v.shape(0) == n &&
-             column.shape(0) == n,
-         "costs (n, n), potentials (n,) and columns (n,) are needed");
-    need_finite(v);
+    const std::size_t n = need_square(cost, u, v, column);
     const Assign<T> run = chosen()->*kernel;
     Effort effort;
     {
@@ -94,13 +101,25 @@ nb::tuple assign(Assign<T> Kernels::* kernel, Matrix<const T> cost, Vector<T> u,
     return effort_of(effort);
 }
 
+// Effort, or None where it was given up.
+nb::object assign_listed(Matrix<const double> cost, Int cells, Vector<double> u, Vector<double> v,
+                         Vector<Int> column) {
+    const std::size_t n = need_square(cost, u, v, column);
+    need(cells > 0, "at least one cell a row is needed");
+    const Kernels* kernels = chosen();
+    Effort effort;
+    bool found;
+    {
+        nb::gil_scoped_release free;
+        found = kernels->assign_listed(static_cast<Int>(n), cost.data(), cells, u.data(), v.data(),
+                                       column.data(), &effort);
+    }
+    return found ? nb::object(effort_of(effort)) : nb::none();
+}
+
 bool settle(Matrix<const double> cost, Vector<double> u, Vector<double> v,
             Vector<const Int> column) {
-    const std::size_t n = cost.shape(0);
-    need(n > 0 && n < (1u << 30) && cost.shape(1) == n && u.shape(0) == n && v.shape(0) == n &&
-             column.shape(0) == n,
-         "costs (n, n), potentials (n,) and columns (n,) are needed");
-    need_finite(v);
+    const std::size_t n = need_square(cost, u, v, column);
     std::vector<char> used(n, 0);
     for (std::size_t i = 0; i < n; ++i) {
         const Int j = column.data()[i];
@@ -311,6 +330,8 @@ NB_MODULE(_kernels, m) {
     of("assign", &Kernels::assign_double, 0.0);
     of("assign", &Kernels::assign_single, 0.0f);
     of("assign_mixed", &Kernels::assign_mixed, 0.0);
+    m.def("assign_listed", &assign_listed, as("cost"), nb::arg("cells"), as("u"), as("v"),
+          as("column"));
     m.def("settle", &settle, as("cost"), as("u"), as("v"), as("column"));
     m.def("ship", &ship, as("cost"), as("a"), as("b"), as("u"), as("v"), as("rows"),
           as("columns"), as("masses"));

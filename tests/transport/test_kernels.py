@@ -94,6 +94,38 @@ def test_assignments_are_optimal_with_tight_potentials(
     np.testing.assert_allclose(u + v[column], cost[np.arange(n), column], rtol=0, atol=room)
 
 
+@settings(max_examples=60, deadline=None)
+@given(n=sizes, cells=st.integers(1, 12), warm=st.booleans(), **problems)
+def test_assignments_by_few_cells_of_each_row_are_optimal_or_given_up(
+    n: int, cells: int, warm: bool, kind: str, scale: float, seed: int
+) -> None:
+    cost = costs(n, n, kind, scale, seed)
+    start = scale * np.random.default_rng(seed).normal(size=n) if warm else cost.min(axis=0)
+    u, v, column = np.empty(n), start.copy(), np.empty(n, np.int32)
+    if kernels.assign_listed(cost, cells, u, v, column) is None:
+        np.testing.assert_array_equal(v, start)
+        return
+    assert sorted(column) == [*range(n)]
+    best = cost[linear_sum_assignment(cost)].sum()
+    room = 1e-12 * n * (scale + abs(v).max())
+    assert cost[np.arange(n), column].sum() == pytest.approx(best, rel=1e-12, abs=room)
+    assert_feasible(cost, u, v, 1e-14 * (scale + abs(v).max()))
+    np.testing.assert_allclose(u + v[column], cost[np.arange(n), column], rtol=0, atol=room)
+
+
+def test_few_cells_of_each_row_are_enough_where_potentials_are_near() -> None:
+    cost = costs(300, 300, "points", 1.0, 0)
+    u, v, column = np.empty(300), np.zeros(300), np.empty(300, np.int32)
+    kernels.assign(cost, u, v, column)
+    again = np.empty(300, np.int32)
+    near = v + 1e-3 * np.random.default_rng(0).normal(size=300)
+    scans, left = kernels.assign_listed(cost, 8, u, near, again)
+    np.testing.assert_array_equal(again, column)
+    # Rows of the matrix are read to list and to check, and none for paths.
+    assert left == 0
+    assert scans <= 10 * 300
+
+
 @settings(max_examples=25, deadline=None)
 @given(n=sizes, **problems)
 def test_assignments_in_single_precision_are_near_the_best(

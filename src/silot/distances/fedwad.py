@@ -290,8 +290,12 @@ fedwad = FedWaD.build
 
 def _precedes(first: Received, second: Received) -> bool:
     """An order of interpolants that depends on their content only."""
-    keys = [
-        (len(k.atoms), (k.weights @ k.atoms).tolist(), k.atoms.tobytes(), k.weights.tobytes())
-        for k in (first, second)
-    ]
-    return keys[0] < keys[1]
+    for told in (
+        lambda k: len(k.atoms),
+        lambda k: (k.weights @ k.atoms).tolist(),
+        lambda k: (k.atoms.tobytes(), k.weights.tobytes()),
+    ):
+        one, other = told(first), told(second)
+        if one != other:
+            return bool(one < other)
+    return False

@@ -56,8 +56,10 @@ def as_points(points: npt.ArrayLike, name: str = "points") -> Array:
 
 
 def _check_coordinates(array: Array, name: str) -> None:
-    finite = np.isfinite(array)
-    if not finite.all():
+    # What is no number is the least and the largest of all.
+    low, high = float(array.min()), float(array.max())
+    if not (np.isfinite(low) and np.isfinite(high)):
+        finite = np.isfinite(array)
         bad = np.argwhere(~finite)
         row, column = (int(k) for k in bad[0])
         is_nan = bool(np.isnan(array[row, column]))
@@ -67,7 +69,7 @@ def _check_coordinates(array: Array, name: str) -> None:
             f"column {column} (from 0). Drop those rows or impute them.",
             code="measure-nan" if is_nan else "measure-infinite",
         )
-    if np.abs(array).max() > LARGEST_COORDINATE:
+    if max(-low, high) > LARGEST_COORDINATE:
         raise InputError(
             f"{name} holds values above {LARGEST_COORDINATE:g}, whose squares overflow. "
             "Rescale the features.",

@@ -27,6 +27,8 @@ _LARGEST_SHIPPING, _LONGEST_SIDE = 640_000, 1000
 # is low, or from so many points on.
 _SEEDED, _SHARE, _SWEEPS = 50_000, 0.01, 20
 _FLAT, _MANY = 4, 3000
+# Points of an assignment from which on lists of about so many cells a row pay.
+_LISTED, _CELLS = 1500, 48
 # Masses that have no common unit are counted in this one: less than their own rounding.
 _UNITS = 1 << 52
 _LARGEST_UNITS = 1 << 40
@@ -72,7 +74,8 @@ def _uniform(weights: Array) -> bool:
 def _assign(kernels: ModuleType, cost: Array, start: Array) -> Solution:
     n = len(cost)
     f, g, column = np.empty(n), start.copy(), np.empty(n, dtype=np.int32)
-    kernels.assign_mixed(cost, f, g, column)
+    if n < _LISTED or kernels.assign_listed(cost, _CELLS, f, g, column) is None:
+        kernels.assign_mixed(cost, f, g, column)
     if n <= _UNIQUE:
         least, highest = np.empty(n), cost.min(axis=0)
         if kernels.settle(cost, least, highest, column):

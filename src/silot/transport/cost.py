@@ -74,28 +74,31 @@ def cost_matrix(x: npt.ArrayLike, y: npt.ArrayLike, *, p: int = 2) -> Array:
 def build_cost(x: Array, y: Array, p: int) -> Cost:
     """``cost_matrix`` on checked points, with a bound on its rounding."""
     require(len(x), len(y), x.shape[1])
-    centre = 0.5 * (x.mean(axis=0) + y.mean(axis=0))
-    raw_x, raw_y = x, y
-    x, y = x - centre, y - centre
-    x_squared = np.einsum("ij,ij->i", x, x)
-    y_squared = np.einsum("ij,ij->i", y, y)
-    scale = float(x_squared.max() + y_squared.max())
     n, m, d = len(x), len(y), x.shape[1]
+    centre = 0.5 * (x.mean(axis=0) + y.mean(axis=0))
+    # |x|^2 - 2 <x, y> + |y|^2 as a single product: no pass over the matrix is needed to add
+    # the norms. Written in place, for copies of wide points cost as much as a product of few.
+    left, right = np.empty((n, d + 2)), np.empty((m, d + 2))
+    x_near, y_near = left[:, :d], right[:, :d]
+    np.subtract(x, centre, out=x_near)
+    np.subtract(y, centre, out=y_near)
+    x_squared = np.einsum("ij,ij->i", x_near, x_near)
+    y_squared = np.einsum("ij,ij->i", y_near, y_near)
+    scale = float(x_squared.max() + y_squared.max())
     if scale == 0.0:
         return Cost(np.zeros((n, m)), 0.0)
     if _CLOSE * scale < float(np.finfo(np.float64).tiny):
         # Squares of differences this small have no digits left.
-        return _by_differences(raw_x, raw_y, p)
+        return _by_differences(x, y, p)
 
-    # |x|^2 - 2 <x, y> + |y|^2 as a single product: no pass over the matrix is needed to add
-    # the norms.
-    left = np.concatenate([-2.0 * x, x_squared[:, None], np.ones((n, 1))], axis=1)
-    right = np.concatenate([y, np.ones((m, 1)), y_squared[:, None]], axis=1).T
+    x_near *= -2.0
+    left[:, d], left[:, d + 1] = x_squared, 1.0
+    right[:, d], right[:, d + 1] = 1.0, y_squared
     matrix = np.empty((n, m))
     # Below this many operations a second BLAS thread gains nothing.
     few = 2.0 * n * m * d < 1e9
     with one_blas_thread() if few else nullcontext():
-        return _fill(matrix, left, right, raw_x, raw_y, p, scale)
+        return _fill(matrix, left, right.T, x, y, p, scale)
 
 
 def _fill(
