@@ -1,1 +1,1 @@
-"""Estimators of scikit-learn: cleaning before a classifier, and tests of a shift."""
+"""Estimators of scikit-learn: cleaning before a classifier, tests of a shift, adaptation."""

@@ -68,7 +68,7 @@ def run(context: Context) -> Report:
     """Measure."""
     seeds = context.size(SEEDS)
     makers: list[Callable[[], Pool]] = [
-        _breast_cancer,
+        breast_cancer,
         digits,
         lambda: table(context, "pima-indians-diabetes", "pima"),
         lambda: table(context, "german", "german"),
@@ -124,7 +124,7 @@ def run(context: Context) -> Report:
     )
 
 
-def _breast_cancer() -> Pool:
+def breast_cancer() -> Pool:
     bunch = load_breast_cancer(return_X_y=True)
     return Pool("breast cancer", by_column(np.asarray(bunch[0])), np.asarray(bunch[1], np.int64))
 

@@ -14,15 +14,22 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from silot.errors import InputError
-from silot.estimators import CleanedClassifier, RecordScreener, ShiftDetector
+from silot.estimators import CleanedClassifier, DomainAdapter, RecordScreener, ShiftDetector
 
 # By its name only: source must not unpickle anything, and a test of the house looks for the word.
 store = importlib.import_module("pickle")
 
-ESTIMATORS = [RecordScreener(), CleanedClassifier(LogisticRegression()), ShiftDetector()]
+ESTIMATORS = [
+    RecordScreener(),
+    CleanedClassifier(LogisticRegression()),
+    ShiftDetector(),
+    DomainAdapter(LogisticRegression()),
+]
 NAMES = ["age", "dose", "stay"]
-# Conventions know of no mask.
-pytestmark = pytest.mark.filterwarnings("ignore:no record is screened:UserWarning")
+# Conventions know of no mask, and of no domains.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:no record is screened:UserWarning", "ignore:no record is of a target:UserWarning"
+)
 
 
 def frame(seed: int = 0, n: int = 80) -> pd.DataFrame:
@@ -77,6 +84,7 @@ def test_data_frames_come_out_where_asked_for() -> None:
         (RecordScreener(labels="yes"), "option-labels"),  # type: ignore[arg-type]
         (ShiftDetector(level="low"), "option-level"),  # type: ignore[arg-type]
         (ShiftDetector(permutations=3), "option-permutations"),
+        (DomainAdapter(LogisticRegression(), otherwise="map"), "option-otherwise"),  # type: ignore[arg-type]
     ],
 )
 def test_parameters_out_of_range_are_errors_with_a_code(estimator: Any, code: str) -> None:

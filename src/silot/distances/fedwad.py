@@ -290,12 +290,11 @@ fedwad = FedWaD.build
 
 def _precedes(first: Received, second: Received) -> bool:
     """An order of interpolants that depends on their content only."""
-    for told in (
-        lambda k: len(k.atoms),
-        lambda k: (k.weights @ k.atoms).tolist(),
-        lambda k: (k.atoms.tobytes(), k.weights.tobytes()),
-    ):
-        one, other = told(first), told(second)
-        if one != other:
-            return bool(one < other)
-    return False
+    sizes = [len(k.atoms) for k in (first, second)]
+    if sizes[0] != sizes[1]:
+        return sizes[0] < sizes[1]
+    means = [(k.weights @ k.atoms).tolist() for k in (first, second)]
+    if means[0] != means[1]:
+        return bool(means[0] < means[1])
+    contents = [(k.atoms.tobytes(), k.weights.tobytes()) for k in (first, second)]
+    return contents[0] < contents[1]

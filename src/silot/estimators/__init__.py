@@ -9,10 +9,18 @@ from typing import TYPE_CHECKING
 from .._lazy import lazily
 
 if TYPE_CHECKING:
+    from .adapter import Adaptation, DomainAdapter
     from .classifier import CleanedClassifier
     from .screener import RecordScreener
     from .shift import Shift, ShiftDetector
 
-__all__ = ["CleanedClassifier", "RecordScreener", "Shift", "ShiftDetector"]
+__all__ = [
+    "Adaptation",
+    "CleanedClassifier",
+    "DomainAdapter",
+    "RecordScreener",
+    "Shift",
+    "ShiftDetector",
+]
 
 lazily(__name__)

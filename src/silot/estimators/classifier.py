@@ -11,23 +11,13 @@ from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.utils import Bunch, Tags, _safe_indexing, get_tags
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from ..errors import InputError, MismatchError
+from ._checks import asked_of
 from .screener import RecordScreener
 
 Flags = npt.NDArray[np.bool_]
-
-
-def _has(method: str) -> Any:
-    """Whether the classifier has a method; its own error says that it has not."""
-
-    def check(self: CleanedClassifier) -> bool:
-        getattr(getattr(self, "estimator_", self.estimator), method)
-        return True
-
-    return available_if(check)
 
 
 class CleanedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
@@ -140,22 +130,22 @@ class CleanedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         self.screening_ = self.screener_.screen(_safe_indexing(X, ~sure), y[~sure])
         self.kept_[~sure] = ~self.screening_.flagged
 
-    @_has("predict")
+    @asked_of("predict")
     def predict(self, X: Any) -> Any:  # noqa: N803
         """Classes (n,), by the fitted classifier."""
         return self._asked("predict", X)
 
-    @_has("predict_proba")
+    @asked_of("predict_proba")
     def predict_proba(self, X: Any) -> Any:  # noqa: N803
         """Probabilities of classes (n, C), by the fitted classifier."""
         return self._asked("predict_proba", X)
 
-    @_has("predict_log_proba")
+    @asked_of("predict_log_proba")
     def predict_log_proba(self, X: Any) -> Any:  # noqa: N803
         """Log probabilities of classes (n, C), by the fitted classifier."""
         return self._asked("predict_log_proba", X)
 
-    @_has("decision_function")
+    @asked_of("decision_function")
     def decision_function(self, X: Any) -> Any:  # noqa: N803
         """Its decision function, (n,) or (n, C)."""
         return self._asked("decision_function", X)

@@ -107,6 +107,48 @@ def mixture_shapley(
     )
 
 
+def best_mixture(clouds: Mapping[str, Cloud], target: Cloud) -> dict[str, float]:
+    r"""Shares of holders whose mixture is nearest to a target.
+
+    .. math:: \arg\min_{\lambda \in \Delta} W_2^2\bigl(\textstyle\sum_i \lambda_i P_i, Q\bigr)
+
+    Parameters
+    ----------
+    clouds
+        By holder, points (n, d) and weights (n,).
+    target
+        Points (m, d) and weights (m,) of Q.
+
+    Returns
+    -------
+    dict
+        By holder, 0 to 1; they sum to 1. The mixture's cost is within ``TOLERANCE`` of the least,
+        as a part of the target's variance.
+
+    Raises
+    ------
+    InputError, MismatchError
+        As ``exact_plan``; a target of one place (``valuation-spread``).
+    SolverError
+        The mixture was not found to the tolerance.
+
+    Examples
+    --------
+    >>> one = np.ones(1)
+    >>> clouds = {"a": (np.array([[-1.0]]), one), "b": (np.array([[1.0]]), one)}
+    >>> target = np.array([[-1.0], [1.0]]), np.array([0.3, 0.7])
+    >>> {name: round(share, 2) for name, share in best_mixture(clouds, target).items()}
+    {'a': 0.3, 'b': 0.7}
+    """
+    points, masses = as_points(target[0], "target"), as_weights(target[1], len(target[0]), "target")
+    apart = points - masses @ points
+    spread = float(masses @ np.einsum("ij,ij->i", apart, apart)) ** 0.5
+    game = _Mixtures(clouds, (points, masses), spread)
+    game.worth(list(clouds))
+    shares, _ = game.best(list(clouds))
+    return dict(zip(clouds, shares.tolist(), strict=True))
+
+
 class _Mixtures:
     """Least costs of mixtures, between those that were evaluated and the planes below all."""
 
@@ -139,6 +181,10 @@ class _Mixtures:
         if not coalition:
             return 0.0
         return self._explained(self._best(self._members(coalition))[1])
+
+    def best(self, coalition: Collection[str]) -> tuple[Array, float]:
+        """The best of the mixtures that were evaluated so far, and its cost."""
+        return self._best(self._members(coalition))
 
     def _explained(self, cost: float) -> float:
         return max(1.0 - cost / self.variance, 0.0)
