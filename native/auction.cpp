@@ -19,7 +19,7 @@ constexpr double far = std::numeric_limits<double>::max() / 4;
 constexpr Int nobody = -1;
 // Of one step of prices: a bid that would raise less waits for a new scan.
 constexpr double least_raise = 0.25;
-constexpr std::size_t most_scans = 256;
+constexpr std::size_t most_scans = 256, most_wanted = 256;
 constexpr std::int64_t most_bids = 64;
 // Scans after which a list becomes twice as long, and how many times longer all may become.
 constexpr Int scans_a_length = 4;
@@ -88,6 +88,14 @@ class Lists {
                 for (Int j = 0; j < end; ++j)
                     if (value[j] < bar) bar = keep(r, value[j], offset + start + j, bar);
             }
+        }
+    }
+
+    // Values that no column which the rows' lists still take exceeds.
+    void bars(double* out) {
+        for (std::size_t r = 0; r < rows_.size(); ++r) {
+            cut(r);
+            out[r] = bars_[r];
         }
     }
 
@@ -185,6 +193,7 @@ class Bidding final : public Auction, Lists {
                     const double* price, Int width, Int offset) override {
         block(products, column, base, price, width, offset);
     }
+    void scan_bars(double* out) override { bars(out); }
     void scan_end(const double* lift) override { end(lift); }
 
     void prices(double* out) const override { std::copy(price_.begin(), price_.end(), out); }
@@ -465,7 +474,7 @@ class Bidding final : public Auction, Lists {
         std::vector<Event> next;
         for (const Event& event : events_)
             if (event.place >= m_) next.push_back(event);
-        const std::size_t count = std::min(next.size(), most_scans / 4);
+        const std::size_t count = std::min(next.size(), most_wanted - 1);
         std::partial_sort(next.begin(), next.begin() + count, next.end(),
                           [](const Event& p, const Event& q) { return q < p; });
         for (std::size_t k = 0; k < count; ++k) wanted_.push_back(next[k].place - m_);

@@ -34,6 +34,7 @@ struct Auction {
                             const float* price, Int width, Int offset) = 0;
     virtual void scan_block(const double* products, const double* column, const double* base,
                             const double* price, Int width, Int offset) = 0;
+    virtual void scan_bars(double* out) = 0;  // no column above changes a row's list
     virtual void scan_end(const double* lift) = 0;
 
     virtual void step(double eps) = 0;

@@ -255,6 +255,12 @@ class Bids {
                              static_cast<Int>(width), offset);
     }
 
+    void scan_bars(Vector<double> out) {
+        need(out.shape(0) == count_, "one number a row is needed");
+        nb::gil_scoped_release free;
+        auction_->scan_bars(out.data());
+    }
+
     void scan_end(Vector<const double> lift) {
         need(lift.shape(0) == count_, "one number a row is needed");
         nb::gil_scoped_release free;
@@ -347,6 +353,7 @@ NB_MODULE(_kernels, m) {
         .def("scan_begin", &Bids::scan_begin)
         .def("scan_block", &Bids::scan_block<float>)
         .def("scan_block", &Bids::scan_block<double>)
+        .def("scan_bars", &Bids::scan_bars)
         .def("scan_end", &Bids::scan_end)
         .def("step", &Bids::step)
         .def("bid", &Bids::bid)

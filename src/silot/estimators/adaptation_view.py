@@ -36,15 +36,16 @@ def _tables(result: Adaptation, most: int) -> list[Block]:
         [
             Cell(each.change),
             Cell(short_number(each.distance)),
-            Cell(short_number(each.chance)),
+            Cell(f"{each.p_value:.3f}"),
             Cell("explains" if each.explains else ""),
         ]
         for each in result.steps
     ]
     blocks: list[Block] = [
         Table(
-            "What was tried: distances of the source so changed, and of two samples of one law.",
-            [textual("change"), Column("W2"), Column("chance"), textual("")],
+            "What was tried: how far the source so changed is from the target, and the chance of a "
+            "difference as clear.",
+            [textual("change"), Column("W2"), Column("p"), textual("")],
             tried,
         )
     ]

@@ -22,9 +22,9 @@ from ..errors import InputError, MismatchError
 from ..federation.result import Shown
 from ..options import word
 from ..transport import exact_plan
-from ..transport.chance import chance_distance
 from ..value.mixtures import best_mixture
-from ._checks import asked_of, checked, names_of, seed_of
+from ._checks import asked_of, chance, checked, names_of, seed_of
+from .shift import p_values
 
 Array = npt.NDArray[np.float64]
 Places = npt.NDArray[np.intp]
@@ -38,6 +38,8 @@ _MOST, _LEAST = 600, 10
 # and the change of a share at which they end.
 _FEW, _ROUNDS, _SETTLED = 5, 8, 5e-3
 _TILTED = 0.8
+# Random splits of a test, and the least part of the source that it is made with.
+_SPLITS, _THIRD, _SEEDS = 199, 1.0 / 3.0, 2**31 - 1
 # What no class falls below, as a part of its records' share: classifiers divide by it.
 _FLOOR = 1e-6
 # Less spread than this part of the values is rounding.
@@ -53,19 +55,17 @@ class Step:
     change
         Which one.
     distance
-        W2 between the source so changed and the target, in units of columns' deviations.
-    chance
-        What the distance of two samples of one law stays below in 95 % of cases.
+        W2 between the source so changed and the target, in deviations of columns.
+    p_value
+        Chance of a difference as clear as theirs between samples of one law (``ShiftDetector``).
+    explains
+        Whether that is above the level.
     """
 
     change: Change
     distance: float
-    chance: float
-
-    @property
-    def explains(self) -> bool:
-        """Whether what is left is within chance."""
-        return self.distance <= self.chance
+    p_value: float
+    explains: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,7 +109,7 @@ class DomainAdapter(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     r"""Fit a classifier for a target whose labels are unknown, on a labelled source.
 
     Of the changes that may have happened between source P and target Q the least is taken that
-    explains Q, that is, leaves a distance which two samples of one law may have by chance:
+    explains Q, that is, leaves no difference that is clear (``ShiftDetector``):
 
     1. none;
     2. other shares of the classes c: the nearest mixture,
@@ -130,6 +130,9 @@ class DomainAdapter(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         ``"transport"`` each record to its barycentric image
         :math:`\hat x_i = \sum_j P_{ij} y_j / a_i` in the target (Courty et al., 2017), under the
         shares of step 2.
+    level
+        Chance, above 0 and up to 0.5, that records of one law are found to differ: lower, and less
+        is changed.
     random_state
         Of the 600 records of each side, at most, that changes are tried on. A whole number makes
         results the same every time.
@@ -148,7 +151,8 @@ class DomainAdapter(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     ValueError
         Values that are no finite numbers, fewer than ten records of a side.
     InputError, MismatchError
-        Of ``fit``: ``option-otherwise``; ``sample-domain`` for domains that are none.
+        Of ``fit``: ``option-otherwise``, ``option-level``; ``sample-domain`` for domains that
+        are none.
     MemoryShortError
         Of ``fit`` with transport: costs of all pairs do not fit into memory.
 
@@ -181,10 +185,16 @@ class DomainAdapter(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     """
 
     def __init__(
-        self, estimator: Any, *, otherwise: Otherwise = "leave", random_state: Any = 0
+        self,
+        estimator: Any,
+        *,
+        otherwise: Otherwise = "leave",
+        level: float = 0.05,
+        random_state: Any = 0,
     ) -> None:
         self.estimator = estimator
         self.otherwise = otherwise
+        self.level = level
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any, sample_domain: Any = None) -> Self:  # noqa: N803
@@ -206,6 +216,7 @@ class DomainAdapter(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             This one.
         """
         checked(word("leave", "transport"), self.otherwise, "otherwise")
+        chance(self.level, "level")
         points, labels = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2)
         labels = column_or_1d(labels, warn=True)
         of_source = _sources(sample_domain, len(labels))
@@ -230,7 +241,8 @@ class DomainAdapter(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         rng = np.random.default_rng([seed_of(self.random_state), 62])
         of_x, of_y = _some(rng, len(x)), _some(rng, len(y))
         unit = _deviations(x, y)
-        steps, found = _explained(x[of_x] / unit, labels[of_x], y[of_y] / unit)
+        clear = _Clear(x[of_x] / unit, labels[of_x], y[of_y] / unit, self.level, rng)
+        steps, found = _explained(clear)
         change = steps[-1].change if steps[-1].explains else "unexplained"
         mass = _masses(labels, found.shares)
         scale, offset = found.scale, found.offset * unit
@@ -345,21 +357,64 @@ def _masses(labels: Any, shares: Mapping[Any, float]) -> Array:
     return mass / mass.sum()
 
 
-def _explained(x: Array, labels: Any, y: Array) -> tuple[tuple[Step, ...], _Fitted]:
+@dataclass(frozen=True)
+class _Clear:
+    """A source with labels and a target, and whether a change leaves them clearly different."""
+
+    x: Array
+    labels: Any
+    y: Array
+    level: float
+    rng: np.random.Generator
+
+    def moved(self, change: _Fitted) -> Array:
+        return self.x * change.scale + change.offset
+
+    def distance(self, change: _Fitted) -> float:
+        mass = _masses(self.labels, change.shares)
+        return exact_plan(self.moved(change), self.y, mass).distance
+
+    def step(self, name: Change, change: _Fitted) -> Step:
+        seed = int(self.rng.integers(_SEEDS))
+        chosen = self.moved(change)[self.drawn(change.shares)]
+        p_value, _ = p_values(chosen, self.y, _SPLITS, seed)
+        return Step(
+            change=name,
+            distance=self.distance(change),
+            p_value=p_value,
+            explains=p_value > self.level,
+        )
+
+    def drawn(self, shares: Mapping[Any, float]) -> Places:
+        """Records of these shares: as many as there are without any twice, or a third of all."""
+        own = {each: np.flatnonzero(self.labels == each) for each in shares}
+        room = min(len(own[each]) / share for each, share in shares.items() if share > 0.0)
+        size = max(room, _THIRD * len(self.x))
+        chosen = [
+            # Some more than once where there are too few, which makes a difference clearer.
+            self.rng.choice(places, count, replace=count > len(places))
+            for each, places in own.items()
+            if (count := round(shares[each] * size))
+        ]
+        return np.concatenate(chosen)
+
+
+def _explained(clear: _Clear) -> tuple[tuple[Step, ...], _Fitted]:
     """The least change that explains a target, or all that were tried and shares alone."""
+    x, labels, y = clear.x, clear.labels, clear.y
     classes, counts = np.unique(labels, return_counts=True)
     same, none = np.ones(x.shape[1]), np.zeros(x.shape[1])
     here = _Fitted(dict(zip(classes, counts / len(labels), strict=True)), same, none)
-    steps = [_step("none", x, labels, y, here)]
+    steps = [clear.step("none", here)]
     if steps[-1].explains:
         return tuple(steps), here
     shares = _Fitted(_shares(x, labels, y), same, none)
-    steps.append(_step("classes", x, labels, y, shares))
+    steps.append(clear.step("classes", shares))
     if steps[-1].explains:
         return tuple(steps), shares
     tried = [_in_turn(x, labels, y, start) for start in _starts(here.shares, shares.shares)]
-    units = min(tried, key=lambda each: _distance(x, labels, y, each))
-    steps.append(_step("units", x, labels, y, units))
+    units = min(tried, key=clear.distance)
+    steps.append(clear.step("units", units))
     return tuple(steps), units if steps[-1].explains else shares
 
 
@@ -403,18 +458,3 @@ def _shares(x: Array, labels: Any, y: Array) -> dict[Any, float]:
 
 def _cloud(points: Array) -> tuple[Array, Array]:
     return points, np.full(len(points), 1.0 / len(points))
-
-
-def _distance(x: Array, labels: Any, y: Array, change: _Fitted) -> float:
-    mass = _masses(labels, change.shares)
-    return exact_plan(x * change.scale + change.offset, y, mass).distance
-
-
-def _step(name: Change, x: Array, labels: Any, y: Array, change: _Fitted) -> Step:
-    mass = _masses(labels, change.shares)
-    moved = x * change.scale + change.offset
-    plain = np.zeros(len(x), np.intp), np.zeros(len(y), np.intp)
-    chance = chance_distance((moved, mass, plain[0]), (*_cloud(y), plain[1]), None)
-    # So few records count that chance cannot be told: then nothing is explained by it.
-    chance = 0.0 if chance is None else chance
-    return Step(change=name, distance=exact_plan(moved, y, mass).distance, chance=chance)

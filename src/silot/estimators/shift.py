@@ -188,7 +188,7 @@ class ShiftDetector(BaseEstimator):
             Measure(side / self.scale_, columns=names) for side in (points, self.reference_)
         )
         result = distance(first, second, method="direct", why=True, seed=seed)
-        p_value, of_columns = _p_values(self.reference_, points, self.permutations, seed)
+        p_value, of_columns = p_values(self.reference_, points, self.permutations, seed)
         order = np.argsort(of_columns, kind="stable")
         return Shift(
             distance=result.value,
@@ -204,7 +204,7 @@ class ShiftDetector(BaseEstimator):
         )
 
 
-def _p_values(x: Array, y: Array, permutations: int, seed: int) -> tuple[float, Array]:
+def p_values(x: Array, y: Array, permutations: int, seed: int) -> tuple[float, Array]:
     """P-value of the clearest difference, and of each column's."""
     # Whatever is computed of both sides together is the same for every split.
     pooled = np.concatenate([x, y])

@@ -27,6 +27,9 @@ _LIST, _SHORTEST, _LISTED = 128, 32, 16_000_000
 # Points of every level to one of the next coarser one, down to a size that is solved exactly.
 _RATIO, _SMALL = 4, 1200
 _STRATA = 256
+# Stretches of columns that lie together, and the part of all columns that a row must be able to
+# pass over at first sight for stretches to be worth while.
+_BLOCKS, _PASSED = 64, 0.3
 # Steps of prices, as parts of the cost: of coarse levels, and of the points themselves.
 FIRST, _COARSE, FINEST = 0.05, 0.02, 0.0016
 _COARSE_LEFT = 0.002
@@ -39,12 +42,17 @@ _TOTAL = 2**52
 
 @dataclass(frozen=True)
 class Clouds:
-    """Points (n, d) and (m, d), whose costs are ``|x - y - shift|^p``."""
+    """Points (n, d) and (m, d), whose costs are ``|x - y - shift|^p``.
+
+    Columns with one number in ``blocks`` follow one another and lie near one another, where that
+    is known.
+    """
 
     x: Array
     y: Array
     shift: Array
     p: int
+    blocks: Places | None = None
 
     @cached_property
     def near(self) -> tuple[Array, Array, Array, Array]:
@@ -55,7 +63,46 @@ class Clouds:
 
     def part(self, rows: Places, columns: Places) -> Clouds:
         """Some of the points."""
-        return Clouds(self.x[rows], self.y[columns], self.shift, self.p)
+        blocks = None if self.blocks is None else self.blocks[columns]
+        return Clouds(self.x[rows], self.y[columns], self.shift, self.p, blocks)
+
+
+class Balls:
+    """Balls around stretches of columns: no column of one is nearer than its edge."""
+
+    def __init__(self, y: Array, blocks: Places) -> None:
+        self.starts: Places = np.flatnonzero(np.diff(blocks, prepend=blocks[0] - 1))
+        self.ends: Places = np.append(self.starts[1:], len(y))
+        counts = (self.ends - self.starts)[:, None]
+        self._centres = np.add.reduceat(y, self.starts, axis=0) / counts
+        self._squares = np.einsum("ij,ij->i", self._centres, self._centres)
+        parts = zip(self.starts, self.ends, self._centres, strict=True)
+        far = [np.linalg.norm(y[start:end] - centre, axis=1).max() for start, end, centre in parts]
+        self._radii = np.array(far) * (1.0 + 1e-12)
+
+    def edges(self, x: Array, x2: Array) -> Array:
+        """Distances below which no point (k, d) has a column of a ball (k, B)."""
+        sizes = x2[:, None] + self._squares
+        squares = sizes - 2.0 * (x @ self._centres.T) - 1e-12 * sizes
+        return np.maximum(np.sqrt(np.maximum(squares, 0.0)) - self._radii, 0.0)
+
+
+def grouped(clouds: Clouds, k: int) -> tuple[Places, Places, Places] | None:
+    """Orders of rows and columns in which neighbours follow one another, and columns' blocks.
+
+    ``None`` where most columns are about as far as the nearest: none can then be passed over.
+    """
+    nearest = _strata(clouds, np.random.default_rng(1), _BLOCKS)
+    rows, columns = (np.argsort(label, kind="stable") for label in nearest)
+    blocks = nearest[1][columns]
+    x, y, x2, _ = clouds.near
+    balls = Balls(y[columns], blocks)
+    some, squares = _looked_at(clouds)
+    k = min(k, len(y) - 1)
+    squares.partition(k, axis=1)
+    passed = balls.edges(x[some], x2[some]) ** 2 > squares[:, k, None]
+    share = float((passed @ (balls.ends - balls.starts)).mean()) / len(y)
+    return (rows, columns, blocks) if share > _PASSED else None
 
 
 class Tiles:
@@ -76,6 +123,8 @@ class Tiles:
         self.left = x.astype(self.dtype)
         self.right = (-2.0 * y).astype(self.dtype)
         self.buffer = np.empty(max(_TILE, _ROWS * 512), self.dtype)
+        self.balls = None if clouds.blocks is None else Balls(y, clouds.blocks)
+        self.x = None if self.balls is None else x
 
     def _of_products(self, unit: float, norm: Any) -> Any:
         return (
@@ -99,25 +148,61 @@ class Tiles:
             base, prices = (x2 - rounding).astype(self.dtype), price.astype(self.dtype)
             size = float(np.abs(price).max())
             lift = -4.0 * self.unit * (np.sqrt(x2) + self.widest + size)
-        m = len(price)
-        width = max(512, min(m, len(self.buffer) // len(rows)))
-        for start in range(0, m, width):
-            part = slice(start, min(m, start + width))
-            count = part.stop - start
-            out = self.buffer[: len(rows) * count].reshape(len(rows), count)
-            np.matmul(left, self.right[part].T, out=out)
-            auction.scan_block(out, column[part], base, prices[part], start)
+        width = max(512, len(self.buffer) // len(rows))
+
+        def tile(start: int, end: int) -> None:
+            for first in range(start, end, width):
+                part = slice(first, min(end, first + width))
+                count = part.stop - first
+                out = self.buffer[: len(rows) * count].reshape(len(rows), count)
+                np.matmul(left, self.right[part].T, out=out)
+                auction.scan_block(out, column[part], base, prices[part], first)
+
+        if self.balls is None or self.x is None:
+            tile(0, len(price))
+        else:
+            self._pass_over(self.balls, self.x[rows], x2, price, auction, tile)
         auction.scan_end(lift)
+
+    def _pass_over(
+        self,
+        balls: Balls,
+        x: Array,
+        x2: Array,
+        price: Array,
+        auction: Any,
+        tile: Callable[[int, int], None],
+    ) -> None:
+        """Scan the stretches that may have a column for the list of some row, the nearest first."""
+        low = balls.edges(x, x2)
+        # As values of the kernel are: squared distances leave out the rows' own norms.
+        low = low**2 - x2[:, None] if self.p == 2 else low
+        low += np.minimum.reduceat(price, balls.starts)
+        bars = np.full(len(x), np.inf)
+        scanned, due = 0, 1
+        for block in low.min(axis=0).argsort(kind="stable"):
+            if (low[:, block] >= bars).all():
+                continue
+            tile(int(balls.starts[block]), int(balls.ends[block]))
+            scanned += 1
+            if scanned == due:
+                auction.scan_bars(bars)
+                due *= 2
 
 
 def _spread(clouds: Clouds, k: int) -> float:
     """How much farther the last column of a list is than the first, for most rows."""
-    x, y, x2, y2 = clouds.near
-    rows = np.linspace(0, len(x) - 1, min(len(x), 48)).astype(np.intp)
-    squares = np.maximum(x[rows] @ (-2.0 * y.T) + y2 + x2[rows, None], 0.0)
-    k = min(k, len(y) - 1)
+    _, squares = _looked_at(clouds)
+    k = min(k, squares.shape[1] - 1)
     squares.partition((0, k), axis=1)
     return float(np.median(squares[:, k] - squares[:, 0]))
+
+
+def _looked_at(clouds: Clouds) -> tuple[Places, Array]:
+    """Some rows, and their squared distances to all columns."""
+    x, y, x2, y2 = clouds.near
+    rows = np.linspace(0, len(x) - 1, min(len(x), 48)).astype(np.intp)
+    return rows, np.maximum(x[rows] @ (-2.0 * y.T) + y2 + x2[rows, None], 0.0)
 
 
 @dataclass(frozen=True)
@@ -129,13 +214,18 @@ class Cells:
     counts: Counts
 
 
+def longest(n: int) -> int:
+    """Columns on the list of a row."""
+    return max(_SHORTEST, min(_LIST, _LISTED // n))
+
+
 class Run:
     """One auction on one level."""
 
     def __init__(self, clouds: Clouds, a: Counts, b: Counts, price: Array) -> None:
         assert _native.kernels is not None
         n = len(a)
-        k = max(_SHORTEST, min(_LIST, _LISTED // n))
+        k = longest(n)
         self.a, self.b = a, b
         self.total = int(a.sum())
         self._tiles = Tiles(clouds, k)
@@ -150,6 +240,8 @@ class Run:
     def _scan(self, rows: Index) -> None:
         self._auction.prices(self._price)
         self._most -= len(rows)
+        # Neighbours are scanned together: what one may pass over the others may.
+        rows = np.sort(rows)
         for start in range(0, len(rows), _ROWS):
             self._tiles.scan(self._auction, rows[start : start + _ROWS].copy(), self._price)
 
@@ -220,7 +312,7 @@ def start_price(clouds: Clouds, a: Array, b: Array, rng: np.random.Generator) ->
     """Prices of the columns from the same problem on a sample, coarser and coarser."""
     n, m = len(a), len(b)
     few_rows, few_columns = (max(1, min(size, max(size // _RATIO, _SMALL // 2))) for size in (n, m))
-    strata = _strata(clouds, rng)
+    strata = _strata(clouds, rng, _STRATA)
     rows, a = _sample(a, strata[0], few_rows, rng)
     columns, b = _sample(b, strata[1], few_columns, rng)
     part = clouds.part(rows, columns)
@@ -256,10 +348,10 @@ def _transform(clouds: Clouds, rows: Places, f: Array) -> Array:
     return g + y2 if clouds.p == 2 else g
 
 
-def _strata(clouds: Clouds, rng: np.random.Generator) -> tuple[Places, Places]:
+def _strata(clouds: Clouds, rng: np.random.Generator, most: int) -> tuple[Places, Places]:
     """Which of a few random points is nearest: clusters keep their masses in a sample."""
     x, y, _, _ = clouds.near
-    n, count = len(x), min(_STRATA, len(x) + len(y))
+    n, count = len(x), min(most, len(x) + len(y))
     chosen = rng.choice(n + len(y), count, replace=False)
     pivots = np.concatenate([x[chosen[chosen < n]], y[chosen[chosen >= n] - n]])
     half = 0.5 * np.einsum("ij,ij->i", pivots, pivots)
@@ -283,7 +375,8 @@ def _sample(
     places: Array = (np.arange(size) + rng.random()) * (edges[-1] / size)
     reached: Places = np.searchsorted(edges, places)
     found, times = np.unique(np.minimum(reached, len(order) - 1), return_counts=True)
-    chosen = order[found]
+    # In their own order, in which neighbours may follow one another.
+    chosen, times = (k[np.argsort(order[found])] for k in (order[found], times))
     kept = np.bincount(stratum[chosen], times, minlength=int(stratum.max()) + 1)
     mass = np.bincount(stratum, weights, minlength=len(kept))
     share = times * (mass / np.maximum(kept, 1))[stratum[chosen]]

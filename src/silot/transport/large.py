@@ -233,6 +233,18 @@ def _solve(x: Array, y: Array, a: Array, b: Array, p: int, gap: float) -> ExactP
         )
     shift = a @ x - b @ y if p == 2 else np.zeros(x.shape[1])
     clouds = Clouds(x, y, shift, p)
+    order = _auction.grouped(clouds, _auction.longest(len(x)))
+    if order is None:
+        return _placed(clouds, a, b, gap)
+    rows, columns, blocks = order
+    found = _placed(Clouds(x[rows], y[columns], shift, p, blocks), a[rows], b[columns], gap)
+    f, g = np.empty(len(x)), np.empty(len(y))
+    f[rows], g[columns] = found.potentials
+    return replace(found, rows=rows[found.rows], cols=columns[found.cols], potentials=(f, g))
+
+
+def _placed(clouds: Clouds, a: Array, b: Array, gap: float) -> ExactPlan:
+    """Transport by an auction, and what it proves."""
     even = len(a) * (len(b) // math.gcd(len(a), len(b)))
     if np.ptp(a) == 0.0 and np.ptp(b) == 0.0 and even <= _EVEN:
         k, l = (np.full(size, even // size, np.int64) for size in (len(a), len(b)))
