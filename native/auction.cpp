@@ -59,14 +59,16 @@ class Lists {
         bars_.assign(count, far);
     }
 
-    // products: -2 <x, y> of the rows with columns from `offset`, `width` of them. Order 2: their
-    // value is products + column. Order 1: sqrt(products + column + base) + price.
+    // products: -2 <x, y> of some of the rows, `which`, with columns from `offset`, `width` of
+    // them. Order 2: their value is products + column. Order 1: sqrt(products + column + base) +
+    // price.
     template <class T>
-    void block(const T* products, const T* column, const T* base, const T* price, Int width,
-               Int offset) {
+    void block(const Int* which, Int count, const T* products, const T* column, const T* base,
+               const T* price, Int width, Int offset) {
         constexpr Int W = static_cast<Int>(256 / sizeof(T));
-        for (std::size_t r = 0; r < rows_.size(); ++r) {
-            const T* SILOT_RESTRICT own = products + r * static_cast<std::size_t>(width);
+        for (Int k = 0; k < count; ++k) {
+            const std::size_t r = which[k];
+            const T* SILOT_RESTRICT own = products + k * static_cast<std::size_t>(width);
             T bar = static_cast<T>(std::min(bars_[r], static_cast<double>(std::numeric_limits<T>::max())));
             for (Int start = 0; start < width; start += W) {
                 const Int end = std::min(W, width - start);
@@ -79,7 +81,7 @@ class Lists {
                     }
                 } else {
                     for (Int j = 0; j < end; ++j) {
-                        const T square = own[start + j] + column[start + j] + base[r];
+                        const T square = own[start + j] + column[start + j] + base[k];
                         value[j] = std::sqrt(square > 0 ? square : T{0}) + price[start + j];
                         any |= value[j] < bar;
                     }
@@ -185,13 +187,13 @@ class Bidding final : public Auction, Lists {
         }
         begin(rows, count);
     }
-    void scan_block(const float* products, const float* column, const float* base,
-                    const float* price, Int width, Int offset) override {
-        block(products, column, base, price, width, offset);
+    void scan_block(const Int* which, Int count, const float* products, const float* column,
+                    const float* base, const float* price, Int width, Int offset) override {
+        block(which, count, products, column, base, price, width, offset);
     }
-    void scan_block(const double* products, const double* column, const double* base,
-                    const double* price, Int width, Int offset) override {
-        block(products, column, base, price, width, offset);
+    void scan_block(const Int* which, Int count, const double* products, const double* column,
+                    const double* base, const double* price, Int width, Int offset) override {
+        block(which, count, products, column, base, price, width, offset);
     }
     void scan_bars(double* out) override { bars(out); }
     void scan_end(const double* lift) override { end(lift); }

@@ -30,10 +30,13 @@ struct Cell {
 struct Auction {
     virtual ~Auction() = default;
     virtual void scan_begin(const Int* rows, Int count) = 0;
-    virtual void scan_block(const float* products, const float* column, const float* base,
-                            const float* price, Int width, Int offset) = 0;
-    virtual void scan_block(const double* products, const double* column, const double* base,
-                            const double* price, Int width, Int offset) = 0;
+    // `which`: of the rows that the scan began with, those that the products are of.
+    virtual void scan_block(const Int* which, Int count, const float* products,
+                            const float* column, const float* base, const float* price, Int width,
+                            Int offset) = 0;
+    virtual void scan_block(const Int* which, Int count, const double* products,
+                            const double* column, const double* base, const double* price,
+                            Int width, Int offset) = 0;
     virtual void scan_bars(double* out) = 0;  // no column above changes a row's list
     virtual void scan_end(const double* lift) = 0;
 

@@ -244,15 +244,18 @@ class Bids {
     }
 
     template <class T>
-    void scan_block(Matrix<const T> products, Vector<const T> column, Vector<const T> base,
-                    Vector<const T> price, Int offset) {
-        const std::size_t width = products.shape(1);
-        need(products.shape(0) == count_ && column.shape(0) == width && base.shape(0) == count_ &&
+    void scan_block(Vector<const Int> which, Matrix<const T> products, Vector<const T> column,
+                    Vector<const T> base, Vector<const T> price, Int offset) {
+        const std::size_t count = which.shape(0), width = products.shape(1);
+        need(products.shape(0) == count && column.shape(0) == width && base.shape(0) == count &&
                  price.shape(0) == width && offset >= 0 && offset + width <= m_,
              "products (rows, width) with a number a column and a row are needed");
+        for (std::size_t k = 0; k < count; ++k)
+            need(which.data()[k] >= 0 && static_cast<std::size_t>(which.data()[k]) < count_,
+                 "rows must be of those that the scan began with");
         nb::gil_scoped_release free;
-        auction_->scan_block(products.data(), column.data(), base.data(), price.data(),
-                             static_cast<Int>(width), offset);
+        auction_->scan_block(which.data(), static_cast<Int>(count), products.data(), column.data(),
+                             base.data(), price.data(), static_cast<Int>(width), offset);
     }
 
     void scan_bars(Vector<double> out) {

@@ -47,5 +47,5 @@ def run(context: Context) -> None:
     source = Source(float(RECORDS), noisy=True)
     for what in ("first distance, with the simulation", "one distance more"):
         begun = time.perf_counter()
-        calibration.estimate(side, side, (source, source))
+        calibration.estimates([(side, side)], [(source, source)])
         print(f"sketch: {what}: {time.perf_counter() - begun:.3f} s")

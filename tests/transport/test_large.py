@@ -150,6 +150,47 @@ def test_a_wider_gap_is_kept_and_the_same_each_time(kind: Cloud) -> None:
     assert np.array_equal(first.mass, again.mass)
 
 
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), kind=st.sampled_from(KINDS), d=st.integers(1, 9))
+def test_no_column_of_a_ball_is_nearer_than_its_edge(seed: int, kind: Cloud, d: int) -> None:
+    rng = np.random.default_rng(seed)
+    x, y = kind(rng, 30, d), kind(rng, 60, d)
+    blocks = np.sort(rng.integers(0, 7, 60))
+    edges = _auction.Balls(y, blocks).edges(x, np.einsum("ij,ij->i", x, x))
+    assert edges.shape == (30, len(np.unique(blocks)))
+    nearest = [cost_matrix(x, y[blocks == k], p=1).min(axis=1) for k in np.unique(blocks)]
+    room = 1e-7 * (1.0 + np.abs(np.concatenate([x, y])).max())
+    assert (edges <= np.column_stack(nearest) + room).all()
+
+
+def test_far_clusters_are_passed_over_and_near_points_are_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rng = np.random.default_rng(7)
+    read: list[int] = []
+    whole: list[int] = []
+    plain = _auction.Tiles._pass_over
+
+    def counted(self: _auction.Tiles, *given: object) -> None:
+        *rest, tile = given
+
+        def count(which: np.ndarray, start: int, end: int) -> None:
+            read.append(len(which) * (end - start))
+            tile(which, start, end)  # type: ignore[operator]
+
+        plain(self, *rest, count)  # type: ignore[arg-type]
+        whole.append(len(rest[1]) * len(self.right))  # type: ignore[arg-type]
+
+    monkeypatch.setattr(_auction.Tiles, "_pass_over", counted)
+    x, y = clustered(rng, 2000, 8), clustered(rng, 2000, 8)
+    plan = bounded_plan(x, y)
+    check(plan, x, y, None, None, 2)
+    assert 0 < sum(read) < 0.7 * sum(whole)
+    read.clear()
+    bounded_plan(gaussian(rng, 800, 8), gaussian(rng, 800, 8))
+    assert not read
+
+
 @pytest.mark.parametrize("scale", [1e-120, 1e-30, 1e30, 1e120])
 def test_bounds_scale_with_the_points(scale: float) -> None:
     x, y = (gaussian(np.random.default_rng(seed), 200, 4) for seed in (1, 2))

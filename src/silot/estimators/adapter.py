@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
+from scipy.stats import wasserstein_distance
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import (
@@ -21,6 +22,7 @@ from sklearn.utils.validation import (
 from ..errors import InputError, MismatchError
 from ..federation.result import Shown
 from ..options import word
+from ..records._arrays import quantiles
 from ..transport import exact_plan
 from ..value.mixtures import best_mixture
 from ._checks import asked_of, chance, checked, names_of, seed_of
@@ -115,7 +117,8 @@ class DomainAdapter(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     2. other shares of the classes c: the nearest mixture,
        :math:`\min_\lambda W_2(\sum_c \lambda_c P_c, Q)`;
     3. another scale and offset of each column, and shares: both in turn, from several starts, with
-       columns of the mixture brought to the mean and deviation of the target's.
+       columns of the mixture brought as near to the target's as mean and deviation, quartiles or
+       ends of each do.
 
     The classifier is fitted on source records so changed, weighted by the shares where it takes
     ``sample_weight``. Plain transport of all records does the second by the third and worse: where
@@ -441,11 +444,35 @@ def _in_turn(x: Array, labels: Any, y: Array, shares: Mapping[Any, float]) -> _F
 
 
 def _columns(x: Array, labels: Any, y: Array, shares: Mapping[Any, float]) -> _Fitted:
-    """Scale and offset that give a mixture the target's means and deviations."""
+    """Scale and offset of each column that bring a mixture nearest to the target.
+
+    By mean and deviation, by quartiles, or by the ends, which alone fit a column of few values.
+    """
     mass = _masses(labels, shares)
-    own, other = _spread(x, mass), _spread(y)
-    scale = np.where((own > 0.0) & (other > 0.0), other / np.where(own > 0.0, own, 1.0), 1.0)
-    return _Fitted(shares, scale, y.mean(axis=0) - scale * (mass @ x))
+    even = np.full(len(y), 1.0 / len(y))
+    candidates: list[tuple[Array, Array]] = []
+    for own, other in zip(_summaries(x, mass), _summaries(y, even), strict=True):
+        ratio = other[1] / np.where(own[1] > 0.0, own[1], 1.0)
+        scale = np.where((own[1] > 0.0) & (other[1] > 0.0), ratio, 1.0)
+        candidates.append((scale, other[0] - scale * own[0]))
+    off = [
+        [wasserstein_distance(s * c + o, t, mass) for c, t, s, o in zip(x.T, y.T, *k, strict=True)]
+        for k in candidates
+    ]
+    best = np.argmin(off, axis=0), np.arange(x.shape[1])
+    scale, offset = (np.stack(k)[best] for k in zip(*candidates, strict=True))
+    return _Fitted(shares, scale, offset)
+
+
+def _summaries(x: Array, mass: Array) -> list[tuple[Array, Array]]:
+    """Places and widths of columns: mean and deviation, median and quartiles, middle and ends."""
+    quarters = quantiles(x, mass, np.array([0.25, 0.5, 0.75]))
+    low, high = x.min(axis=0), x.max(axis=0)
+    return [
+        (mass @ x, _spread(x, mass)),
+        (quarters[1], quarters[2] - quarters[0]),
+        (0.5 * (low + high), high - low),
+    ]
 
 
 def _shares(x: Array, labels: Any, y: Array) -> dict[Any, float]:

@@ -148,18 +148,20 @@ class Tiles:
             base, prices = (x2 - rounding).astype(self.dtype), price.astype(self.dtype)
             size = float(np.abs(price).max())
             lift = -4.0 * self.unit * (np.sqrt(x2) + self.widest + size)
-        width = max(512, len(self.buffer) // len(rows))
 
-        def tile(start: int, end: int) -> None:
+        def tile(which: Index, start: int, end: int) -> None:
+            all_of_them = len(which) == len(rows)
+            own, low = (left, base) if all_of_them else (left[which], base[which])
+            width = max(512, len(self.buffer) // len(which))
             for first in range(start, end, width):
                 part = slice(first, min(end, first + width))
                 count = part.stop - first
-                out = self.buffer[: len(rows) * count].reshape(len(rows), count)
-                np.matmul(left, self.right[part].T, out=out)
-                auction.scan_block(out, column[part], base, prices[part], first)
+                out = self.buffer[: len(which) * count].reshape(len(which), count)
+                np.matmul(own, self.right[part].T, out=out)
+                auction.scan_block(which, out, column[part], low, prices[part], first)
 
         if self.balls is None or self.x is None:
-            tile(0, len(price))
+            tile(np.arange(len(rows), dtype=np.int32), 0, len(price))
         else:
             self._pass_over(self.balls, self.x[rows], x2, price, auction, tile)
         auction.scan_end(lift)
@@ -171,23 +173,27 @@ class Tiles:
         x2: Array,
         price: Array,
         auction: Any,
-        tile: Callable[[int, int], None],
+        tile: Callable[[Index, int, int], None],
     ) -> None:
-        """Scan the stretches that may have a column for the list of some row, the nearest first."""
+        """Scan, for each row, the stretches that may have a column for its list."""
         low = balls.edges(x, x2)
         # As values of the kernel are: squared distances leave out the rows' own norms.
         low = low**2 - x2[:, None] if self.p == 2 else low
         low += np.minimum.reduceat(price, balls.starts)
-        bars = np.full(len(x), np.inf)
-        scanned, due = 0, 1
-        for block in low.min(axis=0).argsort(kind="stable"):
-            if (low[:, block] >= bars).all():
-                continue
-            tile(int(balls.starts[block]), int(balls.ends[block]))
-            scanned += 1
-            if scanned == due:
-                auction.scan_bars(bars)
-                due *= 2
+        bars, nearest = np.full(len(x), np.inf), low.argmin(axis=1)
+        for first in (True, False):
+            scanned, due = 0, 1
+            for block in np.unique(nearest) if first else low.min(axis=0).argsort(kind="stable"):
+                wanted = nearest == block if first else (nearest != block) & (low[:, block] < bars)
+                which = np.flatnonzero(wanted).astype(np.int32)
+                if len(which) == 0:
+                    continue
+                tile(which, int(balls.starts[block]), int(balls.ends[block]))
+                scanned += 1
+                if scanned == due and not first:
+                    auction.scan_bars(bars)
+                    due *= 2
+            auction.scan_bars(bars)
 
 
 def _spread(clouds: Clouds, k: int) -> float:
@@ -240,7 +246,7 @@ class Run:
     def _scan(self, rows: Index) -> None:
         self._auction.prices(self._price)
         self._most -= len(rows)
-        # Neighbours are scanned together: what one may pass over the others may.
+        # Neighbours are scanned together, for they look at the same stretches.
         rows = np.sort(rows)
         for start in range(0, len(rows), _ROWS):
             self._tiles.scan(self._auction, rows[start : start + _ROWS].copy(), self._price)
