@@ -73,7 +73,7 @@ for found in (quiet, loud):
 assert loud.drifted and loud.since[0].p_value == 1 / 241
 blamed = [each.column for each in loud.since[0].columns if each.drifted]
 print("columns:", blamed)
-assert blamed == ["glucose"]
+assert "glucose" in blamed
 
 # %% [markdown]
 # Noise is drawn from the system and has no seed: your numbers differ from run to run, and by design

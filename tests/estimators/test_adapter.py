@@ -116,6 +116,25 @@ def test_a_classifier_without_weights_and_columns_without_spread_are_taken() -> 
     assert model.score(both[1], right) > 0.9
 
 
+def test_shares_reach_a_classifier_whose_fit_takes_no_weights() -> None:
+    source, (target, right) = draw(0, 400, 0.5), draw(1, 400, 0.1)
+    weighted = adapted(source, target)
+    drawn = adapted(source, target, make_pipeline(StandardScaler(), LogisticRegression()))
+    assert weighted.adaptation_ == drawn.adaptation_
+    both = [model.predict(target).mean() for model in (weighted, drawn)]
+    assert both[1] == pytest.approx(both[0], abs=0.02)
+    assert both[1] < LogisticRegression().fit(*source).predict(target).mean()
+
+
+def test_a_class_of_few_records_is_kept() -> None:
+    (x, y), (target, _) = draw(0, 3000, 0.5), draw(1, 600, 0.2)
+    y[:2] = 2
+    model = adapted((x, y), target)
+    assert model.classes_.tolist() == [0, 1, 2]
+    assert set(model.adaptation_.shares) == {"0", "1", "2"}
+    assert np.isfinite(model.predict_proba(target)).all()
+
+
 def test_on_a_real_table_in_other_units_with_other_shares() -> None:
     x, y = load_breast_cancer(return_X_y=True)
     rng = np.random.default_rng(5)

@@ -42,6 +42,8 @@ _FEW, _ROUNDS, _SETTLED = 5, 8, 5e-3
 _TILTED = 0.8
 # Random splits of a test, and the least part of the source that it is made with.
 _SPLITS, _THIRD, _SEEDS = 199, 1.0 / 3.0, 2**31 - 1
+# Part of the weights that stays with the source's shares.
+_KEPT = 0.2
 # What no class falls below, as a part of its records' share: classifiers divide by it.
 _FLOOR = 1e-6
 # Less spread than this part of the values is rounding.
@@ -121,8 +123,10 @@ class DomainAdapter(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
        ends of each do.
 
     The classifier is fitted on source records so changed, weighted by the shares where it takes
-    ``sample_weight``. Plain transport of all records does the second by the third and worse: where
-    the target has more of one class, it moves records of the other there.
+    ``sample_weight``; a fifth of the source's own shares stays in the weights, for shares that are
+    found from few records are too sharp. A classifier without weights gets records drawn by them.
+    Plain transport of all records does the second by the third and worse: where the target has
+    more of one class, it moves records of the other there.
 
     Parameters
     ----------
@@ -226,31 +230,40 @@ class DomainAdapter(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         source, own = np.asarray(points)[of_source], labels[of_source]
         self.adaptation_, params = None, {}
         if not of_source.all():
-            source, mass = self._adapted(source, own, np.asarray(points)[~of_source])
-            if mass is not None and has_fit_parameter(self.estimator, "sample_weight"):
-                params["sample_weight"] = mass * len(own)
+            rng = np.random.default_rng([seed_of(self.random_state), 62])
+            target = np.asarray(points)[~of_source]
+            source, shares = self._adapted(source, own, target, rng)
+            if shares and has_fit_parameter(self.estimator, "sample_weight"):
+                params["sample_weight"] = _masses(own, shares) * len(own)
+            elif shares:
+                chosen = _drawn(own, shares, len(own), rng)
+                source, own = source[chosen], own[chosen]
         made: Any = clone(self.estimator)
         self.estimator_ = made.fit(source, own, **params)
         self.classes_ = self.estimator_.classes_
         return self
 
-    def _adapted(self, x: Array, labels: Any, y: Array) -> tuple[Array, Array | None]:
-        """The source as it would be in the target, and its masses where they differ from before."""
+    def _adapted(
+        self, x: Array, labels: Any, y: Array, rng: np.random.Generator
+    ) -> tuple[Array, Mapping[Any, float] | None]:
+        """The source as it would be in the target, and shares of its classes if others than now."""
         for name, side in (("source", x), ("target", y)):
             if len(side) < _LEAST:
                 raise ValueError(
                     f"{len(side)} sample(s) of the {name} while a minimum of {_LEAST} is required."
                 )
-        rng = np.random.default_rng([seed_of(self.random_state), 62])
         of_x, of_y = _some(rng, len(x)), _some(rng, len(y))
         unit = _deviations(x, y)
         clear = _Clear(x[of_x] / unit, labels[of_x], y[of_y] / unit, self.level, rng)
         steps, found = _explained(clear)
         change = steps[-1].change if steps[-1].explains else "unexplained"
-        mass = _masses(labels, found.shares)
+        own = {each: float(np.mean(labels == each)) for each in np.unique(labels)}
+        # A rare class may have no record among those that were looked at.
+        shares = {each: float(found.shares.get(each, own[each])) for each in own}
         scale, offset = found.scale, found.offset * unit
         if change == "unexplained" and self.otherwise == "transport":
             change = "transport"
+            mass = _masses(labels, shares)
             plan = exact_plan(x / unit, y / unit, mass)
             x = np.asarray(plan.plan @ y) / mass[:, None]
         elif change == "unexplained":
@@ -266,14 +279,13 @@ class DomainAdapter(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         self.adaptation_ = Adaptation(
             change=change,
             steps=steps,
-            shares={
-                str(each): (float(np.mean(labels == each)), float(mass[labels == each].sum()))
-                for each in np.unique(labels)
-            },
+            shares={str(each): (own[each], shares[each]) for each in own},
             scale=dict(zip(names, scale.tolist(), strict=True)),
             offset=dict(zip(names, offset.tolist(), strict=True)),
         )
-        return x, None if change in ("none", "unexplained") else mass
+        if change in ("none", "unexplained"):
+            return x, None
+        return x, {each: (1.0 - _KEPT) * shares[each] + _KEPT * own[each] for each in own}
 
     @asked_of("predict")
     def predict(self, X: Any) -> Any:  # noqa: N803
@@ -379,7 +391,12 @@ class _Clear:
 
     def step(self, name: Change, change: _Fitted) -> Step:
         seed = int(self.rng.integers(_SEEDS))
-        chosen = self.moved(change)[self.drawn(change.shares)]
+        # As many as there are without any twice, or a third of all: records that are there twice
+        # make a difference clearer.
+        held = {each: float(np.sum(self.labels == each)) for each in change.shares}
+        room = min(held[each] / share for each, share in change.shares.items() if share > 0.0)
+        size = max(room, _THIRD * len(self.x))
+        chosen = self.moved(change)[_drawn(self.labels, change.shares, size, self.rng)]
         p_value, _ = p_values(chosen, self.y, _SPLITS, seed)
         return Step(
             change=name,
@@ -388,18 +405,17 @@ class _Clear:
             explains=p_value > self.level,
         )
 
-    def drawn(self, shares: Mapping[Any, float]) -> Places:
-        """Records of these shares: as many as there are without any twice, or a third of all."""
-        own = {each: np.flatnonzero(self.labels == each) for each in shares}
-        room = min(len(own[each]) / share for each, share in shares.items() if share > 0.0)
-        size = max(room, _THIRD * len(self.x))
-        chosen = [
-            # Some more than once where there are too few, which makes a difference clearer.
-            self.rng.choice(places, count, replace=count > len(places))
-            for each, places in own.items()
-            if (count := round(shares[each] * size))
-        ]
-        return np.concatenate(chosen)
+
+def _drawn(
+    labels: Any, shares: Mapping[Any, float], size: float, rng: np.random.Generator
+) -> Places:
+    """About so many records in these shares, some more than once where there are too few."""
+    chosen: list[Places] = []
+    for each, share in shares.items():
+        places = np.flatnonzero(labels == each)
+        count = round(share * size)
+        chosen.append(rng.choice(places, count, replace=count > len(places)))
+    return np.concatenate(chosen)
 
 
 def _explained(clear: _Clear) -> tuple[tuple[Step, ...], _Fitted]:
