@@ -117,7 +117,7 @@ def test_a_classifier_without_weights_and_columns_without_spread_are_taken() -> 
 
 
 def test_shares_reach_a_classifier_whose_fit_takes_no_weights() -> None:
-    source, (target, right) = draw(0, 400, 0.5), draw(1, 400, 0.1)
+    source, (target, _) = draw(0, 400, 0.5), draw(1, 400, 0.1)
     weighted = adapted(source, target)
     drawn = adapted(source, target, make_pipeline(StandardScaler(), LogisticRegression()))
     assert weighted.adaptation_ == drawn.adaptation_
