@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from .._lazy import lazily
 
 if TYPE_CHECKING:
-    from .adapter import Adaptation, DomainAdapter
+    from .adaptation import Adaptation
+    from .adapter import DomainAdapter
     from .classifier import CleanedClassifier
     from .screener import RecordScreener
     from .shift import Shift, ShiftDetector

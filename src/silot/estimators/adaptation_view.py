@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..federation.view import facts
 from ..render import Block, Cell, Column, Heading, Paragraph, Table, textual
 from ..render.words import percent, printable, short_number
-from .adapter import Adaptation
+from .adaptation import Adaptation
 
 _MOST = 8
 _VERDICTS = {

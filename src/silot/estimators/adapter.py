@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Self
+from collections.abc import Mapping
+from typing import Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
-from scipy.stats import wasserstein_distance
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import (
@@ -20,93 +18,17 @@ from sklearn.utils.validation import (
 )
 
 from ..errors import InputError, MismatchError
-from ..federation.result import Shown
 from ..options import word
-from ..records._arrays import quantiles
 from ..transport import exact_plan
-from ..value.mixtures import best_mixture
 from ._checks import asked_of, chance, checked, names_of, seed_of
-from .shift import p_values
+from .adaptation import Adaptation, Array, deviations, drawn, explained, masses
 
-Array = npt.NDArray[np.float64]
-Places = npt.NDArray[np.intp]
-Change = Literal["none", "classes", "units", "transport", "unexplained"]
 Otherwise = Literal["leave", "transport"]
 
-# Records of each side that changes are tried on, at most, and records of a side without which
-# nothing can be told from chance.
-_MOST, _LEAST = 600, 10
-# Classes up to which each is tried as most of the target; rounds of columns and classes in turn,
-# and the change of a share at which they end.
-_FEW, _ROUNDS, _SETTLED = 5, 8, 5e-3
-_TILTED = 0.8
-# Random splits of a test, and the least part of the source that it is made with.
-_SPLITS, _THIRD, _SEEDS = 199, 1.0 / 3.0, 2**31 - 1
+# Records of a side without which nothing can be told from chance.
+_LEAST = 10
 # Part of the weights that stays with the source's shares.
 _KEPT = 0.2
-# What no class falls below, as a part of its records' share: classifiers divide by it.
-_FLOOR = 1e-6
-# Less spread than this part of the values is rounding.
-_FLAT = 1e-12
-
-
-@dataclass(frozen=True, kw_only=True)
-class Step:
-    """One explanation that was tried.
-
-    Attributes
-    ----------
-    change
-        Which one.
-    distance
-        W2 between the source so changed and the target, in deviations of columns.
-    p_value
-        Chance of a difference as clear as theirs between samples of one law (``ShiftDetector``).
-    explains
-        Whether that is above the level.
-    """
-
-    change: Change
-    distance: float
-    p_value: float
-    explains: bool
-
-
-@dataclass(frozen=True, kw_only=True)
-class Adaptation(Shown):
-    """How a target differs from a source, and what was done about it.
-
-    Attributes
-    ----------
-    change
-        The least change that explains the target: ``"none"``; ``"classes"``, other shares of the
-        classes; ``"units"``, another scale and offset of each column, and shares. Or
-        ``"unexplained"``, and nothing was changed; or ``"transport"``, where records were moved
-        because nothing less explains it.
-    steps
-        What was tried, in that order.
-    shares
-        By class, its share of the source, and of the target as far as it is known.
-    scale, offset
-        By column: target = scale * source + offset. Ones and zeros unless ``change`` is units.
-    """
-
-    view: ClassVar = "adaptation_view:adaptation"
-
-    change: Change
-    steps: tuple[Step, ...]
-    shares: Mapping[str, tuple[float, float]]
-    scale: Mapping[str, float]
-    offset: Mapping[str, float]
-
-
-@dataclass(frozen=True)
-class _Fitted:
-    """A change of the source: shares of classes, and columns."""
-
-    shares: Mapping[Any, float]
-    scale: Array
-    offset: Array
 
 
 class DomainAdapter(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
@@ -234,9 +156,9 @@ class DomainAdapter(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             target = np.asarray(points)[~of_source]
             source, shares = self._adapted(source, own, target, rng)
             if shares and has_fit_parameter(self.estimator, "sample_weight"):
-                params["sample_weight"] = _masses(own, shares) * len(own)
+                params["sample_weight"] = masses(own, shares) * len(own)
             elif shares:
-                chosen = _drawn(own, shares, len(own), rng)
+                chosen = drawn(own, shares, len(own), rng)
                 source, own = source[chosen], own[chosen]
         made: Any = clone(self.estimator)
         self.estimator_ = made.fit(source, own, **params)
@@ -252,18 +174,15 @@ class DomainAdapter(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
                 raise ValueError(
                     f"{len(side)} sample(s) of the {name} while a minimum of {_LEAST} is required."
                 )
-        of_x, of_y = _some(rng, len(x)), _some(rng, len(y))
-        unit = _deviations(x, y)
-        clear = _Clear(x[of_x] / unit, labels[of_x], y[of_y] / unit, self.level, rng)
-        steps, found = _explained(clear)
+        steps, found = explained(x, labels, y, self.level, rng)
         change = steps[-1].change if steps[-1].explains else "unexplained"
         own = {each: float(np.mean(labels == each)) for each in np.unique(labels)}
         # A rare class may have no record among those that were looked at.
         shares = {each: float(found.shares.get(each, own[each])) for each in own}
-        scale, offset = found.scale, found.offset * unit
+        scale, offset = found.scale, found.offset
         if change == "unexplained" and self.otherwise == "transport":
             change = "transport"
-            mass = _masses(labels, shares)
+            unit, mass = deviations(x, y), masses(labels, shares)
             plan = exact_plan(x / unit, y / unit, mass)
             x = np.asarray(plan.plan @ y) / mass[:, None]
         elif change == "unexplained":
@@ -344,160 +263,3 @@ def _sources(sample_domain: Any, size: int) -> npt.NDArray[np.bool_]:
             code="sample-domain",
         )
     return domain > 0
-
-
-def _some(rng: np.random.Generator, size: int) -> Places:
-    return np.sort(rng.permutation(size)[:_MOST])
-
-
-def _deviations(x: Array, y: Array) -> Array:
-    """Standard deviations of columns within both, or of both together where they are constant."""
-    within = np.sqrt(0.5 * (_spread(x) ** 2 + _spread(y) ** 2))
-    unit = np.where(within > 0.0, within, _spread(np.concatenate([x, y])))
-    return np.where(unit > 0.0, unit, 1.0)
-
-
-def _spread(x: Array, mass: Array | None = None) -> Array:
-    """Standard deviations; zero where they are but rounding."""
-    mass = np.full(len(x), 1.0 / len(x)) if mass is None else mass
-    found = np.sqrt(mass @ (x - mass @ x) ** 2)
-    return np.where(found > _FLAT * np.abs(x).max(axis=0), found, 0.0)
-
-
-def _masses(labels: Any, shares: Mapping[Any, float]) -> Array:
-    mass = np.empty(len(labels))
-    for each, share in shares.items():
-        own = labels == each
-        mass[own] = max(share / own.sum(), _FLOOR / len(labels))
-    return mass / mass.sum()
-
-
-@dataclass(frozen=True)
-class _Clear:
-    """A source with labels and a target, and whether a change leaves them clearly different."""
-
-    x: Array
-    labels: Any
-    y: Array
-    level: float
-    rng: np.random.Generator
-
-    def moved(self, change: _Fitted) -> Array:
-        return self.x * change.scale + change.offset
-
-    def distance(self, change: _Fitted) -> float:
-        mass = _masses(self.labels, change.shares)
-        return exact_plan(self.moved(change), self.y, mass).distance
-
-    def step(self, name: Change, change: _Fitted) -> Step:
-        seed = int(self.rng.integers(_SEEDS))
-        # As many as there are without any twice, or a third of all: records that are there twice
-        # make a difference clearer.
-        held = {each: float(np.sum(self.labels == each)) for each in change.shares}
-        room = min(held[each] / share for each, share in change.shares.items() if share > 0.0)
-        size = max(room, _THIRD * len(self.x))
-        chosen = self.moved(change)[_drawn(self.labels, change.shares, size, self.rng)]
-        p_value, _ = p_values(chosen, self.y, _SPLITS, seed)
-        return Step(
-            change=name,
-            distance=self.distance(change),
-            p_value=p_value,
-            explains=p_value > self.level,
-        )
-
-
-def _drawn(
-    labels: Any, shares: Mapping[Any, float], size: float, rng: np.random.Generator
-) -> Places:
-    """About so many records in these shares, some more than once where there are too few."""
-    chosen: list[Places] = []
-    for each, share in shares.items():
-        places = np.flatnonzero(labels == each)
-        count = round(share * size)
-        chosen.append(rng.choice(places, count, replace=count > len(places)))
-    return np.concatenate(chosen)
-
-
-def _explained(clear: _Clear) -> tuple[tuple[Step, ...], _Fitted]:
-    """The least change that explains a target, or all that were tried and shares alone."""
-    x, labels, y = clear.x, clear.labels, clear.y
-    classes, counts = np.unique(labels, return_counts=True)
-    same, none = np.ones(x.shape[1]), np.zeros(x.shape[1])
-    here = _Fitted(dict(zip(classes, counts / len(labels), strict=True)), same, none)
-    steps = [clear.step("none", here)]
-    if steps[-1].explains:
-        return tuple(steps), here
-    shares = _Fitted(_shares(x, labels, y), same, none)
-    steps.append(clear.step("classes", shares))
-    if steps[-1].explains:
-        return tuple(steps), shares
-    tried = [_in_turn(x, labels, y, start) for start in _starts(here.shares, shares.shares)]
-    units = min(tried, key=clear.distance)
-    steps.append(clear.step("units", units))
-    return tuple(steps), units if steps[-1].explains else shares
-
-
-def _starts(own: Mapping[Any, float], found: Mapping[Any, float]) -> Iterable[Mapping[Any, float]]:
-    """Shares to start from: where columns differ too, those found first may be far off."""
-    yield own
-    yield found
-    yield dict.fromkeys(own, 1.0 / len(own))
-    if len(own) <= _FEW:
-        for most in own:
-            yield {c: (1.0 - _TILTED) * own[c] + _TILTED * (c == most) for c in own}
-
-
-def _in_turn(x: Array, labels: Any, y: Array, shares: Mapping[Any, float]) -> _Fitted:
-    """Columns and shares, each the best for the other."""
-    found = _columns(x, labels, y, shares)
-    for _ in range(_ROUNDS):
-        better = _shares(x * found.scale + found.offset, labels, y)
-        moved = max(abs(better[each] - found.shares[each]) for each in better)
-        found = _columns(x, labels, y, better)
-        if moved < _SETTLED:
-            break
-    return found
-
-
-def _columns(x: Array, labels: Any, y: Array, shares: Mapping[Any, float]) -> _Fitted:
-    """Scale and offset of each column that bring a mixture nearest to the target.
-
-    By mean and deviation, by quartiles, or by the ends, which alone fit a column of few values.
-    """
-    mass = _masses(labels, shares)
-    even = np.full(len(y), 1.0 / len(y))
-    candidates: list[tuple[Array, Array]] = []
-    for own, other in zip(_summaries(x, mass), _summaries(y, even), strict=True):
-        ratio = other[1] / np.where(own[1] > 0.0, own[1], 1.0)
-        scale = np.where((own[1] > 0.0) & (other[1] > 0.0), ratio, 1.0)
-        candidates.append((scale, other[0] - scale * own[0]))
-    off = [
-        [wasserstein_distance(s * c + o, t, mass) for c, t, s, o in zip(x.T, y.T, *k, strict=True)]
-        for k in candidates
-    ]
-    best = np.argmin(off, axis=0), np.arange(x.shape[1])
-    scale, offset = (np.stack(k)[best] for k in zip(*candidates, strict=True))
-    return _Fitted(shares, scale, offset)
-
-
-def _summaries(x: Array, mass: Array) -> list[tuple[Array, Array]]:
-    """Places and widths of columns: mean and deviation, median and quartiles, middle and ends."""
-    quarters = quantiles(x, mass, np.array([0.25, 0.5, 0.75]))
-    low, high = x.min(axis=0), x.max(axis=0)
-    return [
-        (mass @ x, _spread(x, mass)),
-        (quarters[1], quarters[2] - quarters[0]),
-        (0.5 * (low + high), high - low),
-    ]
-
-
-def _shares(x: Array, labels: Any, y: Array) -> dict[Any, float]:
-    classes = np.unique(labels)
-    if not _spread(y).any():
-        return {each: float(np.mean(labels == each)) for each in classes}
-    clouds = {str(k): _cloud(x[labels == each]) for k, each in enumerate(classes)}
-    return dict(zip(classes, best_mixture(clouds, _cloud(y)).values(), strict=True))
-
-
-def _cloud(points: Array) -> tuple[Array, Array]:
-    return points, np.full(len(points), 1.0 / len(points))
