@@ -89,6 +89,7 @@ SILENT = {
     "LinkPlan": "it is solved from costs; `Adaptation` has the run that measured them",
     "ReleaseFile": "a site's file, which others read: what its columns look like is not released",
     "Drift": "it is of one site's releases, and its `sketches` say that nobody looked",
+    "DomainChange": "it is of columns on one scale, and finds those in another",
     "Shift": "it is of columns on one scale, and names those to blame",
     "Audit": "it is of a transcript: what messages give away, whatever the numbers mean",
     "PolicyAudit": "the same of a policy",

@@ -13,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from silot.errors import SilotError
-from silot.estimators import Adaptation, DomainAdapter
+from silot.estimators import DomainAdapter, DomainChange
 
 Array = np.ndarray
 SCALE, OFFSET = np.array([18.0, 1.0, 0.5]), np.array([5.0, -1.0, 0.0])
@@ -152,7 +152,7 @@ def test_on_a_real_table_in_other_units_with_other_shares() -> None:
 def test_what_was_found_shows_itself() -> None:
     source, (target, _) = draw(0, 300, 0.5), draw(1, 300, 0.2)
     found = adapted(source, target * SCALE).adaptation_
-    assert isinstance(found, Adaptation)
+    assert isinstance(found, DomainChange)
     page = found._repr_html_()
     assert "Other units of the columns" in page and "Shares of the classes" in page
 

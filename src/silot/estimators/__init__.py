@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 from .._lazy import lazily
 
 if TYPE_CHECKING:
-    from .adaptation import Adaptation
+    from .adaptation import DomainChange
     from .adapter import DomainAdapter
     from .classifier import CleanedClassifier
     from .screener import RecordScreener
     from .shift import Shift, ShiftDetector
 
 __all__ = [
-    "Adaptation",
     "CleanedClassifier",
     "DomainAdapter",
+    "DomainChange",
     "RecordScreener",
     "Shift",
     "ShiftDetector",

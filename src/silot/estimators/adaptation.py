@@ -57,7 +57,7 @@ class Step:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Adaptation(Shown):
+class DomainChange(Shown):
     """How a target differs from a source, and what was done about it.
 
     Attributes

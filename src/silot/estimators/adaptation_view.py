@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..federation.view import facts
 from ..render import Block, Cell, Column, Heading, Paragraph, Table, textual
 from ..render.words import percent, printable, short_number
-from .adaptation import Adaptation
+from .adaptation import DomainChange
 
 _MOST = 8
 _VERDICTS = {
@@ -17,12 +17,12 @@ _VERDICTS = {
 }
 
 
-def adaptation_sections(result: Adaptation) -> list[Block]:
+def adaptation_sections(result: DomainChange) -> list[Block]:
     """What explains the target, and how."""
     return [facts({"verdict": _VERDICTS[result.change]}), *_tables(result, _MOST)]
 
 
-def adaptation_page(result: Adaptation) -> list[Block]:
+def adaptation_page(result: DomainChange) -> list[Block]:
     """The page of the same."""
     return [
         Heading("How does the target differ?", level=1),
@@ -31,7 +31,7 @@ def adaptation_page(result: Adaptation) -> list[Block]:
     ]
 
 
-def _tables(result: Adaptation, most: int) -> list[Block]:
+def _tables(result: DomainChange, most: int) -> list[Block]:
     tried = [
         [
             Cell(each.change),

@@ -21,7 +21,7 @@ from ..errors import InputError, MismatchError
 from ..options import word
 from ..transport import exact_plan
 from ._checks import asked_of, chance, checked, names_of, seed_of
-from .adaptation import Adaptation, Array, deviations, drawn, explained, masses
+from .adaptation import Array, DomainChange, deviations, drawn, explained, masses
 
 Otherwise = Literal["leave", "transport"]
 
@@ -71,7 +71,7 @@ class DomainAdapter(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     estimator_
         The fitted classifier; it takes records as the target has them.
     adaptation_
-        What was found, an ``Adaptation``; ``None`` without a target.
+        What was found, a ``DomainChange``; ``None`` without a target.
     classes_, n_features_in_, feature_names_in_
         As everywhere in scikit-learn.
 
@@ -195,7 +195,7 @@ class DomainAdapter(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         else:
             x = x * scale + offset
         names = names_of(self) or tuple(str(k) for k in range(x.shape[1]))
-        self.adaptation_ = Adaptation(
+        self.adaptation_ = DomainChange(
             change=change,
             steps=steps,
             shares={str(each): (own[each], shares[each]) for each in own},
