@@ -15,16 +15,22 @@ namespace {
 
 // Passes of row reduction: more leave fewer rows to the longer paths, and settle little by then.
 constexpr int passes = 4;
-// How often lists of cells are widened.
-constexpr int rounds = 8;
+// How often lists of cells are widened, and how many times longer than asked for the first may be:
+// many costs may be alike.
+constexpr int rounds = 8, longer = 4;
 
 // The least cells of each row.
 template <class T>
 class Lists {
   public:
-    Lists(Int n, const T* cost, const T* v, Int cells) : n_(n), cost_(cost), begin_(n), end_(n) {
+    Lists(Int n, const T* cost, const T* v, Int cells)
+        : n_(n), cost_(cost), most_(0), begin_(n), end_(n) {
         for (Int i = 0; i < n; ++i) fill(i, v, cells);
+        most_ = columns_.size() + std::size_t(n) * n / 8;
     }
+
+    // Lists beyond this part of the matrix are no shorter way.
+    bool full() const { return columns_.size() > most_; }
 
     // Lists those cells of a row too whose reduced costs are below `level`.
     void widen(Int i, const T* SILOT_RESTRICT v, T level) {
@@ -82,17 +88,22 @@ class Lists {
         const auto last = sorted_.begin() + std::min(cells, stretches) - 1;
         std::nth_element(sorted_.begin(), last, sorted_.end());
         begin_[i] = columns_.size();
-        for (Int s = 0; s < stretches; ++s) {
-            if (least_[s] > *last) continue;
+        const std::size_t most = begin_[i] + std::size_t(longer) * cells;
+        // Each row from another place on: rows that find all columns alike list others.
+        Int s = static_cast<Int>(std::int64_t{i} * stretches / n_);
+        for (Int count = 0; count < stretches && columns_.size() < most; ++count) {
             const Int end = std::min(n_, (s + 1) * W);
-            for (Int j = s * W; j < end; ++j)
-                if (c[j] - v[j] <= *last) add(j, c[j]);
+            if (least_[s] <= *last)
+                for (Int j = s * W; j < end; ++j)
+                    if (c[j] - v[j] <= *last) add(j, c[j]);
+            s = s + 1 < stretches ? s + 1 : 0;
         }
         end_[i] = columns_.size();
     }
 
     Int n_;
     const T* cost_;
+    std::size_t most_;
     std::vector<std::size_t> begin_, end_;
     std::vector<Int> columns_;
     std::vector<T> costs_, least_, sorted_;
@@ -123,7 +134,7 @@ class Assignment {
         int round = 0;
         do {
             left = free_misled(lists, augment(lists, left));
-            if (2 * left.size() > static_cast<std::size_t>(n_)) return false;
+            if (2 * left.size() > static_cast<std::size_t>(n_) || lists.full()) return false;
         } while (!left.empty() && ++round < rounds);
         effort.left = static_cast<Int>(left.size());
         augment(left, effort);
@@ -257,7 +268,7 @@ class Assignment {
             if (two_least(costs(i), v_, n_).first < own - rounding * size) {
                 column_[i] = row_[j] = -1;
                 left.push_back(i);
-                lists.widen(i, v_, own);
+                if (!lists.full()) lists.widen(i, v_, own);
             }
         }
         return left;

@@ -19,7 +19,9 @@ constexpr double far = std::numeric_limits<double>::max() / 4;
 constexpr Int nobody = -1;
 // Of one step of prices: a bid that would raise less waits for a new scan.
 constexpr double least_raise = 0.25;
-constexpr std::size_t most_scans = 256, most_wanted = 256;
+// Rows that bids wait for. Where the list of one row ends paths begin anew, so that others are
+// scanned with it: a part of all.
+constexpr std::size_t most_scans = 256, part_scanned = 64, fewest_scanned = 16;
 constexpr std::int64_t most_bids = 64;
 // Scans after which a list becomes twice as long, and how many times longer all may become.
 constexpr Int scans_a_length = 4;
@@ -41,8 +43,10 @@ struct Event {
     double length;
     Int place;  // a column, or m + a row whose floor is reached
     bool operator<(const Event& other) const {
-        return length > other.length || (length == other.length && place > other.place);
+        return length > other.length || (length == other.length && mixed() > other.mixed());
     }
+    // Of places as near, any order but their own: neighbours would be taken by paths from one row.
+    std::uint32_t mixed() const { return static_cast<std::uint32_t>(place) * 2654435761u; }
 };
 
 class Lists {
@@ -226,8 +230,13 @@ class Bidding final : public Auction, Lists {
         release(eps);
         queue_.clear();
         bids_ = most_bids * n_;
-        for (Int i = 0; i < n_; ++i)
+        // Neighbours in the order of the data would outbid one another first.
+        Int stride = std::max(1, static_cast<Int>(0.618 * n_));
+        while (std::gcd(stride, n_) > 1) ++stride;
+        for (Int k = 0; k < n_; ++k) {
+            const Int i = static_cast<Int>(std::int64_t{k} * stride % n_);
             if (left_[i] > 0) queue_.push_back(i);
+        }
     }
 
     // Bid until no more than `enough` is left, or many more bids than rows were made: the number of rows in `out` that need a scan first.
@@ -476,7 +485,9 @@ class Bidding final : public Auction, Lists {
         std::vector<Event> next;
         for (const Event& event : events_)
             if (event.place >= m_) next.push_back(event);
-        const std::size_t count = std::min(next.size(), most_wanted - 1);
+        const std::size_t part = static_cast<std::size_t>(n_) / part_scanned;
+        const std::size_t most = std::min(std::max(part, fewest_scanned), most_scans) - 1;
+        const std::size_t count = std::min(next.size(), most);
         std::partial_sort(next.begin(), next.begin() + count, next.end(),
                           [](const Event& p, const Event& q) { return q < p; });
         for (std::size_t k = 0; k < count; ++k) wanted_.push_back(next[k].place - m_);

@@ -12,8 +12,8 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 
 from evidence.common import Array, Claim, Context, Judged, Labels, Report, Table, stream, verdict
-from evidence.estimators.cleaning import breast_cancer
-from evidence.fedbary._data import Pool, adult, credit, digits, table, wine
+from evidence.estimators.cleaning import nine_tables
+from evidence.fedbary._data import Pool
 from silot.estimators import DomainAdapter
 from silot.transport import exact_plan
 
@@ -60,19 +60,8 @@ class Scores:
 def run(context: Context) -> Report:
     """Measure."""
     seeds = context.size(SEEDS)
-    makers: list[Callable[[], Pool]] = [
-        breast_cancer,
-        digits,
-        lambda: table(context, "pima-indians-diabetes", "pima"),
-        lambda: table(context, "german", "german"),
-        lambda: table(context, "banknote_authentication", "banknote"),
-        lambda: table(context, "breast-cancer-wisconsin", "wisconsin"),
-        lambda: wine(context),
-        lambda: adult(context),
-        lambda: credit(context),
-    ]
     found: list[Scores] = []
-    for index, maker in enumerate(makers):
+    for index, maker in enumerate(nine_tables(context)):
         pool = maker()
         for situation in SITUATIONS:
             found.append(_measured(pool, index, situation, seeds))

@@ -126,10 +126,12 @@ def test_shares_reach_a_classifier_whose_fit_takes_no_weights() -> None:
     assert both[1] < LogisticRegression().fit(*source).predict(target).mean()
 
 
-def test_a_class_of_few_records_is_kept() -> None:
+@pytest.mark.parametrize("estimator", [LogisticRegression(), KNeighborsClassifier()])
+def test_a_class_of_few_records_is_kept(estimator: Any) -> None:
     (x, y), (target, _) = draw(0, 3000, 0.5), draw(1, 600, 0.2)
     y[:2] = 2
-    model = adapted((x, y), target)
+    # One that takes weights, and one that gets records drawn.
+    model = adapted((x, y), target, estimator)
     assert model.classes_.tolist() == [0, 1, 2]
     assert set(model.adaptation_.shares) == {"0", "1", "2"}
     assert np.isfinite(model.predict_proba(target)).all()
@@ -170,6 +172,16 @@ def test_domains_that_are_none_are_errors_with_a_code(domain: Any, code: str) ->
     with pytest.raises(SilotError) as caught:
         DomainAdapter(LogisticRegression()).fit(*draw(0, 300, 0.5), sample_domain=domain)
     assert caught.value.code == code
+
+
+def test_values_whose_squares_are_no_numbers_are_refused_and_classes_go_by_any_name() -> None:
+    (x, y), (target, _) = draw(0, 100, 0.5), draw(1, 100, 0.5)
+    with pytest.raises(SilotError) as caught:
+        adapted((x, y), target * 1e200)
+    assert caught.value.code == "measure-magnitude"
+    words = adapted((x, np.where(y, "ill", "well")), target * SCALE, KNeighborsClassifier())
+    assert set(words.predict(target * SCALE)) == {"ill", "well"}
+    assert set(words.adaptation_.shares) == {"ill", "well"}
 
 
 def test_too_few_records_of_a_side_are_refused() -> None:

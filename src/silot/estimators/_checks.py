@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 from sklearn.utils import check_random_state
-from sklearn.utils.metaestimators import available_if
 
 from ..errors import InputError
 from ..options import Check
@@ -40,13 +39,3 @@ def names_of(estimator: Any) -> tuple[str, ...] | None:
     """Names of the features that an estimator was fitted with, where there are any."""
     names = getattr(estimator, "feature_names_in_", None)
     return None if names is None else tuple(str(name) for name in names)
-
-
-def asked_of(method: str) -> Any:
-    """Whether a classifier that is wrapped has a method; its own error says that it has not."""
-
-    def check(self: Any) -> bool:
-        getattr(getattr(self, "estimator_", self.estimator), method)
-        return True
-
-    return available_if(check)

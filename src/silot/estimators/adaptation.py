@@ -157,11 +157,11 @@ class _Clear:
 def drawn(
     labels: Any, shares: Mapping[Any, float], size: float, rng: np.random.Generator
 ) -> Places:
-    """About so many records in these shares, some more than once where there are too few."""
+    """About so many records in these shares, one of each class at least, some more than once."""
     chosen: list[Places] = []
     for each, share in shares.items():
         places = np.flatnonzero(labels == each)
-        count = round(share * size)
+        count = max(round(share * size), int(share > 0.0))
         chosen.append(rng.choice(places, count, replace=count > len(places)))
     return np.concatenate(chosen)
 

@@ -8,10 +8,9 @@ from typing import Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
-from sklearn.utils import Tags, get_tags
+from sklearn.base import clone
+from sklearn.utils import Tags
 from sklearn.utils.validation import (
-    check_is_fitted,
     column_or_1d,
     has_fit_parameter,
     validate_data,
@@ -20,7 +19,9 @@ from sklearn.utils.validation import (
 from ..errors import InputError, MismatchError
 from ..options import word
 from ..transport import exact_plan
-from ._checks import asked_of, chance, checked, names_of, seed_of
+from ..transport._check import as_points
+from ._checks import chance, checked, names_of, seed_of
+from ._wrapping import WrappingClassifier
 from .adaptation import Array, DomainChange, deviations, drawn, explained, masses
 
 Otherwise = Literal["leave", "transport"]
@@ -31,7 +32,7 @@ _LEAST = 10
 _KEPT = 0.2
 
 
-class DomainAdapter(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
+class DomainAdapter(WrappingClassifier):
     r"""Fit a classifier for a target whose labels are unknown, on a labelled source.
 
     Of the changes that may have happened between source P and target Q the least is taken that
@@ -81,7 +82,7 @@ class DomainAdapter(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         Values that are no finite numbers, fewer than ten records of a side.
     InputError, MismatchError
         Of ``fit``: ``option-otherwise``, ``option-level``; ``sample-domain`` for domains that
-        are none.
+        are none; ``measure-magnitude`` for values whose squares are no numbers.
     MemoryShortError
         Of ``fit`` with transport: costs of all pairs do not fit into memory.
 
@@ -174,6 +175,8 @@ class DomainAdapter(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
                 raise ValueError(
                     f"{len(side)} sample(s) of the {name} while a minimum of {_LEAST} is required."
                 )
+            # Squares of larger values are no numbers.
+            as_points(side, name)
         steps, found = explained(x, labels, y, self.level, rng)
         change = steps[-1].change if steps[-1].explains else "unexplained"
         own = {each: float(np.mean(labels == each)) for each in np.unique(labels)}
@@ -206,36 +209,13 @@ class DomainAdapter(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             return x, None
         return x, {each: (1.0 - _KEPT) * shares[each] + _KEPT * own[each] for each in own}
 
-    @asked_of("predict")
-    def predict(self, X: Any) -> Any:  # noqa: N803
-        """Classes (n,) of records of the target."""
-        return self._asked("predict", X)
-
-    @asked_of("predict_proba")
-    def predict_proba(self, X: Any) -> Any:  # noqa: N803
-        """Probabilities of classes (n, C) of records of the target."""
-        return self._asked("predict_proba", X)
-
-    @asked_of("predict_log_proba")
-    def predict_log_proba(self, X: Any) -> Any:  # noqa: N803
-        """Log probabilities of classes (n, C) of records of the target."""
-        return self._asked("predict_log_proba", X)
-
-    @asked_of("decision_function")
-    def decision_function(self, X: Any) -> Any:  # noqa: N803
-        """The classifier's decision function, (n,) or (n, C), at records of the target."""
-        return self._asked("decision_function", X)
-
-    def _asked(self, method: str, X: Any) -> Any:  # noqa: N803
-        check_is_fitted(self)
-        points = validate_data(self, X, reset=False, dtype=np.float64)
-        return getattr(self.estimator_, method)(points)
+    def _passed(self, X: Any) -> Any:  # noqa: N803
+        return validate_data(self, X, reset=False, dtype=np.float64)
 
     def __sklearn_tags__(self) -> Tags:
-        tags, own = super().__sklearn_tags__(), get_tags(self.estimator)
-        tags.classifier_tags = own.classifier_tags
-        tags.input_tags.sparse = False
-        tags.target_tags.multi_output = False
+        tags = super().__sklearn_tags__()
+        # Distances are of numbers that are all there, whatever the classifier takes.
+        tags.input_tags.sparse = tags.input_tags.allow_nan = False
         return tags
 
 
@@ -256,7 +236,7 @@ def _sources(sample_domain: Any, size: int) -> npt.NDArray[np.bool_]:
             "for each.",
             code="sample-domain",
         )
-    if domain.dtype.kind not in "if" or not (np.isfinite(domain).all() and domain.all()):
+    if domain.dtype.kind not in "iuf" or not (np.isfinite(domain).all() and domain.all()):
         raise InputError(
             "sample_domain is not a number above or below 0 for each record: above for the source, "
             "below for the target.",

@@ -8,19 +8,19 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 from sklearn import get_config
-from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
-from sklearn.utils import Bunch, Tags, _safe_indexing, get_tags
+from sklearn.base import clone
+from sklearn.utils import Bunch, _safe_indexing
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
-from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import column_or_1d, validate_data
 
 from ..errors import InputError, MismatchError
-from ._checks import asked_of
+from ._wrapping import WrappingClassifier
 from .screener import RecordScreener
 
 Flags = npt.NDArray[np.bool_]
 
 
-class CleanedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
+class CleanedClassifier(WrappingClassifier):
     """Screen training records by those that are trusted, and fit a classifier on what is kept.
 
     ``fit`` takes a mask of the records that are trusted. All others are screened by them
@@ -130,41 +130,11 @@ class CleanedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         self.screening_ = self.screener_.screen(_safe_indexing(X, ~sure), y[~sure])
         self.kept_[~sure] = ~self.screening_.flagged
 
-    @asked_of("predict")
-    def predict(self, X: Any) -> Any:  # noqa: N803
-        """Classes (n,), by the fitted classifier."""
-        return self._asked("predict", X)
-
-    @asked_of("predict_proba")
-    def predict_proba(self, X: Any) -> Any:  # noqa: N803
-        """Probabilities of classes (n, C), by the fitted classifier."""
-        return self._asked("predict_proba", X)
-
-    @asked_of("predict_log_proba")
-    def predict_log_proba(self, X: Any) -> Any:  # noqa: N803
-        """Log probabilities of classes (n, C), by the fitted classifier."""
-        return self._asked("predict_log_proba", X)
-
-    @asked_of("decision_function")
-    def decision_function(self, X: Any) -> Any:  # noqa: N803
-        """Its decision function, (n,) or (n, C)."""
-        return self._asked("decision_function", X)
-
-    def _asked(self, method: str, X: Any) -> Any:  # noqa: N803
-        check_is_fitted(self)
-        return getattr(self.estimator_, method)(X)
-
     def get_metadata_routing(self) -> MetadataRouter:
         """Who requests which metadata: this one ``trusted``, the classifier its own."""
         mapping = MethodMapping().add(caller="fit", callee="fit")
         router = MetadataRouter(owner=self).add_self_request(self)
         return router.add(estimator=self.estimator, method_mapping=mapping)
-
-    def __sklearn_tags__(self) -> Tags:
-        tags, own = super().__sklearn_tags__(), get_tags(self.estimator)
-        tags.input_tags, tags.classifier_tags = own.input_tags, own.classifier_tags
-        tags.target_tags.multi_output = False
-        return tags
 
 
 def _mask(trusted: Any, size: int) -> Flags:

@@ -78,12 +78,14 @@ class Balls:
         self._squares = np.einsum("ij,ij->i", self._centres, self._centres)
         parts = zip(self.starts, self.ends, self._centres, strict=True)
         far = [np.linalg.norm(y[start:end] - centre, axis=1).max() for start, end, centre in parts]
-        self._radii = np.array(far) * (1.0 + 1e-12)
+        # Of sums of d terms, several times over.
+        self._rounding = 8.0 * (y.shape[1] + 8) * float(np.finfo(np.float64).eps)
+        self._radii = np.array(far) * (1.0 + self._rounding)
 
     def edges(self, x: Array, x2: Array) -> Array:
         """Distances below which no point (k, d) has a column of a ball (k, B)."""
         sizes = x2[:, None] + self._squares
-        squares = sizes - 2.0 * (x @ self._centres.T) - 1e-12 * sizes
+        squares = (1.0 - self._rounding) * sizes - 2.0 * (x @ self._centres.T)
         return np.maximum(np.sqrt(np.maximum(squares, 0.0)) - self._radii, 0.0)
 
 
