@@ -6,7 +6,8 @@ BIN := $(VENV)/bin
 CODE := src tests evidence examples reference docs/gallery docs/tutorials
 KERNELS = $(BIN)/cmake -S native -B $(VENV)/kernels -G Ninja -DPython_EXECUTABLE=$(abspath $(BIN)/python) \
 	-DCMAKE_MAKE_PROGRAM=$(abspath $(BIN)/ninja)
-EACH := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist loadfile
+# A worker a core, each with one thread: tests of one file share what is made once.
+EACH = OMP_NUM_THREADS=1 $(1)/bin/python -m pytest --numprocesses auto --maxprocesses 8 --dist loadfile
 PIP := $(BIN)/python -m pip --quiet --quiet --disable-pip-version-check
 
 # The engine of secure distances pins an older numpy: it has an environment of its own, and part
@@ -38,13 +39,12 @@ docs: $(VENV)/.docs
 	NO_MKDOCS_2_WARNING=1 OMP_NUM_THREADS=1 $(BIN)/python -m mkdocs --quiet build
 	@echo "build/site/index.html"
 
-# A worker a core, each with one thread: tests of one file share what is made once.
 unit: $(VENV)/.dev
-	$(EACH) -m 'not slow and not real and not nightly'
+	$(call EACH,$(VENV)) -m 'not slow and not real and not nightly'
 
 # Whole commands, long runs and every page of the docs.
 slow: $(VENV)/.dev
-	$(EACH) -m 'slow and not real and not nightly'
+	$(call EACH,$(VENV)) -m 'slow and not real and not nightly'
 
 # Real processes behind NVFlare; nightly, a kill at every message.
 sites: $(VENV)/.dev
@@ -54,7 +54,7 @@ sites-nightly: $(VENV)/.dev
 	$(BIN)/python -m pytest -m nightly tests/sites
 
 secure: $(SECURE)/.installed
-	$(SECURE)/bin/python -m pytest tests/secure tests/transport tests/test_conformance.py
+	$(call EACH,$(SECURE)) tests/secure tests/transport tests/test_conformance.py
 
 # Two real sites behind NVFlare that compute with one another.
 sites-secure: $(SECURE)/.installed
@@ -73,7 +73,7 @@ $(VENV)/bin/python:
 $(SECURE)/.installed: pyproject.toml constraints-secure.txt | $(VENV)/.kernels
 	$(PYTHON) -m venv $(SECURE)
 	$(SECURE)/bin/python -m pip --quiet --quiet --disable-pip-version-check install \
-		--constraint constraints-secure.txt --editable '.[nvflare,parquet,privacy,secure]' hypothesis pytest
+		--constraint constraints-secure.txt --editable '.[nvflare,parquet,privacy,secure]' hypothesis pytest-xdist
 	touch $@
 
 $(VENV)/.installed: pyproject.toml constraints.txt | $(VENV)/bin/python $(VENV)/.kernels

@@ -148,8 +148,8 @@ def on_page_content(html: str, *, page: Page, files: Files, **_: Any) -> str:
 def on_post_page(output: str, **_: Any) -> str:
     """What the theme leaves out for readers who hear a page, or have no mouse."""
     output = output.replace('role="dialog"', 'role="dialog" aria-label="Search"', 1)
-    # Blocks of code scroll: a key must reach them.
-    return re.sub(r"(<pre[^>]*>(?:<span></span>)?<code)(?=[ >])", r'\1 tabindex="0"', output)
+    # Code of notebooks scrolls: a key must reach it, as it does other code.
+    return output.replace('<div class="highlight-ipynb', '<div tabindex="0" class="highlight-ipynb')
 
 
 def on_post_build(config: MkDocsConfig) -> None:

@@ -280,7 +280,7 @@ def test_an_empty_label_of_a_frame_is_no_label_to_an_adaptation() -> None:
 def test_public_records_are_matched_with_the_holders() -> None:
     pytest.importorskip("opendp")
     rng = np.random.default_rng(1)
-    many, public = rng.normal(size=(3000, 3)) * SCALE, rng.normal(size=(300, 3)) * SCALE
+    many, public = rng.normal(size=(3000, 3)) * SCALE, rng.normal(size=(120, 3)) * SCALE
     much = {"privacy_epsilon": 500.0}
     halves = {"a": frame(pl.DataFrame, many[:1500]), "b": frame(pl.DataFrame, many[1500:], OTHER)}
     found = silot.sketches(halves, public=frame(pl.DataFrame, public, OTHER), **much)

@@ -77,7 +77,7 @@ def test_planted_groups_are_found_by_fedwad(options: dict[str, Any]) -> None:
 def test_groups_of_sketches_of_epsilon_four(structure: tuple[int, ...]) -> None:
     pytest.importorskip("opendp")
     data, group = planted(structure, records=800, seed=2)
-    public = np.concatenate(list(planted(structure, records=100, seed=3)[0].values()))
+    public = np.concatenate(list(planted(structure, records=20, seed=3)[0].values()))
     found = silot.cluster(data, "sketch", public=public, privacy_epsilon=4.0, **FEW)
     assert found.k == len(structure) and rand(found, group) == 1.0
     assert found.disclosure == "sketch" and found.chances is None

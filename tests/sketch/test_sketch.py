@@ -34,7 +34,7 @@ def draw(rng: np.random.Generator, n: int, shares: object = None) -> tuple[np.nd
     return CENTRES[codes] + rng.normal(size=(n, D)), codes
 
 
-PUBLIC, PUBLIC_CODES = draw(RNG, 500)
+PUBLIC, PUBLIC_CODES = draw(RNG, 240)
 SHARES = [[0.25] * 4, [0.55, 0.15, 0.15, 0.15], [0.1, 0.1, 0.4, 0.4], [0.0, 0.0, 0.1, 0.9]]
 DRAWN = {f"h{k}": draw(RNG, 2000, share) for k, share in enumerate(SHARES)}
 DATA = {name: points for name, (points, _) in DRAWN.items()}

@@ -53,7 +53,7 @@ DEVICES = {
     "far": Measure(X[650:] + np.array([12.0, -9.0])),
 }
 NAMES = tuple(DEVICES)
-PUBLIC = RNG.normal(size=(500, 2)) * [6.0, 5.0] + [4.0, -3.0]
+PUBLIC = RNG.normal(size=(200, 2)) * [6.0, 5.0] + [4.0, -3.0]
 QUICK: dict[str, dict[str, object]] = {
     "mmd": {},
     "sliced": {},

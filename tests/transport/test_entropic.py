@@ -549,9 +549,12 @@ def test_a_start_in_single_precision_ends_in_double(share: float) -> None:
 
 
 def test_extrapolation_saves_most_of_the_sweeps() -> None:
-    # Plain sweeps need 1,500 here and more: the rate is that of the second largest eigenvalue.
-    pair = drawn(200, 210, 2, "random")
-    cost = pair.costs(2)
-    result = entropic(pair, epsilon=0.005 * float(cost.mean()))
-    assert result.converged
-    assert result.iterations <= 400
+    # Plain sweeps need 1,500 here and more: the rate is that of the second largest eigenvalue. Now
+    # and then an extrapolation is given up, which the last digit of a sum decides: hence the median.
+    sweeps = []
+    for size in range(190, 226, 4):
+        pair = drawn(size, size + 10, 2, "random")
+        result = entropic(pair, epsilon=0.005 * float(pair.costs(2).mean()))
+        assert result.converged
+        sweeps.append(result.iterations)
+    assert np.median(sweeps) <= 200

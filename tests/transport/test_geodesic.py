@@ -219,10 +219,12 @@ def test_points_without_mass_give_no_atom(
         pair, x=pair.x[pair.a > 0], y=pair.y[pair.b > 0], a=pair.a[pair.a > 0], b=pair.b[pair.b > 0]
     )
     alone = between(kept, t, interpolation=interpolation, support=support)
-    # Dropping zeros sums the weights in another order.
-    np.testing.assert_allclose(eta.weights, alone.weights, rtol=0, atol=1e-15)
-    if pair.x.shape[1] > 1 and pair.name.startswith("normal"):
-        # The plan is unique for points in general position.
+    # The plan is unique for points in general position; atoms of the exact have its masses.
+    unique = pair.x.shape[1] > 1 and pair.name.startswith("normal")
+    if unique or interpolation == "barycentric":
+        # Dropping zeros sums the weights in another order.
+        np.testing.assert_allclose(eta.weights, alone.weights, rtol=0, atol=1e-15)
+    if unique:
         np.testing.assert_allclose(eta.atoms, alone.atoms, rtol=0, atol=1e-12)
 
 

@@ -400,7 +400,7 @@ def test_a_holder_that_refuses_leaves_shapley_values_out() -> None:
 @pytest.mark.parametrize("aim", ["validation", "barycenter"])
 def test_shapley_values_of_sketches_disclose_nothing_more(aim: str) -> None:
     rng = np.random.default_rng(3)
-    public = rng.normal(size=(800, 2))
+    public = rng.normal(size=(150, 2))
     holders = {"a": rng.normal(size=(3000, 2)), "b": rng.normal(size=(3000, 2)) + 4.0}
     validation = rng.normal(size=(300, 2)) if aim == "validation" else None
     plain, found = (
@@ -430,7 +430,7 @@ def test_a_map_from_sketches_counts_both_runs_and_stands_apart_from_the_worth() 
     pytest.importorskip("opendp")
     rng = np.random.default_rng(0)
     holders = {name: rng.normal(k, 1.0, size=(400, 2)) for k, name in enumerate("abc")}
-    validation, public = rng.normal(size=(200, 2)), rng.normal(1.0, 1.5, size=(600, 2))
+    validation, public = rng.normal(size=(200, 2)), rng.normal(1.0, 1.5, size=(150, 2))
     plain = silot.value_holders(holders, validation)
     mapped = silot.value_holders(
         holders, validation, map="sketch", map_options={"public": public, "privacy_epsilon": 2.0}
@@ -493,7 +493,7 @@ def test_a_map_whose_runs_fail_is_left_out_and_nothing_else_is_lost() -> None:
     pytest.importorskip("opendp")
     rng = np.random.default_rng(0)
     holders = {name: rng.normal(k, 1.0, size=(20, 2)) for k, name in enumerate("abc")}
-    public = rng.normal(size=(600, 2))
+    public = rng.normal(size=(150, 2))
     found = silot.value_holders(holders, public[:50], map="sketch", map_options={"public": public})
     assert found.between is None and len(found.holders) == 3
     assert "; no map of holders: " in found.status and "(sketch-small)" in found.status

@@ -67,7 +67,7 @@ def combine(
     >>> import numpy as np, tempfile
     >>> from silot import release
     >>> rng = np.random.default_rng(0)
-    >>> public, folder = rng.normal(size=(400, 2)), tempfile.mkdtemp()
+    >>> public, folder = rng.normal(size=(150, 2)), tempfile.mkdtemp()
     >>> for name in ("north", "south"):
     ...     x = rng.normal(size=(3000, 2)) + (name == "south")
     ...     _ = release(x, f"{folder}/{name}.release", name=name, ledger=f"{folder}/{name}.ledger",

@@ -53,7 +53,7 @@ class Sketching(Releasing, Joint[Sketches]):
     >>> import numpy as np
     >>> from silot import LocalFederation
     >>> rng = np.random.default_rng(0)
-    >>> public, x = rng.normal(size=(400, 2)), rng.normal(size=(3000, 2))
+    >>> public, x = rng.normal(size=(150, 2)), rng.normal(size=(3000, 2))
     >>> fed = LocalFederation({"a": x[:1500], "b": x[1500:] + [3.0, 0.0]})
     >>> found = fed.run(Sketching(public=public, privacy_epsilon=4.0).among(["a", "b"]))
     >>> 2.0 < found.distance("a", "b").value < 4.0
@@ -155,7 +155,7 @@ class Sketch(Releasing, Pairwise):
     >>> import numpy as np
     >>> from silot import LocalFederation
     >>> rng = np.random.default_rng(0)
-    >>> public, x = rng.normal(size=(400, 2)), rng.normal(size=(3000, 2))
+    >>> public, x = rng.normal(size=(150, 2)), rng.normal(size=(3000, 2))
     >>> fed = LocalFederation({"a": x[:1500], "b": x[1500:] + [3.0, 0.0]})
     >>> found = fed.run(Sketch(public=public, privacy_epsilon=4.0).between("a", "b"))
     >>> found.disclosure, 2.0 < found.value < 4.0
