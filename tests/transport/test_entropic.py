@@ -173,7 +173,9 @@ def test_a_small_epsilon_finds_the_exact_cost() -> None:
     pair = drawn(30, 30, 2, "uniform")
     result = entropic(pair, epsilon=1e-4, tolerance=1e-5, max_iterations=100_000)
     assert result.converged
-    assert result.value == pytest.approx(exact_plan(pair.x, pair.y).cost, abs=1e-4 * np.log(30))
+    # A permutation is as far off as a plan can be, to the last digit.
+    most = 1e-4 * np.log(30) + 1e-14
+    assert result.value == pytest.approx(exact_plan(pair.x, pair.y).cost, abs=most)
 
 
 @orders
