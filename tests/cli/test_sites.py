@@ -36,9 +36,9 @@ def rows(k: int) -> tuple[np.ndarray, np.ndarray]:
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("made")
     project_in(folder, {name: rows(k) for k, name in enumerate(NAMES)})
-    for k, name in enumerate(("mine", "public")):
+    for k, (name, size) in enumerate({"mine": 420, "public": 150}.items()):
         points, labels = rows(7 + k)
-        np.savez(folder / f"{name}.npz", X=points, y=labels)
+        np.savez(folder / f"{name}.npz", X=points[:size], y=labels[:size])
     return folder
 
 
@@ -246,7 +246,7 @@ def test_a_run_goes_on_without_a_site(
 ) -> None:
     for name in NAMES:
         site_at(desk, name)
-    monkeypatch.setattr(module, "TIMEOUT", 10.0)
+    monkeypatch.setattr(module, "TIMEOUT", 5.0)
     monkeypatch.setattr(module, "_wire", lambda kit: wire_of(desk, gone=("west",)))
     found = json.loads(silot_(*command.split(), "--sites", "kits/asker", "--json"))
     assert "west" in found["status"]
