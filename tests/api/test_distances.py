@@ -1,6 +1,7 @@
 """What the short way says beside what protocols find."""
 
 from itertools import combinations
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ import silot
 from silot import Holder, Measure
 from silot.api._methods import disjoint
 from silot.distances import direct
-from silot.errors import RefusedError
+from silot.errors import InputError, RefusedError
 from silot.federation import LocalFederation, Policy
 from silot.privacy import Ledger
 
@@ -98,3 +99,13 @@ def test_a_matrix_that_a_holder_refuses_says_what_others_told() -> None:
     run = refused.value.run
     # The first round: h3 was asked with one, and the two others told all.
     assert run is not None and run.disclosure == "record" and run.bytes_received > 2 * 12 * 2 * 8
+
+
+def test_names_and_paths_are_no_data_and_a_misspelt_option_is_told_first() -> None:
+    for text in ("a.csv", Path("a.csv")):
+        with pytest.raises(InputError, match="load_measure") as caught:
+            silot.distance(text, np.zeros((2, 1)))  # type: ignore[arg-type]
+        assert caught.value.code == "measure-dtype"
+    with pytest.raises(InputError, match="'label_column'") as caught:
+        silot.distance([["a"]], [["b"]], label_column="x")
+    assert caught.value.code == "option-unknown"

@@ -228,7 +228,7 @@ def test_holders_of_a_federation_are_not_looked_at_and_nothing_is_proven_of_thei
     result = silot.value_holders(LocalFederation(held), VALIDATION.drop("ill"), intervals=False)
     assert isinstance(result.preflight, Preflight)
     assert result.preflight.unseen == tuple(held)
-    assert result.preflight.holders == ("coordinator",)
+    assert result.preflight.holders == ("your own data",)
     page = report.render(result)
     assert "Nobody looked at the columns of" in page
     assert "The bounds prove" not in page

@@ -294,6 +294,9 @@ def test_sites_of_other_schemas_are_not_asked(desk: Path, silot_: Silot) -> None
     found = json.loads(silot_(*words, "--schema", "south-schema.yml"))
     assert found["preflight"] is None
     assert [told(desk, name) for name in ("north", "south")] == [1, 1]
+    # Columns of the sites have the names of the schema.
+    parts = json.loads(silot_(*words, "--schema", "south-schema.yml", "--why"))["parts"]
+    assert list(parts["columns"]) == ["a"]
     # Who has none fits all.
     own = Schema.load("north-schema.yml")
     with (

@@ -86,6 +86,27 @@ def test_column_options_are_the_schemas() -> None:
     assert "schema-options" in str(done.exception)
 
 
+def test_a_site_file_for_a_table_that_is_not_there_is_refused() -> None:
+    """Nothing would be read by it, and what is found would look proven."""
+    said = refused("distance", "north.csv", "east.csv", "--site", "easst=east.site.yml")
+    assert "schema-options" in said and "'easst'" in said
+    both = told("distance", "north.csv", "east.csv", "--site", "east=east.site.yml")
+    assert both["converged"]
+
+
+def test_columns_are_named_as_the_table_names_them(tmp_path: Path) -> None:
+    names = ["age", "weight, kg", "BMI "]
+    lines = ['age,"weight, kg",BMI ', *(f"{k},{k * k},{-k}" for k in range(20))]
+    (tmp_path / "a.csv").write_text("\n".join(lines))
+    (tmp_path / "b.csv").write_text("\n".join(lines[:15]))
+    files = [str(tmp_path / name) for name in ("a.csv", "b.csv")]
+    for given in (' age , "weight, kg",BMI ', 'age,"weight, kg", BMI '):
+        done = CliRunner().invoke(
+            app, ["distance", *files, "--why", "--json", "--columns", given], catch_exceptions=False
+        )
+        assert set(json.loads(done.stdout)["parts"]["columns"]) == set(names)
+
+
 @pytest.mark.parametrize(
     "command",
     [

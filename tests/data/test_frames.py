@@ -226,7 +226,7 @@ def test_an_array_between_frames_of_other_orders_is_refused() -> None:
         lambda: silot.pooled_distance({"a": x, "b": y}, Z),
         MismatchError,
         "columns-mismatch",
-        quoting="'coordinator' has no names",
+        quoting="'your own data' has no names",
     )
 
 

@@ -8,8 +8,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from silot import Measure, Schema
-from silot.errors import FileError, InputError
+from silot import Measure, Schema, Site
+from silot.errors import InputError
 
 WARD: dict[str, Any] = {
     "name": "ward",
@@ -183,7 +183,7 @@ def test_what_is_no_schema_is_said_with_its_place(body: Any, place: str) -> None
 
 def test_a_file_that_is_no_schema_is_named(tmp_path: Path) -> None:
     (tmp_path / "s.yml").write_text("columns: {age: {kind: numbr, range: [0, 1]}}")
-    with pytest.raises(FileError, match=r"s\.yml.*age.*identifier") as caught:
+    with pytest.raises(InputError, match=r"s\.yml.*age.*identifier") as caught:
         Schema.load(tmp_path / "s.yml")
     assert caught.value.code == "schema-invalid"
 
@@ -200,3 +200,23 @@ def test_a_measure_keeps_its_schema() -> None:
     assert isinstance(again, Measure)
     assert again.schema == schema
     assert measure.ordered(tuple(reversed(schema.features))).schema is schema
+
+
+def test_yes_and_no_are_names_of_fields_as_yaml_writes_them(tmp_path: Path) -> None:
+    text = "columns: {smoker: {kind: yes/no, yes: [ja], no: [nein]}}"
+    (tmp_path / "s.yml").write_text(text)
+    schema = Schema.load(tmp_path / "s.yml")
+    frame = pl.DataFrame({"smoker": ["ja", "nein", "ja"]})
+    assert schema.measure(frame).points.ravel().tolist() == [1.0, 0.0, 1.0]
+    (tmp_path / "site.yml").write_text("columns: {smoker: {codes: {yes: ja, no: nein}}}")
+    written = schema.measure(
+        pl.DataFrame({"smoker": ["yes", "no"]}), site=Site.load(tmp_path / "site.yml")
+    )
+    assert written.points.ravel().tolist() == [1.0, 0.0]
+
+
+def test_a_field_that_a_site_file_has_not_is_told_beside_those_it_has(tmp_path: Path) -> None:
+    (tmp_path / "site.yml").write_text("label: {from: Dx}")
+    with pytest.raises(InputError, match="there is silot, columns, decimal") as caught:
+        Site.load(tmp_path / "site.yml")
+    assert caught.value.code == "site-invalid"

@@ -551,8 +551,8 @@ def test_a_start_in_single_precision_ends_in_double(share: float) -> None:
 
 
 def test_extrapolation_saves_most_of_the_sweeps() -> None:
-    # Plain sweeps need 1,500 here and more: the rate is that of the second largest eigenvalue. Now
-    # and then an extrapolation is given up, which the last digit of a sum decides: hence the median.
+    # Plain sweeps need 1,500 here and more: the rate is that of the second largest eigenvalue.
+    # Whether an extrapolation is given up hangs on the last digit of a sum: hence the median.
     sweeps = []
     for size in range(190, 226, 4):
         pair = drawn(size, size + 10, 2, "random")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import numpy as np
 from ..data.columns import matched
 from ..data.measure import Data, Measure
 from ..data.preflight import Preflight
+from ..data.schema import Schema
 from ..distances.result import Distance
 from ..errors import InputError, MismatchError, SilotError
 from ..federation.local import LocalFederation
@@ -25,6 +27,8 @@ from ..records.result import RecordScores
 from ..value.target import LabelMetric
 
 PUBLIC = "public records"
+# What the caller's data are called beside those of holders.
+MINE = "your own data"
 
 # Classes that are named one by one.
 _NAMED = 5
@@ -77,7 +81,7 @@ class Parties:
                     "federation read their own data. Give labels=True.",
                     code="option-labels",
                 )
-            trusted = None if own is None else Own(measure_named(COORDINATOR, own, None))
+            trusted = None if own is None else Own(measure_named(MINE, own, None))
             return cls(tuple(holders.names), {}, labels, trusted, holders)
         named = dict(unreserved(named_holders(holders)))
         if own is not None:
@@ -97,7 +101,9 @@ class Parties:
     def columns(self) -> tuple[str, ...] | None:
         """Names of the features, where the caller's data have some."""
         own = {} if self.own is None else {COORDINATOR: self.own.measure}
-        return column_names(self.measures or own)
+        schema: Schema | None = getattr(self.federation, "schema", None)
+        # Sites that have a schema have this one: no other is asked.
+        return column_names(self.measures or own) if schema is None else schema.origins
 
     def check_owned(self, what: str, code: str) -> None:
         """Raise where data are needed, and a federation was given."""
@@ -152,7 +158,7 @@ class Parties:
     @cached_property
     def preflight(self) -> Preflight | None:
         """What the tables look like that the caller owns; no party is asked."""
-        own = {} if self.own is None else {COORDINATOR: self.own.measure}
+        own = {} if self.own is None else {MINE: self.own.measure}
         public = {} if self.public is None else {PUBLIC: self.public}
         # Known once sites were asked: who reads by a schema says so.
         vouched = getattr(self.federation, "vouched", ())
@@ -176,8 +182,9 @@ def named_holders(holders: Mapping[str, Data] | Sequence[Data]) -> dict[str, Dat
 
 
 def unreserved(named: Mapping[str, Data]) -> Mapping[str, Data]:
-    if COORDINATOR in named:
-        raise InputError(f"no holder may be called {COORDINATOR!r}.", code="holder-names")
+    for name in (COORDINATOR, MINE):
+        if name in named:
+            raise InputError(f"no holder may be called {name!r}.", code="holder-names")
     return named
 
 
@@ -196,8 +203,10 @@ def checked_measures(
         Who has no say in the order of columns.
     """
     column = labels if isinstance(labels, str) else None
-    read = {name: measure_named(name, data, column) for name, data in holders.items()}
-    measures = matched(read, last)
+    # What is wrong with the caller's own is not said of a holder "coordinator".
+    called = {MINE if name == COORDINATOR else name: name for name in holders}
+    read = {each: measure_named(each, holders[name], column) for each, name in called.items()}
+    measures = matched(read, [each for each, name in called.items() if name in last])
     first_name, first = next(iter(measures.items()))
     for name, measure in measures.items():
         if measure.dimension != first.dimension:
@@ -212,7 +221,7 @@ def checked_measures(
                 "labels='the name of their column', or leave the label option out.",
                 code="labels-absent",
             )
-    return measures
+    return {called[name]: measure for name, measure in measures.items()}
 
 
 def column_names(measures: Mapping[str, Measure]) -> tuple[str, ...] | None:
@@ -232,7 +241,7 @@ def in_words(result: Distance, parties: Parties, sides: Sequence[str]) -> Distan
     measures = {**parties.measures, **owned}
     compared = [measures[name] for name in sides if name in measures]
     if len(compared) < 2:
-        return result
+        return result.named(parties.columns)
     named = result.named(column_names(dict(zip(sides, compared, strict=True))))
     return with_classes(named, *compared) if parties.labels else named
 
@@ -290,6 +299,12 @@ def measure_named(name: str, data: Data, labels: str | None) -> Measure:
     """Data as a measure; what is wrong with them is said of that name."""
     if isinstance(data, Measure):
         return data
+    if isinstance(data, str | Path):
+        raise InputError(
+            f"{name!r} is a text, and data are needed. Of a file: silot.load_measure(path). A "
+            "site's name goes with federation=.",
+            code="measure-dtype",
+        )
     try:
         # For the time of one call: what a hundred holders have is not kept twice.
         return Measure(data, labels=labels, copy=False)

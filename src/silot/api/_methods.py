@@ -30,8 +30,9 @@ def chosen(method: str | Pairwise, options: Mapping[str, Any]) -> tuple[str, dic
     """Name and options of a method that was given by name with options, or as one object."""
     if not isinstance(method, Pairwise):
         kind = method_named(method)
-        if "embedding" in options:
-            check_asked(kind, options)
+        # Before data are looked at: what is wrong with them hides a misspelt option.
+        spent = set(Spending.options) if issubclass(kind, Private) else set()
+        check_asked(kind, {k: v for k, v in options.items() if k not in spent})
         return kind.name, dict(options)
     if METHODS.get(method.name) is not type(method):
         raise InputError(

@@ -171,6 +171,11 @@ class Connection(Sites):
         return self._begun.run
 
     @property
+    def schema(self) -> Schema | None:
+        """By which the caller's data were read: that of the sites, where they have one."""
+        return self._schemas.own
+
+    @property
     def vouched(self) -> frozenset[str]:
         """Sites that say by which schema they read their tables."""
         return self._schemas.vouched

@@ -134,7 +134,7 @@ def release(
     --------
     >>> import numpy as np, tempfile
     >>> rng = np.random.default_rng(0)
-    >>> public, x = rng.normal(size=(400, 2)), rng.normal(size=(3000, 2))
+    >>> public, x = rng.normal(size=(150, 2)), rng.normal(size=(3000, 2))
     >>> folder = tempfile.mkdtemp()
     >>> found = release(
     ...     x, f"{folder}/n.release", name="north", ledger=f"{folder}/north.ledger", public=public

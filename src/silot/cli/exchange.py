@@ -138,7 +138,7 @@ def _own(path: Path, tables: Tables) -> OwnData:
         label_column=tables.label_column,
         weight_column=tables.weight_column,
         id_column=tables.identifiers,
-        columns=None if tables.chosen is None else tuple(tables.chosen),
+        columns=None if (chosen := tables.chosen(path)) is None else tuple(chosen),
     )
 
 

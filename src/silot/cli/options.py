@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import csv
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -50,7 +51,10 @@ IdColumnOption = Annotated[
     ),
 ]
 ColumnsOption = Annotated[
-    str | None, typer.Option(help="Feature columns of a table, comma separated. Default: all.")
+    str | None,
+    typer.Option(
+        help="Feature columns of a table, comma separated; quote names with commas. Default: all."
+    ),
 ]
 SchemaOption = Annotated[
     Path | None, typer.Option(help="Schema by which tables are read: columns, units, labels.")
@@ -131,6 +135,19 @@ class Columns(Flags):
     schema: SchemaOption = None
     site: SiteOption = None
 
+    def told(self, files: Iterable[Path]) -> None:
+        # A site file that nothing is read by would change what is found, and nobody would see it.
+        ways = {Path(text.rpartition("=")[2]) for text in self.site or ()} | {self.schema}
+        there = {path.name.split(".")[0] for path in files if path not in ways}
+        for text in self.site or ():
+            name = text.rpartition("=")[0]
+            if name and name not in there:
+                raise InputError(
+                    f"--site {text[:80]}: nothing here is called {name[:40]!r}. NAME is that of a "
+                    "file without its ending, FILE alone is for all files.",
+                    code="schema-options",
+                )
+
     def contract(self) -> Schema | None:
         """The schema that tables are read by."""
         if self.schema is None:
@@ -174,10 +191,13 @@ class Columns(Flags):
         """Column of what holders call their records."""
         return None
 
-    @property
-    def chosen(self) -> list[str] | None:
-        """Columns that are features; all when ``None``."""
-        return None if self.columns is None else [name.strip() for name in self.columns.split(",")]
+    def chosen(self, path: Path) -> list[str] | None:
+        """Columns of a table that are features; all when ``None``."""
+        if self.columns is None:
+            return None
+        # A name with a comma is quoted, as in the table; one may end with a blank.
+        names, there = next(csv.reader([self.columns], skipinitialspace=True)), column_names(path)
+        return [name if name in there else name.strip() for name in names]
 
     def measure(self, path: Path, *, weights: bool = True) -> Measure:
         """Records of one file, whether or not it is a table; public ones have no ``weights``."""
@@ -190,7 +210,7 @@ class Columns(Flags):
             label_column=self.label_column if table else None,
             weight_column=self.weight_column if table and weights else None,
             id_column=column if column and column in column_names(path) else None,
-            columns=self.chosen if table else None,
+            columns=self.chosen(path) if table else None,
         )
 
 
@@ -229,7 +249,7 @@ class Tables(Columns):
                 label_column=self.label_column if table and path not in unlabelled else None,
                 weight_column=self.weight_column if table else None,
                 id_column=column if table and path in identified else None,
-                columns=self.chosen if table else None,
+                columns=self.chosen(path) if table else None,
                 missing_label=missing_label,
             )
             if self.labels and not loaded[name].labelled:

@@ -75,7 +75,7 @@ def register(app: typer.Typer) -> None:
 
 
 def release_command() -> None:
-    """One differentially private sketch of one site, as a signed file. `release FILE` makes one."""
+    """One private sketch of one site, as a signed file. `release FILE` is `release make FILE`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -182,6 +182,9 @@ def make_command(
     told = account.read()
     records = next(iter(tables.load([data]).values()))
     public = None if question.public is None else tables.measure(question.public, weights=False)
+    if records.size < (least := question.size or 2000):
+        # On the site's own terminal: the release does not say how many there are.
+        tell(f"fewer than {least} records: noise weighs more. All sites may agree on a --size")
     made = release(
         records, path, name=name, public=public, labels=tables.labels, **told, **question.options
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -47,6 +47,8 @@ _BOUNDS = {
 }
 
 
+# Booleans of YAML that are words as well.
+_WORDS = ("yes", "no", "on", "off")
 # What PyYAML raises, beside its own errors, on a value that is none of its tag: `!!int x`.
 _ODD_VALUE = (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError)
 
@@ -78,6 +80,9 @@ class _Once(yaml.SafeLoader):
             for key, _ in node.value:
                 if not isinstance(key, yaml.ScalarNode):
                     continue
+                # YAML reads yes and no as true and false; as names of fields they are words.
+                if key.value.lower() in _WORDS:
+                    key.tag = "tag:yaml.org,2002:str"
                 if key.value in seen:
                     raise yaml.MarkedYAMLError(
                         problem=f"{key.value[:40]!r} is given twice", problem_mark=key.start_mark
@@ -187,7 +192,7 @@ class Document(BaseModel):
         try:
             return cls.model_validate(body)
         except ValidationError as error:
-            told = complaint(error, body)
+            told = complaint(error, body, cls.model_fields)
             place = ".".join(told.place)
             raise InputError(
                 f"{cls.called}{', ' * bool(place)}{place}: {told.message}", code=cls.wrong
@@ -200,26 +205,31 @@ class Document(BaseModel):
         Raises
         ------
         FileError
-            A file that is missing or unreadable, or one that ``of`` refuses, by its code.
+            A file that is missing or unreadable.
+        InputError
+            What ``of`` refuses, with the name of the file.
         """
         file = Path(path)
+        fields = read_fields(file)
         try:
-            return cls.of(read_fields(file))
+            return cls.of(fields)
         except InputError as error:
-            raise FileError(f"{file.name}: {error.message}", code=error.code) from None
+            raise InputError(f"{file.name}: {error.message}", code=error.code) from None
 
 
-def complaint(error: ValidationError, body: Any) -> Complaint:
+def complaint(error: ValidationError, body: Any, fields: Iterable[str] = ()) -> Complaint:
     """The first thing wrong with ``body``, in words.
 
-    A misspelt field is missing and unknown: the second is told, for it tells more.
+    A misspelt field is missing and unknown: the second is told, for it tells more; and which
+    ``fields`` there are, if it is none of the body's own.
     """
     found = error.errors(include_url=False)
     places = [_place(body, each["loc"], each["type"]) for each in found]
     kinds = [each["type"] for each in found]
     if "extra_forbidden" in kinds:
         place = places[kinds.index("extra_forbidden")]
-        message = "there is no such field. Check its spelling, or leave it out."
+        known = f"; there is {', '.join(fields)}" if fields and len(place) == 1 else ""
+        message = f"there is no such field{known}. Check its spelling, or leave it out."
         return Complaint("unknown", place, message)
     # A field of several types has errors for each: those inside it come from the type it is of.
     inside = [each for each in places if each[: len(places[0])] == places[0]]

@@ -176,6 +176,8 @@ class Fit:
             words = f"fields are no {what}, and count as missing."
             return self._problem(name, "unread", count, words, refused=False)
         words = f"fields are no {what}: correct them, or name what stands for missing as sentinels."
+        if isinstance(part, YesNo):
+            words += " If they are other words here, say so in the codes of a site file: {ja: yes}."
         if isinstance(part, Number):
             words += ' If commas stand for points, say decimal: "," in a site file.'
         return self._problem(name, "unread", count, words)

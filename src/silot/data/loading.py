@@ -311,13 +311,13 @@ def _stored_schema(file: Path, text: str, columns: list[str] | None) -> Schema:
     try:
         schema = Schema.of(json.loads(text))
     except (ValueError, RecursionError, InputError):
-        raise FileError(
+        raise InputError(
             f"{file.name} holds a schema that cannot be read. Write it anew with "
             "`silot schema apply`.",
             code="schema-invalid",
         ) from None
     if list(schema.features) != columns:
-        raise FileError(
+        raise InputError(
             f"the columns of {file.name} are not those of the schema in it. Write it anew with "
             "`silot schema apply`.",
             code="schema-invalid",

@@ -195,6 +195,12 @@ def _polars(file: Path) -> ModuleType:
 
 
 def _unreadable(file: Path, kind: str, error: Exception) -> FileError:
+    if isinstance(error, UnicodeDecodeError):
+        return FileError(
+            f"{file.name} is not UTF-8 text. Save it as UTF-8, or convert it: iconv -f latin1 -t "
+            f"utf-8 {file.name}.",
+            code="file-unreadable",
+        )
     return FileError(
         f"{file.name} cannot be read as {kind} ({type(error).__name__}). It needs a header line, "
         "no line with more fields than that, UTF-8 text and closed quotes.",

@@ -135,7 +135,10 @@ class Table:
             none.
         """
         names = self._feature_columns(features, labels, weights, identifiers)
-        cure = "Encode it as numbers, name it as the label column, or select other columns"
+        cure = (
+            "Name the columns of features, or of the labels, or read the table by a schema, which "
+            "takes words and dates too (`silot schema draft FILE`)"
+        )
         self.check_numbers(names, cure)
         points = np.column_stack([self.numbers(name) for name in names])
         if weights is not None and (why := self.not_numbers(weights)) is not None:

@@ -46,7 +46,7 @@ def distance_sections(result: Distance) -> list[Block]:
     """A distance with its bounds, bill and disclosure, and what it is made of."""
     blocks: list[Block] = [facts({**_rows(result), **bill_rows(result)})]
     if result.parts is not None:
-        blocks += parts_sections({result.holders[0]: result.parts})
+        blocks += parts_sections({result.holders[0]: result.parts}, chance=bool(result.by_chance))
     return blocks
 
 
@@ -97,13 +97,17 @@ def _rows(result: Distance) -> dict[str, str]:
     }
 
 
-def parts_sections(found: Mapping[str, Parts]) -> list[Block]:
-    """The largest parts of each distance, by the holder whose classes are meant."""
+def parts_sections(found: Mapping[str, Parts], *, chance: bool = False) -> list[Block]:
+    """The largest parts of each distance, by the holder whose classes are meant.
+
+    Of a distance that ``chance`` alone may have made, that is said.
+    """
     if not found:
         return []
     first, several = next(iter(found)), len(found) > 1
     by_class = any(parts.classes for parts in found.values())
     where = " between the cells' points" if found[first].of == "cells" else ""
+    doubt = ", which chance may have made" if chance else ""
     columns = [
         Column("holder", False, "cut", 14),
         Column("column", False, "cut", 20),
@@ -117,7 +121,7 @@ def parts_sections(found: Mapping[str, Parts]) -> list[Block]:
     rows = [list(compress(row, shown)) for name in found for row in _parts_rows(name, found[name])]
     return [
         Paragraph(""),
-        Paragraph(f"why: shares of the squared distance{where}"),
+        Paragraph(f"why: shares of the squared distance{where}{doubt}"),
         plain_table(list(compress(columns, shown)), rows),
         *(Paragraph(f"{name}: {parts.note}") for name, parts in found.items() if parts.note),
     ]

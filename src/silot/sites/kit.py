@@ -257,7 +257,8 @@ class Kit:
         )  # fmt: skip
         if role is not None and found.role is not role:
             raise MismatchError(
-                f"{place} is the kit of {found.role} {found.name!r}; one of a {role} is needed.",
+                f"{place} is the kit of {found.role} {found.name!r}, and that of "
+                f"{'an' if role[0] in 'aeio' else 'a'} {role} is needed.",
                 code="kit-role",
             )
         return found

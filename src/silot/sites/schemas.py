@@ -12,13 +12,14 @@ from ..errors import MismatchError
 class Schemas:
     """Schemas that are known so far; a party without one, whose data are arrays, fits all.
 
-    Parameters
+    Attributes
     ----------
     own
-        Of who asks.
+        Of who asks, if any.
     """
 
     def __init__(self, own: Schema | None = None) -> None:
+        self.own = own
         self._known: dict[str, tuple[str, str]] = {}
         self._own = ("", "") if own is None else (own.hash, own.name)
 
