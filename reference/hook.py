@@ -145,6 +145,11 @@ def on_page_content(html: str, *, page: Page, files: Files, **_: Any) -> str:
     return led(html, address)
 
 
+def on_post_template(output_content: str, **_: Any) -> str:
+    """The page for addresses that lead nowhere is none of the pages."""
+    return on_post_page(output_content)
+
+
 def on_post_page(output: str, **_: Any) -> str:
     """What the theme leaves out for readers who hear a page, or have no mouse."""
     output = output.replace('role="dialog"', 'role="dialog" aria-label="Search"', 1)

@@ -90,6 +90,10 @@ def test_a_site_file_for_a_table_that_is_not_there_is_refused() -> None:
     """Nothing would be read by it, and what is found would look proven."""
     said = refused("distance", "north.csv", "east.csv", "--site", "easst=east.site.yml")
     assert "schema-options" in said and "'easst'" in said
+    # Neither words of the command line nor the site file itself are tables.
+    for words in ("direct=east.site.yml", "north=east.site.yml"):
+        named = ["distance", "south.csv", "east.csv", "--method", "direct", "--site", words]
+        assert "schema-options" in refused(*named)
     both = told("distance", "north.csv", "east.csv", "--site", "east=east.site.yml")
     assert both["converged"]
 
@@ -105,6 +109,9 @@ def test_columns_are_named_as_the_table_names_them(tmp_path: Path) -> None:
             app, ["distance", *files, "--why", "--json", "--columns", given], catch_exceptions=False
         )
         assert set(json.loads(done.stdout)["parts"]["columns"]) == set(names)
+    for given in ("", " ", "age\nBMI", 'age,"BMI', "bmi"):
+        done = CliRunner().invoke(app, ["distance", *files, "--columns", given])
+        assert "file-columns" in str(done.exception)
 
 
 @pytest.mark.parametrize(

@@ -203,7 +203,7 @@ def test_why_prints_a_short_table_and_json_has_all_of_it(folder: Path) -> None:
     assert done.returncode == 0, done.stderr
     rows = done.stdout.splitlines()
     assert max(map(len, rows)) <= 80
-    start = rows.index("why: shares of the squared distance")
+    (start,) = (k for k, row in enumerate(rows) if row.startswith("why: "))
     assert rows[start + 1].split() == ["holder", "column", "share", "class", "share", "records"]
     assert [row.split()[0] for row in rows[start + 2 :] if row[0] != " "] == [
         item.split(".")[0] for item in HOLDERS

@@ -29,6 +29,7 @@ from ..value.target import LabelMetric
 PUBLIC = "public records"
 # What the caller's data are called beside those of holders.
 MINE = "your own data"
+RESERVED = (COORDINATOR, MINE)
 
 # Classes that are named one by one.
 _NAMED = 5
@@ -102,8 +103,10 @@ class Parties:
         """Names of the features, where the caller's data have some."""
         own = {} if self.own is None else {COORDINATOR: self.own.measure}
         schema: Schema | None = getattr(self.federation, "schema", None)
-        # Sites that have a schema have this one: no other is asked.
-        return column_names(self.measures or own) if schema is None else schema.origins
+        # Sites that have a schema have this one; others have said nothing of their columns.
+        if schema is not None and set(self.names) <= getattr(self.federation, "vouched", set()):
+            return schema.origins
+        return column_names(self.measures or own)
 
     def check_owned(self, what: str, code: str) -> None:
         """Raise where data are needed, and a federation was given."""
@@ -182,7 +185,7 @@ def named_holders(holders: Mapping[str, Data] | Sequence[Data]) -> dict[str, Dat
 
 
 def unreserved(named: Mapping[str, Data]) -> Mapping[str, Data]:
-    for name in (COORDINATOR, MINE):
+    for name in RESERVED:
         if name in named:
             raise InputError(f"no holder may be called {name!r}.", code="holder-names")
     return named

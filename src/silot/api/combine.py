@@ -12,12 +12,12 @@ from ..data.preflight import Preflight
 from ..errors import InputError, MismatchError
 from ..federation.keys import Key, Keyring
 from ..federation.party import Own
-from ..federation.protocol import COORDINATOR
 from ..federation.recorded import Records, Unanswered, differing
 from ..federation.run import Progress, run
 from ..federation.sealed import read_sealed
 from ..sketch.released import ReleaseFile, check_alike, digest_of
 from ..sketch.result import Sketches
+from ._holders import MINE
 from .release import PUBLIC, asking, read_data
 
 
@@ -158,7 +158,7 @@ def run_releases(
         raise _other(unanswered, releases) from None
     columns = first.terms.columns
     warnings = dict.fromkeys(text for each in releases.values() for text in each.warnings)
-    seen = {PUBLIC: known, COORDINATOR: None if own is None else own.measure}
+    seen = {PUBLIC: known, MINE: None if own is None else own.measure}
     looked = {name: each for name, each in seen.items() if each is not None}
     schemaless = Preflight.of(looked, list(releases)) if first.schema is None else None
     found = found.with_preflight(schemaless)

@@ -9,11 +9,10 @@ from ..data.measure import Covariance, Data
 from ..distances.pooled import Pooled
 from ..distances.result import Distance, DistanceMatrix
 from ..errors import InputError
-from ..federation.protocol import COORDINATOR
 from ..federation.run import Federation, Progress, Runtime
 from ..options import check_known
 from ..sketch.releasing import Private
-from ._holders import Holders, Parties, measure_named, shares_of, side_named
+from ._holders import MINE, Holders, Parties, measure_named, shares_of, side_named
 from ._methods import Comparison, Pairwise, Secure, chosen, method_named
 
 
@@ -222,7 +221,7 @@ def pooled_distance(
     True
     """
     column = labels if isinstance(labels, str) else None
-    parties = Parties.of(sellers, labels, measure_named(COORDINATOR, buyer, column))
+    parties = Parties.of(sellers, labels, measure_named(MINE, buyer, column))
     embedding = covariance if labels else "none"
     options |= shares_of(shares, parties, method)
     if method == "secure":

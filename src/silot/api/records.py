@@ -8,13 +8,12 @@ from typing import Any
 from ..data.measure import Data
 from ..errors import InputError
 from ..federation.party import Own
-from ..federation.protocol import COORDINATOR
 from ..federation.run import Federation, Progress, Runtime
 from ..options import check_known
 from ..records.gradients import RecordGradients
 from ..records.result import RecordScores
 from ..records.validation import RecordScreening
-from ._holders import Parties, measure_named, with_columns
+from ._holders import MINE, Parties, measure_named, with_columns
 
 
 def value_records(
@@ -77,7 +76,7 @@ def value_records(
         )
     column = labels if isinstance(labels, str) else None
     data = validation.measure if isinstance(validation, Own) else validation
-    trusted = measure_named(COORDINATOR, data, column)
+    trusted = measure_named(MINE, data, column)
     held = holder if isinstance(holder, Federation | Runtime) else {name: holder}
     parties = Parties.of(held, labels, trusted)
     own = parties.trusted

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
+from ..api._holders import RESERVED
 from ..data.columns import matched
 from ..data.loading import column_names, load_measure
 from ..data.measure import Measure
@@ -136,15 +137,14 @@ class Columns(Flags):
     site: SiteOption = None
 
     def told(self, files: Iterable[Path]) -> None:
-        # A site file that nothing is read by would change what is found, and nobody would see it.
-        ways = {Path(text.rpartition("=")[2]) for text in self.site or ()} | {self.schema}
-        there = {path.name.split(".")[0] for path in files if path not in ways}
+        # A site file that no table is read by changes nothing, and what is found looks proven.
+        tables = {path.name.split(".")[0] for path in files if _is_written(path)}
         for text in self.site or ():
             name = text.rpartition("=")[0]
-            if name and name not in there:
+            if name and name not in tables:
                 raise InputError(
-                    f"--site {text[:80]}: nothing here is called {name[:40]!r}. NAME is that of a "
-                    "file without its ending, FILE alone is for all files.",
+                    f"--site {text[:80]}: no table that is read here is called {name[:40]!r}. NAME "
+                    "is a table's up to its first dot; FILE alone is for all.",
                     code="schema-options",
                 )
 
@@ -195,9 +195,16 @@ class Columns(Flags):
         """Columns of a table that are features; all when ``None``."""
         if self.columns is None:
             return None
-        # A name with a comma is quoted, as in the table; one may end with a blank.
-        names, there = next(csv.reader([self.columns], skipinitialspace=True)), column_names(path)
-        return [name if name in there else name.strip() for name in names]
+        there = column_names(path)
+        plain = [name if name in there else name.strip() for name in self.columns.split(",")]
+        if set(plain) <= set(there):
+            return plain
+        # Names with commas are quoted, as in the table.
+        try:
+            quoted = next(csv.reader([self.columns], skipinitialspace=True, strict=True), [])
+        except csv.Error:
+            quoted = plain
+        return [name if name in there else name.strip() for name in quoted] or plain
 
     def measure(self, path: Path, *, weights: bool = True) -> Measure:
         """Records of one file, whether or not it is a table; public ones have no ``weights``."""
@@ -328,10 +335,15 @@ def _is_table(path: Path) -> bool:
     return not path.name.lower().endswith(".npz")
 
 
+def _is_written(path: Path) -> bool:
+    """Whether this is a file of a table, which a site writes in ways of its own."""
+    return path.name.lower().endswith((".csv", ".csv.gz", ".parquet")) and path.is_file()
+
+
 def _names(paths: Sequence[Path]) -> list[str]:
     stems = [path.name.split(".")[0] for path in paths]
     names = [
-        stem if stems.count(stem) == 1 and stem != "coordinator" else str(path)
+        stem if stems.count(stem) == 1 and stem not in RESERVED else str(path)
         for stem, path in zip(stems, paths, strict=True)
     ]
     if len(set(names)) < len(names):

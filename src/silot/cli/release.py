@@ -20,6 +20,7 @@ from ..errors import InputError
 from ..federation.keys import KEY, Key, PublicKey
 from ..federation.policy import Policy
 from ..sketch.combined import Combined
+from ..sketch.released import ASSUMED
 from .console import (
     check_outputs,
     progress_bar,
@@ -182,9 +183,6 @@ def make_command(
     told = account.read()
     records = next(iter(tables.load([data]).values()))
     public = None if question.public is None else tables.measure(question.public, weights=False)
-    if records.size < (least := question.size or 2000):
-        # On the site's own terminal: the release does not say how many there are.
-        tell(f"fewer than {least} records: noise weighs more. All sites may agree on a --size")
     made = release(
         records, path, name=name, public=public, labels=tables.labels, **told, **question.options
     )
@@ -202,6 +200,12 @@ def make_command(
             "key": made.fingerprint,
         }
     )
+    if made.fresh and records.size < (least := question.size or ASSUMED):
+        # On the site's own terminal alone: the release does not say how many there are.
+        tell(
+            f"fewer than {least} records: noise weighs more. Sites may agree on a --size by what "
+            "is public: no site's count may decide it"
+        )
     for text in made.warnings:
         tell(f"warning: {text}")
     say_where(report=report)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -47,8 +47,6 @@ _BOUNDS = {
 }
 
 
-# Booleans of YAML that are words as well.
-_WORDS = ("yes", "no", "on", "off")
 # What PyYAML raises, beside its own errors, on a value that is none of its tag: `!!int x`.
 _ODD_VALUE = (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError)
 
@@ -77,11 +75,12 @@ class _Once(yaml.SafeLoader):
         if id(node) not in self._checked:
             self._checked.add(id(node))
             seen: set[str] = set()
+            named = {key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)}
             for key, _ in node.value:
                 if not isinstance(key, yaml.ScalarNode):
                     continue
-                # YAML reads yes and no as true and false; as names of fields they are words.
-                if key.value.lower() in _WORDS:
+                # YAML reads yes and no as true and false; a column has fields of these names.
+                if "kind" in named and key.value in ("yes", "no"):
                     key.tag = "tag:yaml.org,2002:str"
                 if key.value in seen:
                     raise yaml.MarkedYAMLError(
@@ -192,7 +191,7 @@ class Document(BaseModel):
         try:
             return cls.model_validate(body)
         except ValidationError as error:
-            told = complaint(error, body, cls.model_fields)
+            told = complaint(error, body, [*cls.__pydantic_fields__])
             place = ".".join(told.place)
             raise InputError(
                 f"{cls.called}{', ' * bool(place)}{place}: {told.message}", code=cls.wrong
@@ -217,7 +216,7 @@ class Document(BaseModel):
             raise InputError(f"{file.name}: {error.message}", code=error.code) from None
 
 
-def complaint(error: ValidationError, body: Any, fields: Iterable[str] = ()) -> Complaint:
+def complaint(error: ValidationError, body: Any, fields: Collection[str] = ()) -> Complaint:
     """The first thing wrong with ``body``, in words.
 
     A misspelt field is missing and unknown: the second is told, for it tells more; and which
@@ -228,7 +227,7 @@ def complaint(error: ValidationError, body: Any, fields: Iterable[str] = ()) -> 
     kinds = [each["type"] for each in found]
     if "extra_forbidden" in kinds:
         place = places[kinds.index("extra_forbidden")]
-        known = f"; there is {', '.join(fields)}" if fields and len(place) == 1 else ""
+        known = f"; there are {', '.join(fields)}" if fields and len(place) == 1 else ""
         message = f"there is no such field{known}. Check its spelling, or leave it out."
         return Complaint("unknown", place, message)
     # A field of several types has errors for each: those inside it come from the type it is of.

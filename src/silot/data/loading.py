@@ -62,7 +62,8 @@ def load_measure(
     FileError
         A file that is missing, unreadable, of another kind, or without the named columns.
     InputError
-        Text among the features, empty tables, NaN: as ``Measure``.
+        Text among the features, empty tables, NaN: as ``Measure``; a schema in the file that
+        cannot be (``schema-invalid``).
 
     Notes
     -----

@@ -197,8 +197,7 @@ def _polars(file: Path) -> ModuleType:
 def _unreadable(file: Path, kind: str, error: Exception) -> FileError:
     if isinstance(error, UnicodeDecodeError):
         return FileError(
-            f"{file.name} is not UTF-8 text. Save it as UTF-8, or convert it: iconv -f latin1 -t "
-            f"utf-8 {file.name}.",
+            f"{file.name} is not UTF-8 text. Save it as UTF-8.",
             code="file-unreadable",
         )
     return FileError(

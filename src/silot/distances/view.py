@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import compress, zip_longest
 
 import numpy as np
@@ -46,7 +46,9 @@ def distance_sections(result: Distance) -> list[Block]:
     """A distance with its bounds, bill and disclosure, and what it is made of."""
     blocks: list[Block] = [facts({**_rows(result), **bill_rows(result)})]
     if result.parts is not None:
-        blocks += parts_sections({result.holders[0]: result.parts}, chance=bool(result.by_chance))
+        blocks += parts_sections(
+            {result.holders[0]: result.parts}, result.holders[:1] if result.by_chance else ()
+        )
     return blocks
 
 
@@ -97,17 +99,18 @@ def _rows(result: Distance) -> dict[str, str]:
     }
 
 
-def parts_sections(found: Mapping[str, Parts], *, chance: bool = False) -> list[Block]:
+def parts_sections(found: Mapping[str, Parts], chance: Collection[str] = ()) -> list[Block]:
     """The largest parts of each distance, by the holder whose classes are meant.
 
-    Of a distance that ``chance`` alone may have made, that is said.
+    Of holders whose distance ``chance`` alone may have made, that is said.
     """
     if not found:
         return []
     first, several = next(iter(found)), len(found) > 1
     by_class = any(parts.classes for parts in found.values())
     where = " between the cells' points" if found[first].of == "cells" else ""
-    doubt = ", which chance may have made" if chance else ""
+    whose = f" of {', '.join(chance)}" if several else ""
+    doubt = f"; chance may have made those{whose}" if chance else ""
     columns = [
         Column("holder", False, "cut", 14),
         Column("column", False, "cut", 20),

@@ -66,7 +66,8 @@ _UNSEEN = "By the bounds no other holder is closer, in the numbers as the holder
 def value_sections(result: Contributions) -> list[Block]:
     """What holders are worth, the bill, what distances are made of, and those of a map."""
     rows = {"target": result.target, "status": result.status, **bill_rows(result)}
-    blocks = [*worth_tables(result), facts(rows), *parts_sections(_parts(result))]
+    by_chance = [item.holder for item in result.ranking if item.distance.by_chance]
+    blocks = [*worth_tables(result), facts(rows), *parts_sections(_parts(result), by_chance)]
     between = result.between
     if between is None:
         return blocks
