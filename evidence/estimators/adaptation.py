@@ -80,9 +80,9 @@ def run(context: Context) -> Report:
             "plan (Courty et al., 2017). CORAL: covariances aligned (Sun et al., 2016). Both in "
             "columns of deviation 1, without regularisation.",
             "Not free of tuning: the alternation of shares and columns was found on breast cancer, "
-            "digits and wine of scikit-learn, its starts on breast cancer, the fifth of the source's "
-            "shares that stays on digits; how columns are summed up, after a first run in which "
-            "nothing explained german, adult and credit default.",
+            "digits and wine of scikit-learn, its starts on breast cancer, the fifth of the "
+            "source's shares that stays on digits; how columns are summed up, after a first run in "
+            "which nothing explained german, adult and credit default.",
         ],
         claims=[claim for name in CLASSIFIERS for claim in _claims(name, found)],
         tables=[_accuracies(name, found) for name in CLASSIFIERS],
