@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from silot import Measure, Schema, Site
+from silot import Measure, Schema, Site, check_schema, load_measure
 from silot.errors import InputError
 
 WARD: dict[str, Any] = {
@@ -215,3 +215,20 @@ def test_a_field_that_a_site_file_has_not_is_told_beside_those_it_has(tmp_path: 
     with pytest.raises(InputError, match="there are silot, columns, decimal") as caught:
         Site.load(tmp_path / "site.yml")
     assert caught.value.code == "site-invalid"
+
+
+def test_a_schema_and_a_site_file_are_given_by_their_paths_too(tmp_path: Path) -> None:
+    schema = Schema.of({"columns": {"age": {"kind": "number", "range": [0, 100]}}})
+    site = {"columns": {"age": {"from": "Alter"}}}
+    schema.save(tmp_path / "s.yml")
+    (tmp_path / "site.json").write_text(json.dumps(site))
+    (tmp_path / "north.csv").write_text("Alter\n10\n50\n")
+    frame = pl.DataFrame({"Alter": [10, 50]})
+    expected = [0.1, 0.5]
+    files = {"schema": tmp_path / "s.yml", "site": str(tmp_path / "site.json")}
+    objects = {"schema": schema, "site": Site.of(site)}
+    for given in (files, objects):
+        found = load_measure(tmp_path / "north.csv", **given)  # type: ignore[arg-type]
+        assert found.points.ravel().tolist() == expected
+        assert check_schema(frame, **given).fits  # type: ignore[arg-type]
+    assert schema.measure(frame, files["site"]).points.ravel().tolist() == expected

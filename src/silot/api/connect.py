@@ -32,7 +32,7 @@ def connect(
     names: Collection[str] | None = None,
     *,
     timeout: float | None = TIMEOUT,
-    schema: Schema | None = None,
+    schema: Schema | str | Path | None = None,
 ) -> Connection:
     """Sites of a project as a federation, for every function that takes one.
 
@@ -48,9 +48,9 @@ def connect(
     timeout
         Seconds a site has for one answer, lost messages included; ``None`` waits.
     schema
-        By which data of your own were read. Sites that have a schema must have this one, or, where
-        none is given, the same as each other: else a run ends before anybody is asked
-        (``schema-mismatch``).
+        By which data of your own were read, or its file. Sites that have a schema must have this
+        one, or, where none is given, the same as each other: else a run ends before anybody is
+        asked (``schema-mismatch``).
 
     Returns
     -------
@@ -73,11 +73,11 @@ def connect(
         with silot.connect("kit") as sites:
             print(silot.distance("north", "south", method="fedwad", federation=sites))
     """
-    return opened(kit, names, timeout=timeout, schema=schema)
+    return opened(kit, names, timeout=timeout, schema=Schema.given(schema))
 
 
 def resume(
-    run: str, *, timeout: float | None = TIMEOUT, schema: Schema | None = None
+    run: str, *, timeout: float | None = TIMEOUT, schema: Schema | str | Path | None = None
 ) -> Connection:
     """The federation of a run that stopped, waited or is done: what it was told is not asked again.
 
@@ -104,7 +104,8 @@ def resume(
         Another process runs it (``run-running``).
     """
     found = Run.load(run)
-    return opened(found.begun.kit, found.begun.names, timeout=timeout, run=found, schema=schema)
+    kit, names, read = found.begun.kit, found.begun.names, Schema.given(schema)
+    return opened(kit, names, timeout=timeout, run=found, schema=read)
 
 
 def opened(

@@ -90,7 +90,7 @@ def ask(
     *,
     own: OwnData | None = None,
     asker: str = "coordinator",
-    schema: Schema | None = None,
+    schema: Schema | str | Path | None = None,
     labels: bool = False,
     **options: Any,
 ) -> Asked:
@@ -111,7 +111,7 @@ def ask(
     asker
         What the asker is called.
     schema
-        The public contract that holders must read their tables by.
+        The public contract that holders must read their tables by, or its file.
     labels, **options
         Of the function, such as ``method`` and ``covariance``; no arrays.
 
@@ -131,7 +131,8 @@ def ask(
             f"{place} has a run already. Go on with it (--continue), or give a new folder.",
             code="file-exists",
         )
-    run, body = os.urandom(16).hex(), None if schema is None else schema.body()
+    run, contract = os.urandom(16).hex(), Schema.given(schema)
+    body = None if contract is None else contract.body()
     try:
         made = RunFile(
             run=run, computation=computation, options=options, labels=labels,

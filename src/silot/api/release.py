@@ -82,7 +82,7 @@ def release(
     *,
     name: str,
     ledger: str | Path,
-    schema: Schema | None = None,
+    schema: Schema | str | Path | None = None,
     public: Data | None = None,
     key: str | Path | None = None,
     **options: Any,
@@ -105,7 +105,8 @@ def release(
     ledger
         The site's ledger, a file; made when absent.
     schema
-        The public contract of the table, where ``data`` is no measure that was read by it.
+        The public contract of the table, or its file, where ``data`` is no measure that was read by
+        it.
     public
         Public records, the same file at all sites; without them the box of the schema stands for a
         normal law (and distances have no interval), or ``public_mean`` and ``public_scale``.
@@ -134,7 +135,7 @@ def release(
     --------
     >>> import numpy as np, tempfile
     >>> rng = np.random.default_rng(0)
-    >>> public, x = rng.normal(size=(150, 2)), rng.normal(size=(3000, 2))
+    >>> public, x = rng.normal(size=(400, 2)), rng.normal(size=(3000, 2))
     >>> folder = tempfile.mkdtemp()
     >>> found = release(
     ...     x, f"{folder}/n.release", name="north", ledger=f"{folder}/north.ledger", public=public
@@ -152,7 +153,9 @@ def release(
         )
     file = Path(path)
     check_whole(file)
-    prepared = prepare(name, read_data(data, schema, name, sending.labels), public, sending, **rest)
+    prepared = prepare(
+        name, read_data(data, Schema.given(schema), name, sending.labels), public, sending, **rest
+    )
     place = Path(ledger).with_name(f"{quote(name, safe='')}.key") if key is None else Path(key)
     fresh = key is None and not place.exists()
     signer = Key.new() if fresh else Key.load(place)

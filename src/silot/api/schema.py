@@ -18,7 +18,7 @@ def draft_schema(
     label: str = "",
     weight: str = "",
     identifiers: Sequence[str] = (),
-    site: Site | None = None,
+    site: Site | str | Path | None = None,
     name: str = "",
     tell: Callable[[float], None] | None = None,
 ) -> Draft:
@@ -33,7 +33,7 @@ def draft_schema(
     identifiers
         Columns with what the site calls its records: they are left out.
     site
-        How this site writes its columns: names, codes, units, days.
+        How this site writes its columns: names, codes, units, days. Or a file that says so.
     name
         What the schema is to be called.
     tell
@@ -70,8 +70,10 @@ def draft_schema(
     >>> draft.schema.read_off
     ('age.typical', 'sex.categories')
     """
+    from ..data.site import Site
     from ..schemas.draft import Roles, draft_of_file, draft_of_frame
 
+    site = Site.given(site)
     roles = Roles(label=label, weight=weight, identifiers=tuple(identifiers))
     if isinstance(data, str | Path):
         return draft_of_file(data, roles, site, title=name, tell=tell)
@@ -80,9 +82,9 @@ def draft_schema(
 
 def check_schema(
     data: Any,
-    schema: Schema,
+    schema: Schema | str | Path,
     *,
-    site: Site | None = None,
+    site: Site | str | Path | None = None,
     tell: Callable[[float], None] | None = None,
 ) -> SchemaCheck:
     """Say what of a table does not fit a schema: by column, in counts, without values.
@@ -92,7 +94,7 @@ def check_schema(
     data
         A table: the path of a .csv, .csv.gz or .parquet, or a data frame.
     schema, site
-        The contract, and how this site writes its columns.
+        The contract, and how this site writes its columns, or files with these.
     tell
         Called with the share of a file that has been read.
 
@@ -116,8 +118,11 @@ def check_schema(
     >>> print(check_schema(polars.DataFrame({"age": [70.5, 60.0]}), schema).problems[0].sentence)
     Column 'age': 1 of 2 numbers are fractions, and it is to hold whole ones.
     """
+    from ..data.schema import Schema
+    from ..data.site import Site
     from ..schemas.check import check_file, check_frame
 
+    contract, site = Schema.given(schema), Site.given(site)
     if isinstance(data, str | Path):
-        return check_file(data, schema, site, tell=tell)
-    return check_frame(data, schema, site)
+        return check_file(data, contract, site, tell=tell)
+    return check_frame(data, contract, site)

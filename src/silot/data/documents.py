@@ -6,7 +6,7 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, overload
 
 import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -196,6 +196,17 @@ class Document(BaseModel):
             raise InputError(
                 f"{cls.called}{', ' * bool(place)}{place}: {told.message}", code=cls.wrong
             ) from None
+
+    @overload
+    @classmethod
+    def given(cls, document: Self | str | Path) -> Self: ...
+    @overload
+    @classmethod
+    def given(cls, document: Self | str | Path | None) -> Self | None: ...
+    @classmethod
+    def given(cls, document: Self | str | Path | None) -> Self | None:
+        """A document as a caller gives it: itself, or the file that it is in."""
+        return cls.load(document) if isinstance(document, str | Path) else document
 
     @classmethod
     def load(cls, path: str | Path) -> Self:

@@ -29,8 +29,8 @@ def load_measure(
     id_column: str | None = None,
     columns: Sequence[str] | None = None,
     missing_label: str | None = None,
-    schema: Schema | None = None,
-    site: Site | None = None,
+    schema: Schema | str | Path | None = None,
+    site: Site | str | Path | None = None,
 ) -> Measure:
     """Read a measure from a file.
 
@@ -50,8 +50,8 @@ def load_measure(
     missing_label
         Label of records whose field in the label column is empty; by default there may be none.
     schema, site
-        The public contract of the table, and how this site writes its columns. The schema names
-        features, labels and weights: other options are left out then.
+        The public contract of the table, and how this site writes its columns, or files with these.
+        The schema names features, labels and weights: other options are left out then.
 
     Returns
     -------
@@ -82,6 +82,7 @@ def load_measure(
     Measure(3 records, 3 features, 2 classes)
     """
     file, kind = known_file(path)
+    schema, site = Schema.given(schema), Site.given(site)
     if schema is not None:
         if any((label_column, weight_column, id_column, columns, missing_label)):
             raise InputError(

@@ -209,7 +209,7 @@ class Schema(Document):
             A frame of pandas, polars, pyarrow or another library that narwhals knows; its
             columns are taken by name, whatever their order.
         site
-            How this site writes its columns, see ``Site``.
+            How this site writes its columns: a ``Site``, or a file with one.
 
         Raises
         ------
@@ -226,8 +226,9 @@ class Schema(Document):
         Measure(2 records, 2 features)
         """
         from .reading import read_frame
+        from .site import Site
 
-        return read_frame(data, self, site).measure
+        return read_frame(data, self, Site.given(site)).measure
 
 
 _FOR_PEOPLE = ("about", "typical", "substance")
