@@ -73,7 +73,7 @@ def connect(
         with silot.connect("kit") as sites:
             print(silot.distance("north", "south", method="fedwad", federation=sites))
     """
-    return opened(kit, names, timeout=timeout, schema=Schema.given(schema))
+    return opened(kit, names, timeout=timeout, schema=Schema.coerce(schema))
 
 
 def resume(
@@ -104,7 +104,7 @@ def resume(
         Another process runs it (``run-running``).
     """
     found = Run.load(run)
-    kit, names, read = found.begun.kit, found.begun.names, Schema.given(schema)
+    kit, names, read = found.begun.kit, found.begun.names, Schema.coerce(schema)
     return opened(kit, names, timeout=timeout, run=found, schema=read)
 
 

@@ -131,7 +131,7 @@ def ask(
             f"{place} has a run already. Go on with it (--continue), or give a new folder.",
             code="file-exists",
         )
-    run, contract = os.urandom(16).hex(), Schema.given(schema)
+    run, contract = os.urandom(16).hex(), Schema.coerce(schema)
     body = None if contract is None else contract.body()
     try:
         made = RunFile(

@@ -154,7 +154,7 @@ def release(
     file = Path(path)
     check_whole(file)
     prepared = prepare(
-        name, read_data(data, Schema.given(schema), name, sending.labels), public, sending, **rest
+        name, read_data(data, Schema.coerce(schema), name, sending.labels), public, sending, **rest
     )
     place = Path(ledger).with_name(f"{quote(name, safe='')}.key") if key is None else Path(key)
     fresh = key is None and not place.exists()

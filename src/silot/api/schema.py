@@ -73,7 +73,7 @@ def draft_schema(
     from ..data.site import Site
     from ..schemas.draft import Roles, draft_of_file, draft_of_frame
 
-    site = Site.given(site)
+    site = Site.coerce(site)
     roles = Roles(label=label, weight=weight, identifiers=tuple(identifiers))
     if isinstance(data, str | Path):
         return draft_of_file(data, roles, site, title=name, tell=tell)
@@ -122,7 +122,7 @@ def check_schema(
     from ..data.site import Site
     from ..schemas.check import check_file, check_frame
 
-    contract, site = Schema.given(schema), Site.given(site)
+    contract, site = Schema.coerce(schema), Site.coerce(site)
     if isinstance(data, str | Path):
         return check_file(data, contract, site, tell=tell)
     return check_frame(data, contract, site)

@@ -199,12 +199,12 @@ class Document(BaseModel):
 
     @overload
     @classmethod
-    def given(cls, document: Self | str | Path) -> Self: ...
+    def coerce(cls, document: Self | str | Path) -> Self: ...
     @overload
     @classmethod
-    def given(cls, document: Self | str | Path | None) -> Self | None: ...
+    def coerce(cls, document: Self | str | Path | None) -> Self | None: ...
     @classmethod
-    def given(cls, document: Self | str | Path | None) -> Self | None:
+    def coerce(cls, document: Self | str | Path | None) -> Self | None:
         """A document as a caller gives it: itself, or the file that it is in."""
         return cls.load(document) if isinstance(document, str | Path) else document
 

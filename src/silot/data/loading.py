@@ -82,7 +82,7 @@ def load_measure(
     Measure(3 records, 3 features, 2 classes)
     """
     file, kind = known_file(path)
-    schema, site = Schema.given(schema), Site.given(site)
+    schema, site = Schema.coerce(schema), Site.coerce(site)
     if schema is not None:
         if any((label_column, weight_column, id_column, columns, missing_label)):
             raise InputError(

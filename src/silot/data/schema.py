@@ -228,7 +228,7 @@ class Schema(Document):
         from .reading import read_frame
         from .site import Site
 
-        return read_frame(data, self, Site.given(site)).measure
+        return read_frame(data, self, Site.coerce(site)).measure
 
 
 _FOR_PEOPLE = ("about", "typical", "substance")
