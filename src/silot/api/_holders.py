@@ -99,14 +99,18 @@ class Parties:
         return self.own
 
     @property
+    def agreed(self) -> tuple[str, ...] | None:
+        """Columns of the schema by which all sites of a federation said that they read."""
+        schema: Schema | None = getattr(self.federation, "schema", None)
+        if schema is None or not set(self.names) <= getattr(self.federation, "vouched", set()):
+            return None
+        return schema.origins
+
+    @property
     def columns(self) -> tuple[str, ...] | None:
         """Names of the features, where the caller's data have some."""
         own = {} if self.own is None else {COORDINATOR: self.own.measure}
-        schema: Schema | None = getattr(self.federation, "schema", None)
-        # Sites that have a schema have this one; others have said nothing of their columns.
-        if schema is not None and set(self.names) <= getattr(self.federation, "vouched", set()):
-            return schema.origins
-        return column_names(self.measures or own)
+        return self.agreed or column_names(self.measures or own)
 
     def check_owned(self, what: str, code: str) -> None:
         """Raise where data are needed, and a federation was given."""
@@ -244,7 +248,8 @@ def in_words(result: Distance, parties: Parties, sides: Sequence[str]) -> Distan
     measures = {**parties.measures, **owned}
     compared = [measures[name] for name in sides if name in measures]
     if len(compared) < 2:
-        return result.named(parties.columns)
+        # Columns of a party that read by no schema are not guessed from the caller's own.
+        return result.named(parties.agreed)
     named = result.named(column_names(dict(zip(sides, compared, strict=True))))
     return with_classes(named, *compared) if parties.labels else named
 
