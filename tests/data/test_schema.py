@@ -232,3 +232,6 @@ def test_a_schema_and_a_site_file_are_given_by_their_paths_too(tmp_path: Path) -
         assert found.points.ravel().tolist() == expected
         assert check_schema(frame, **given).fits  # type: ignore[arg-type]
     assert schema.measure(frame, files["site"]).points.ravel().tolist() == expected
+    with pytest.raises(InputError, match="of type int") as caught:
+        load_measure(tmp_path / "north.csv", schema=3)  # type: ignore[arg-type]
+    assert caught.value.code == "schema-invalid"

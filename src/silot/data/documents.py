@@ -205,8 +205,22 @@ class Document(BaseModel):
     def coerce(cls, document: Self | str | Path | None) -> Self | None: ...
     @classmethod
     def coerce(cls, document: Self | str | Path | None) -> Self | None:
-        """A document as a caller gives it: itself, or the file that it is in."""
-        return cls.load(document) if isinstance(document, str | Path) else document
+        """A document as a caller gives it: itself, or the file that it is in.
+
+        Raises
+        ------
+        InputError
+            It is neither; and as ``load``.
+        """
+        if isinstance(document, str | Path):
+            return cls.load(document)
+        if document is not None and not isinstance(document, cls):
+            raise InputError(
+                f"{cls.called} is of type {type(document).__name__}. Give a {cls.__name__}, or the "
+                "path of its file.",
+                code=cls.wrong,
+            )
+        return document
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
