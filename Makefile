@@ -3,8 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 SECURE := .venv-secure
 BIN := $(VENV)/bin
-CODE := src tests evidence examples reference docs/gallery docs/tutorials
-KERNELS = $(BIN)/cmake -S native -B $(VENV)/kernels -G Ninja -DPython_EXECUTABLE=$(abspath $(BIN)/python) \
+TRANSPORT := packages/silot-transport
+CODE := src tests packages evidence examples reference docs/gallery docs/tutorials
+KERNELS = $(BIN)/cmake -S $(TRANSPORT)/native -B $(VENV)/kernels -G Ninja -DPython_EXECUTABLE=$(abspath $(BIN)/python) \
 	-DCMAKE_MAKE_PROGRAM=$(abspath $(BIN)/ninja)
 # A worker a core, each with one thread: tests of one file share what is made once.
 EACH = OMP_NUM_THREADS=1 $(1)/bin/python -m pytest --numprocesses auto --maxprocesses 8 --dist loadfile
@@ -48,17 +49,17 @@ slow: $(VENV)/.dev
 
 # Real processes behind NVFlare; nightly, a kill at every message.
 sites: $(VENV)/.dev
-	$(BIN)/python -m pytest -m real tests/sites
+	$(BIN)/python -m pytest -m real tests/sites --ignore tests/sites/secure
 
 sites-nightly: $(VENV)/.dev
-	$(BIN)/python -m pytest -m nightly tests/sites
+	$(BIN)/python -m pytest -m nightly tests/sites --ignore tests/sites/secure
 
 secure: $(SECURE)/.installed
-	$(call EACH,$(SECURE)) tests/secure tests/transport tests/test_conformance.py
+	$(call EACH,$(SECURE)) tests/sites/secure $(TRANSPORT)/tests tests/test_conformance.py
 
 # Two real sites behind NVFlare that compute with one another.
 sites-secure: $(SECURE)/.installed
-	$(SECURE)/bin/python -m pytest -m real tests/secure
+	$(SECURE)/bin/python -m pytest -m real tests/sites/secure
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m evidence speed
@@ -70,35 +71,35 @@ $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "silot needs Python 3.11 or newer: make PYTHON=python3.11 ...")'
 	$(PYTHON) -m venv $(VENV)
 
-$(SECURE)/.installed: pyproject.toml constraints-secure.txt | $(VENV)/.kernels
+$(SECURE)/.installed: pyproject.toml $(TRANSPORT)/pyproject.toml constraints-secure.txt | $(VENV)/.kernels
 	$(PYTHON) -m venv $(SECURE)
 	$(SECURE)/bin/python -m pip --quiet --quiet --disable-pip-version-check install \
-		--constraint constraints-secure.txt --editable '.[nvflare,parquet,privacy,secure]' hypothesis pytest-xdist
+		--constraint constraints-secure.txt --editable $(TRANSPORT) --editable '.[nvflare,parquet,pot,privacy,secure]' hypothesis pytest-xdist
 	touch $@
 
-$(VENV)/.installed: pyproject.toml constraints.txt | $(VENV)/bin/python $(VENV)/.kernels
-	$(PIP) install --constraint constraints.txt --editable .
+$(VENV)/.installed: pyproject.toml $(TRANSPORT)/pyproject.toml constraints.txt | $(VENV)/bin/python $(VENV)/.kernels
+	$(PIP) install --constraint constraints.txt --editable $(TRANSPORT) --editable .
 	touch $@
 
 # Compiled beside the source that uses them. Without a compiler everything works, more slowly, and
 # `silot doctor` says so.
 kernels: $(VENV)/.kernels
-$(VENV)/.kernels: $(wildcard native/*) | $(VENV)/bin/python
+$(VENV)/.kernels: $(wildcard $(TRANSPORT)/native/*) | $(VENV)/bin/python
 	$(PIP) install --constraint constraints.txt cmake nanobind ninja
 	$(KERNELS) -DSILOT_BESIDE=ON && $(BIN)/cmake --build $(VENV)/kernels || echo "no compiled kernels: see above"
 	touch $@
 
 # Faults of memory and undefined behaviour of the kernels, on problems that hypothesis thinks of.
 sanitize: $(VENV)/.dev
-	$(BIN)/cmake -S native -B $(VENV)/sanitize -G Ninja -DPython_EXECUTABLE=$(abspath $(BIN)/python) \
+	$(BIN)/cmake -S $(TRANSPORT)/native -B $(VENV)/sanitize -G Ninja -DPython_EXECUTABLE=$(abspath $(BIN)/python) \
 		-DCMAKE_MAKE_PROGRAM=$(abspath $(BIN)/ninja) -DSILOT_SANITIZE=ON
 	$(BIN)/cmake --build $(VENV)/sanitize
 	LD_PRELOAD="$$(c++ -print-file-name=libasan.so) $$(c++ -print-file-name=libubsan.so)" \
 		ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1 OMP_NUM_THREADS=1 \
-		SILOT_KERNELS=pure SILOT_SANITIZED=$$(ls -d $(abspath $(VENV))/sanitize/_kernels*) $(BIN)/python -m pytest tests/transport/test_kernels.py
+		SILOT_KERNELS=pure SILOT_SANITIZED=$$(ls -d $(abspath $(VENV))/sanitize/_kernels*) $(BIN)/python -m pytest $(TRANSPORT)/tests/test_kernels.py
 
 $(VENV)/.sites: pyproject.toml constraints.txt $(VENV)/.installed
-	$(PIP) install --constraint constraints.txt --editable '.[nvflare,privacy]'
+	$(PIP) install --constraint constraints.txt --editable $(TRANSPORT) --editable '.[nvflare,privacy]'
 	touch $@
 
 $(VENV)/.dev: pyproject.toml constraints.txt requirements-dev.txt $(VENV)/.installed
@@ -110,4 +111,4 @@ $(VENV)/.docs: constraints.txt requirements-docs.txt $(VENV)/.installed
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(SECURE) build/site src/silot/transport/_kernels.* silot-demo silot-sites .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(SECURE) build/site $(TRANSPORT)/src/silot_transport/_kernels.* silot-demo silot-sites .pytest_cache .ruff_cache .hypothesis

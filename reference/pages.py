@@ -23,8 +23,8 @@ from silot.data.site import Site
 from silot.errors import ExtraError, explanations
 from silot.federation import Policy
 from silot.options import declared
-from silot.secure.method import Secure
 from silot.sites.kit import Project
+from silot.sites.secure.method import Secure
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
 # How an object of the API is shown.

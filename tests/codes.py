@@ -9,8 +9,16 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-SOURCE = Path(__file__).parents[1] / "src" / "silot"
+ROOT = Path(__file__).parents[1]
+SOURCES = (ROOT / "packages/silot-transport/src/silot_transport", ROOT / "src/silot")
 _CODE = re.compile(r"[a-z0-9]+(-[a-z0-9]+)+")
+
+
+def source_files() -> list[Path]:
+    """Return the files of both packages."""
+    return sorted(path for source in SOURCES for path in source.rglob("*.py"))
+
+
 # Calls whose first argument is a code.
 _FIRST = {"Failure", "refusal", "Unreached", "_broken"}
 # Calls whose fourth argument is one.
@@ -277,7 +285,7 @@ def argument(call: ast.Call, function: Function, name: str) -> ast.expr | None:
 
 def package() -> Package:
     known = Package()
-    for path in sorted(SOURCE.rglob("*.py")):
+    for path in source_files():
         module = ast.parse(path.read_text(encoding="utf-8"))
         for item in module.body:
             if isinstance(item, ast.Assign):
@@ -325,7 +333,7 @@ def codes() -> dict[str, set[str]]:
 
 def options() -> Iterator[str]:
     """Codes of options that are declared in classes."""
-    for path in sorted(SOURCE.rglob("*.py")):
+    for path in source_files():
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.AnnAssign) and isinstance(node.value, ast.Call):
                 own = any(item.arg == "code" for item in node.value.keywords)

@@ -20,6 +20,7 @@ from rich.console import Console
 
 import silot
 from silot import Holder, LocalFederation, Measure, Policy
+from silot.api.report import render
 from silot.errors import InputError, MismatchError, SilotError
 from silot.federation.answer import decode_reply, encode_reply
 from silot.federation.question import decode_question, encode_question
@@ -27,8 +28,7 @@ from silot.options import declared
 from silot.privacy import Ledger
 from silot.render import terminal
 from silot.render.html import fragment
-from silot.report import render
-from silot.transport import exact_plan
+from silot_transport import exact_plan
 from tests.problems import pairs
 
 RNG = np.random.default_rng(0)

@@ -34,7 +34,8 @@ def house(tmp_path: Path) -> Path:
     """A copy of the house to spoil."""
     shutil.copy(HOME / "pyproject.toml", tmp_path)
     ignored = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(HOME / "src", tmp_path / "src", ignore=ignored)
+    for source in (HOME / "src/silot", HOME / "packages/silot-transport/src/silot_transport"):
+        shutil.copytree(source, tmp_path / "src" / source.name, ignore=ignored)
     return tmp_path
 
 

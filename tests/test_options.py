@@ -10,6 +10,10 @@ import pytest
 
 import silot
 from silot.distances.pooled import Pooled
+from silot.distances.sketches.methods import FedWaD, TriangleWad
+from silot.distances.sketches.sketch import Sketching
+from silot.distances.worth.contributions import Valuation
+from silot.distances.worth.fedbary import FedBary
 from silot.errors import InputError
 from silot.options import (
     Options,
@@ -29,10 +33,6 @@ from silot.options import (
 from silot.records.gradients import RecordGradients
 from silot.records.suspects import CountBroken
 from silot.records.validation import RecordScreening
-from silot.sketch.methods import FedWaD, TriangleWad
-from silot.sketch.sketch import Sketching
-from silot.value.contributions import Valuation
-from silot.value.fedbary import FedBary
 
 
 class Few(Options):

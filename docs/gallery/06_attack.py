@@ -98,7 +98,7 @@ private = silot.LocalFederation(
     {name: silot.Holder(silot.Measure(x), rules, Ledger()) for name, x in many.items()}
 )
 sketched = private.run(
-    silot.sketch.sketches(["north", "south"], public_mean=[0, 0], public_scale=1.5)
+    silot.distances.sketches.sketches(["north", "south"], public_mean=[0, 0], public_scale=1.5)
 )
 audit = silot.audit(sketched.transcript, truth=many)
 print(audit.verdict)

@@ -118,7 +118,7 @@ private = LocalFederation({"north": Holder(Measure(north), rules, account)})
 spent = []
 for seed in range(6):
     # Other public cells, so another question.
-    protocol = silot.sketch.sketches(
+    protocol = silot.distances.sketches.sketches(
         ["north"],
         public_mean=[0.0] * 8,
         public_scale=1.2,
@@ -142,7 +142,7 @@ assert refused == "ledger-budget"
 
 # %%
 private.run(
-    silot.sketch.sketches(
+    silot.distances.sketches.sketches(
         ["north"], public_mean=[0.0] * 8, public_scale=1.2, size=2000, privacy_epsilon=0.5, seed=0
     )
 )

@@ -15,7 +15,7 @@ from evidence.common import Array, Claim, Context, Judged, Labels, Report, Table
 from evidence.estimators.cleaning import nine_tables
 from evidence.fedbary._data import Pool
 from silot.estimators import DomainAdapter
-from silot.transport import exact_plan
+from silot_transport import exact_plan
 
 SEEDS = (3, 10)
 SOURCE, TARGET = 300, 400

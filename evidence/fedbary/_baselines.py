@@ -14,8 +14,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import LocalOutlierFactor
 
 from evidence.common import Array, Flags, Labels
-from silot.transport import calibrated_gradient, cost_matrix, exact_plan, plan_from_cost
-from silot.value.history import TrainingRound
+from silot.distances.worth.history import TrainingRound
+from silot_transport import calibrated_gradient, cost_matrix, exact_plan, plan_from_cost
 
 NEIGHBOURS = 10
 TREES = 200

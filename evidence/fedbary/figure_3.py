@@ -7,7 +7,7 @@ import ot
 
 import silot
 from evidence.common import Array, Claim, Context, Report, Table, spread, stream, verdict
-from silot.transport import exact_plan
+from silot_transport import exact_plan
 
 OVERLAPS = Claim("overlaps the barycenter of the pooled data within 10 rounds", "yes")
 CLOSE = Claim("close after 3 rounds", "nearly")

@@ -22,8 +22,8 @@ from evidence.common import (
 )
 from evidence.fedbary._data import Pool, adult, by_column, credit, digits, wrong_labels
 from silot import Measure
-from silot.transport import exact_plan
-from silot.transport.classwise import class_distances, labelled_plan
+from silot_transport import exact_plan
+from silot_transport.classwise import class_distances, labelled_plan
 
 COVER = Claim("intervals cover the distance of the pool", "85 to 97 % of draws")
 FOLLOWS = Claim("worth follows label noise, or ties are declared", "Spearman of .9, or ties")

@@ -11,7 +11,7 @@ import numpy as np
 import silot
 from evidence.common import Array, Claim, Context, Labels, Report, Table, spread, stream, verdict
 from silot import Measure
-from silot.learning import NearestNeighbour
+from silot.teaching.federated import NearestNeighbour
 
 MODES = Claim("all ten modes, 8 classes a holder (figure 4, top)", "yes")
 SKEWED = Claim("modes are lost, 2 classes a holder (figure 4, middle)", "yes")

@@ -11,7 +11,7 @@ from evidence.common import Claim, Context, Labels, Report, Table, spread, strea
 from evidence.fedwad.coreset import DIMENSION, PUBLIC, Records, pooled_of, records_of
 from evidence.fedwad.table_1 import TRAINING
 from silot import Measure
-from silot.learning import NearestNeighbour
+from silot.teaching.federated import NearestNeighbour
 
 NEAR = Claim("competitive with FedRep and FedPer, 2 classes a holder", "yes")
 MORE = Claim("better than both where holders are many", "yes")

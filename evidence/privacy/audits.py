@@ -21,12 +21,12 @@ import silot
 from evidence.common import WALK, Array, Claim, Context, Judged, Report, Table, Verdict, stream
 from silot import LocalFederation, Measure, Own
 from silot.distances.pooled import pooled
+from silot.distances.worth.contributions import contributions
+from silot.distances.worth.fedbary import fedbary
 from silot.distillation.asking import distill
 from silot.distillation.teacher import Teacher
 from silot.records.validation import records
 from silot.teaching.divergences import divergences
-from silot.value.contributions import contributions
-from silot.value.fedbary import fedbary
 
 # Records a holder, as usual and with --full; of tables that nothing was tuned on.
 RECORDS, HELD_OUT = (80, 300), (64, 80)

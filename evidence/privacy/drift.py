@@ -12,10 +12,10 @@ from scipy.stats import beta
 
 from evidence.common import Array, Claim, Context, Judged, Report, Table, columns, stream, verdict
 from silot import Holder, LocalFederation, Measure, Policy
+from silot.distances.sketches.drift import LEVEL, Drift, drift_of
+from silot.distances.sketches.result import Sketches
+from silot.distances.sketches.sketch import Sketching
 from silot.privacy import Ledger
-from silot.sketch.drift import LEVEL, Drift, drift_of
-from silot.sketch.result import Sketches
-from silot.sketch.sketch import Sketching
 
 RECORDS, PUBLIC, EPSILON = 2000, 800, 1.0
 STILL, MOVED = 40, 10

@@ -14,9 +14,9 @@ import silot
 from evidence.common import WALK, Array, Claim, Context, Judged, Report, Table, stream, verdict
 from silot import LocalFederation, Measure, Own
 from silot.distances.questions.distances import Interpolate
+from silot.distances.worth.contributions import contributions
 from silot.errors import ExtraError, InputError
-from silot.transport import exact_plan, interpolate
-from silot.value.contributions import contributions
+from silot_transport import exact_plan, interpolate
 
 DIRECT = Claim(
     "at level record nothing beats direct", "FedWaD, TriangleWad and FedBary keep records hidden"

@@ -12,9 +12,9 @@ import numpy as np
 
 import silot
 from evidence.common import Array, Claim, Context, Judged, Labels, Report, Table, stream, verdict
+from silot.distances.sketches.derived import DecodedSketches
 from silot.privacy.sketch import simplex
-from silot.sketch.derived import DecodedSketches
-from silot.transport import cost_matrix, plan_from_cost
+from silot_transport import cost_matrix, plan_from_cost
 
 RECORDS, PUBLIC, RELEASES = 1000, 400, 20
 WORKERS = 4

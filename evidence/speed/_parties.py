@@ -21,7 +21,7 @@ def need_engine() -> None:
 
 def peers(place: Path) -> Path:
     """Keys and addresses of three parties, on ports that are free."""
-    from silot.secure import make_keys
+    from silot.sites.secure import make_keys
 
     make_keys(place / "keys")
     path = place / "keys/peers.yml"

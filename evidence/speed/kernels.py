@@ -13,7 +13,7 @@ from scipy.spatial.distance import cdist
 from evidence.common import Context
 from evidence.speed._timing import medians, show
 from silot.distillation._trees import potentials
-from silot.transport import _sweep
+from silot_transport import _sweep
 
 Array = npt.NDArray[np.float64]
 POINTS, FEATURES, SHARE = 5000, 16, 0.05

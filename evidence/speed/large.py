@@ -11,7 +11,7 @@ import numpy as np
 
 from evidence.common import Array, Context, stream
 from evidence.speed._timing import show
-from silot.transport import bounded_plan, exact_plan
+from silot_transport import bounded_plan, exact_plan
 
 CLUSTERS = 20
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from evidence.common import Context
 from evidence.speed._timing import show
-from silot.report import write
+from silot.api.report import write
 from tests.render.factory import many
 
 HOLDERS, RECORDS, LOADS = 100, 500, 5

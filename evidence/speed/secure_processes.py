@@ -22,7 +22,7 @@ from evidence.common import Context
 from evidence.speed._parties import COMMAND, ROLES, need_engine, peers
 from evidence.speed._timing import show
 from silot.render.words import format_bytes
-from silot.secure import SecureOptions, forecast
+from silot.sites.secure import SecureOptions, forecast
 
 Cloud = npt.NDArray[np.float64]
 

@@ -14,8 +14,8 @@ import silot
 from evidence.common import Context
 from evidence.speed._timing import medians, show
 from silot import transport
-from silot.transport import _native
-from silot.transport.exact import _solve
+from silot_transport import _native
+from silot_transport.exact import _solve
 
 Array = npt.NDArray[np.float64]
 SHAPES = (

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from evidence.common import Context
 from evidence.speed._timing import show
-from silot.torch import sinkhorn_divergence
+from silot_transport.torch import sinkhorn_divergence
 
 SIZES, FULL, FEATURES = (500, 1000), (500, 1000, 2000, 5000), 16
 BLUR = 0.5

@@ -27,9 +27,9 @@ from evidence.common import (
 from evidence.stlf._devices import Network, Pools, device_network
 from silot import Divergences, Holder, LocalFederation, Measure, Policy
 from silot.federation import Answer
-from silot.learning import ModelSpec, initial, probabilities, train
 from silot.privacy.ledger import Ledger
 from silot.teaching.divergences import divergences
+from silot.teaching.federated import ModelSpec, initial, probabilities, train
 from silot.teaching.questions.divergences import DomainErrors
 
 SKEW = Claim(

@@ -14,7 +14,7 @@ import silot
 from evidence.common import Array, Claim, Context, Judged, Report, Table, Verdict, stream
 from evidence.stlf import _baselines as baselines
 from evidence.stlf._devices import SETTINGS, SIDE, Network, Pools, device_network
-from silot.learning import ModelSpec, combine, probabilities
+from silot.teaching.federated import ModelSpec, combine, probabilities
 from silot.teaching.plan import LinkPlan
 from silot.teaching.result import Adaptation
 

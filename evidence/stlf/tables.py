@@ -12,7 +12,7 @@ from sklearn import datasets
 import silot
 from evidence.common import Array, Claim, Context, Report, Table, columns, stream, verdict
 from silot import Measure
-from silot.learning import Combination, probabilities
+from silot.teaching.federated import Combination, probabilities
 from silot.teaching.result import Adaptation
 
 UNITS = Claim("units of columns change nothing", "")

@@ -7,13 +7,13 @@ statement of what every run disclosed.
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
-from ._lazy import lazily
+from silot_transport._lazy import lazily
 
 if TYPE_CHECKING:
     from . import estimators, transport
-    from .advice.result import Advice, Plan
     from .api._methods import METHODS
     from .api.adapt import adapt
+    from .api.advice.result import Advice, Plan
     from .api.cluster import cluster
     from .api.combine import combine
     from .api.connect import connect, resume
@@ -33,34 +33,34 @@ if TYPE_CHECKING:
     from .audits.policies import PolicyAudit
     from .audits.result import Audit
     from .audits.run import audit
+    from .data.drafts.result import Draft, SchemaCheck
     from .data.loading import load_measure, save_measure
     from .data.measure import Measure
     from .data.schema import Schema
     from .data.site import Site
     from .distances.result import Distance, DistanceMatrix
+    from .distances.sketches.drift import Drift
+    from .distances.sketches.released import ReleaseFile
+    from .distances.sketches.result import Sketches
+    from .distances.worth.result import Barycenter, Contributions
     from .distillation import LabelSpace
     from .distillation.result import Distillation
     from .distillation.teacher import Teacher
     from .errors import SilotError
     from .federation import Holder, LocalFederation, Own, Policy, Transcript
-    from .learning import ModelSpec
-    from .learning.clustering import Clustering
-    from .learning.coreset import Coreset
-    from .learning.federated_result import FederatedModels
     from .records.counts import BrokenCounts
     from .records.result import RecordScores
-    from .schemas.result import Draft, SchemaCheck
-    from .sketch.drift import Drift
-    from .sketch.released import ReleaseFile
-    from .sketch.result import Sketches
     from .teaching.costs import LinkCosts
     from .teaching.divergence import Divergences
     from .teaching.evaluate import evaluate
+    from .teaching.federated import ModelSpec
+    from .teaching.federated.clustering import Clustering
+    from .teaching.federated.coreset import Coreset
+    from .teaching.federated.federated_result import FederatedModels
     from .teaching.network import Network
     from .teaching.plan import LinkPlan
     from .teaching.result import Adaptation
     from .teaching.solve import links
-    from .value.result import Barycenter, Contributions
 
 try:
     __version__ = version("silot")

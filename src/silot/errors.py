@@ -26,52 +26,33 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar
 
+from silot_transport.errors import (
+    ExtraError,
+    InputError,
+    MemoryShortError,
+    MismatchError,
+    SilotError,
+    SolverError,
+)
 
-class SilotError(Exception):
-    """Base of every error silot raises on purpose.
-
-    Parameters
-    ----------
-    message
-        What arrived and what to do about it.
-    code
-        Stable, machine readable name of the case, such as ``"measure-nan"``.
-    """
-
-    exit_status: ClassVar[int] = 1
-    run: Any = None
-    """Bill and transcript of the run it ended: what was disclosed and charged by then.
-
-    Its ``disclosure`` is empty where nothing was."""
-
-    def __init__(self, message: str, *, code: str) -> None:
-        super().__init__(message)
-        self.message = message
-        self.code = code
-
-    def __str__(self) -> str:
-        return f"[{self.code}] {self.message}"
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return (_rebuild, (type(self), self.message, self.code))
-
-
-def _rebuild(kind: type[SilotError], message: str, code: str) -> SilotError:
-    return kind(message, code=code)
-
-
-class InputError(SilotError):
-    """Data that cannot be a measure, or an option out of its range."""
-
-    exit_status = 3
-
-
-class MismatchError(InputError):
-    """Data that are fine alone and do not fit together."""
-
-    exit_status = 5
+__all__ = [
+    "Explanation",
+    "ExtraError",
+    "FileError",
+    "HolderError",
+    "InputError",
+    "MemoryShortError",
+    "MismatchError",
+    "RefusedError",
+    "SilotError",
+    "SolverError",
+    "UnfitError",
+    "WaitingError",
+    "WireError",
+    "explain",
+    "explanations",
+]
 
 
 class FileError(SilotError):
@@ -106,28 +87,10 @@ class UnfitError(HolderError, MismatchError):
     exit_status = 5
 
 
-class SolverError(SilotError):
-    """A solver stopped without a result it can certify."""
-
-    exit_status = 8
-
-
-class ExtraError(SilotError):
-    """An optional dependency is needed and not installed."""
-
-    exit_status = 9
-
-
 class WireError(SilotError):
     """Bytes that are not a message of silot, or exceed its limits."""
 
     exit_status = 10
-
-
-class MemoryShortError(SilotError, MemoryError):
-    """A problem that does not fit into memory; nothing was allocated for it."""
-
-    exit_status = 11
 
 
 @dataclass(frozen=True)

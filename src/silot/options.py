@@ -17,9 +17,10 @@ from dataclasses import dataclass, field, fields, replace
 from textwrap import wrap
 from typing import Any, ClassVar, Self, TypeVar, cast, dataclass_transform
 
+from silot_transport._check import as_order, interval, real, whole
+from silot_transport._check import flag as truth_value
+
 from .errors import InputError
-from .transport._check import as_order, interval, real, whole
-from .transport._check import flag as truth_value
 
 T = TypeVar("T")
 Function = TypeVar("Function", bound=Callable[..., Any])

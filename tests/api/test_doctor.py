@@ -15,8 +15,8 @@ from silot.api.doctor import checkup
 from silot.cli.app import build
 from silot.errors import InputError
 from silot.render.sections import Facts, Paragraph
-from silot.transport import _native, forecast
-from silot.transport._native import kernels
+from silot_transport import _native, forecast
+from silot_transport._native import kernels
 
 
 def words(found: doctor.Checkup) -> str:
@@ -49,7 +49,7 @@ def test_a_narrower_set_is_told() -> None:
 
 
 def test_a_missing_extension_is_told_with_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "silot.transport._kernels", None)
+    monkeypatch.setitem(sys.modules, "silot_transport._kernels", None)
     kernels, missing = _native._load()
     monkeypatch.setattr(_native, "kernels", kernels)
     monkeypatch.setattr(_native, "missing", missing)

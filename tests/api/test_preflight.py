@@ -13,15 +13,14 @@ import polars as pl
 import pytest
 
 import silot
-from silot import report
-from silot.api import _holders
+from silot.api import _holders, report
 from silot.data.preflight import Preflight
 from silot.distances import direct
+from silot.distances.sketches.combined import Combined
 from silot.federation import LocalFederation
-from silot.federation.result import Shown
 from silot.federation.run import run
 from silot.render import terminal
-from silot.sketch.combined import Combined
+from silot.render.shown import Shown
 
 from ..data.test_preflight import NAMES, ward
 

@@ -20,13 +20,13 @@ from silot import LocalFederation, Measure, Policy
 from silot.api.combine import combine, read_releases
 from silot.api.release import release
 from silot.data.schema import Schema
+from silot.distances.sketches.combined import Combined
+from silot.distances.sketches.sketch import Sketching
 from silot.errors import SilotError
 from silot.federation import Holder, Key
 from silot.federation.sealed import Sealed, read_sealed, write_sealed
 from silot.privacy import Ledger
-from silot.sketch.combined import Combined
-from silot.sketch.sketch import Sketching
-from silot.transport import _threads
+from silot_transport import _threads
 
 RNG = np.random.default_rng(5)
 PUBLIC = RNG.normal(size=(400, 3))
@@ -264,9 +264,9 @@ def test_a_signed_file_that_says_what_it_is_not_is_refused(
 
 
 def test_questions_and_replies_of_others_are_refused(files: Path, tmp_path: Path) -> None:
+    from silot.distances.sketches.questions import CountRecords
     from silot.federation.answer import Answer, Failure, encode_reply
     from silot.federation.question import encode_question
-    from silot.sketch.questions import CountRecords
 
     a, out = files / "a.release", tmp_path / "a.release"
     count = encode_question(CountRecords(privacy_mu=0.1))
@@ -380,7 +380,7 @@ def test_columns_take_the_order_of_the_public_ones(tmp_path: Path) -> None:
 
 
 def test_all_results_are_shown(files: Path) -> None:
-    from silot import report
+    from silot.api import report
 
     found = Combined.of(combine([files / f"{name}.release" for name in SITES], PUBLIC), 2)
     page = report.render(found)

@@ -7,12 +7,12 @@ import pytest
 
 import silot
 from silot import LocalFederation, Measure
+from silot.api.report import render, write
 from silot.audits._metrics import score
 from silot.audits.result import Attack, Audit
 from silot.audits.run import ATTACKS
+from silot.distances.worth.contributions import contributions
 from silot.errors import InputError, MismatchError
-from silot.report import render, write
-from silot.value.contributions import contributions
 
 from .data import DIGITS, WINE, attack, audit_of, two_sides
 

@@ -11,7 +11,7 @@ from silot import Measure
 from silot.audits._cellwise import Problem, cellwise_image
 from silot.audits._evidence import Evidence
 from silot.audits._inversion import direct_inversion, project, projection_inversion
-from silot.transport import interpolate
+from silot_transport import interpolate
 
 DIGITS = load_digits().data / 16.0
 WINE = load_wine().data

@@ -16,9 +16,9 @@ from silot.distillation.teacher import Teacher
 from silot.federation import Entry, Transcript
 from silot.federation.answer import encode_reply
 from silot.federation.question import encode_question
-from silot.learning import ModelSpec
-from silot.learning.questions.models import TrainModel
 from silot.teaching.divergences import divergences
+from silot.teaching.federated import ModelSpec
+from silot.teaching.federated.questions.models import TrainModel
 
 from .data import attack
 

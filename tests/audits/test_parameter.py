@@ -15,7 +15,7 @@ from silot.audits._parameter import (
     by_two_references,
     by_vote,
 )
-from silot.transport import interpolate
+from silot_transport import interpolate
 
 from .data import DIGITS, attack, audit_of, two_sides
 

@@ -8,7 +8,7 @@ from silot import LocalFederation, Measure, Own
 from silot.audits._cover import distinct_rows, mixtures_among
 from silot.audits._joint import completed_by_moments
 from silot.distances.fedwad import fedwad
-from silot.value.fedbary import fedbary
+from silot.distances.worth.fedbary import fedbary
 
 from .data import DIGITS, attack, audit_of, two_sides
 

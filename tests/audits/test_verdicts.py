@@ -9,25 +9,25 @@ from sklearn.linear_model import LogisticRegression
 
 import silot
 from silot import LocalFederation, Measure, Own
+from silot.api.report import render
 from silot.audits.result import NEVER_TRIED, SILENCE
 from silot.audits.run import ATTACKS
 from silot.distances.pooled import pooled
 from silot.distances.questions.distances import Records
 from silot.distances.questions.labelled import encode_classes
+from silot.distances.worth.contributions import contributions
+from silot.distances.worth.fedbary import fedbary
 from silot.distillation.asking import distill
 from silot.distillation.teacher import Teacher
 from silot.federation import Entry, Failure, Transcript
 from silot.federation.answer import encode_reply
 from silot.federation.question import encode_question
-from silot.learning import ModelSpec
-from silot.learning.questions.models import TrainModel
 from silot.records.gradients import gradients
 from silot.records.validation import records
-from silot.report import render
 from silot.teaching.divergences import divergences
+from silot.teaching.federated import ModelSpec
+from silot.teaching.federated.questions.models import TrainModel
 from silot.teaching.questions.models import ClassFeatures, FitDensity
-from silot.value.contributions import contributions
-from silot.value.fedbary import fedbary
 
 RNG = np.random.default_rng(3)
 X, Y, Z = (RNG.normal(size=(24, 3)) + shift for shift in (0.0, 0.4, 0.8))

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 from sklearn.datasets import load_digits
 
-from silot.learning import DensitySpec, ModelSpec, Rule, combine
+from silot.teaching.federated import DensitySpec, ModelSpec, Rule, combine
 from tests.cli.running import within as silot
 
 DEVICES = tuple(f"d{k}.npz" for k in range(5))

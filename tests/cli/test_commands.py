@@ -19,7 +19,7 @@ from silot import Transcript, distance
 from silot.api._methods import METHODS
 from silot.cli import console
 from silot.cli.app import COMMANDS, build
-from silot.secure import forecast
+from silot.sites.secure import forecast
 from tests.cli.running import silot
 
 RNG = np.random.default_rng(0)

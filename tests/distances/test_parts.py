@@ -18,11 +18,11 @@ from silot import Holder, LocalFederation, Measure, Own, Policy
 from silot.distances.cost_parts import ClassPart, Parts, shortened
 from silot.distances.direct import direct
 from silot.distances.questions.parts import CostParts
+from silot.distances.worth.contributions import contributions
 from silot.errors import InputError, WireError
 from silot.federation import Answer, Failure
 from silot.federation.answer import rounded
 from silot.privacy import Ledger
-from silot.value.contributions import contributions
 from tests.saying import Saying
 
 RNG = np.random.default_rng(5)

@@ -14,7 +14,7 @@ from scipy.optimize import brentq, linprog
 from silot.distillation import LabelSpace, _trees
 from silot.distillation._trees import potentials
 from silot.errors import InputError, MismatchError, SolverError
-from silot.transport import _native
+from silot_transport import _native
 
 torch = pytest.importorskip("torch", reason="the losses need torch")
 

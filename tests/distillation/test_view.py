@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
+from silot.api.report import render, write
 from silot.distillation import LabelSpace, Scores, scores
 from silot.distillation.figures import _boxes, _quantiles
 from silot.distillation.result import Distillation
-from silot.report import render, write
 from tests.render.test_report import Page, svgs
 
 STARS = LabelSpace([-1.0, 0.0, 1.0], ["bad", "fair", "good"], title="stars")

@@ -26,16 +26,16 @@ from silot.distances.questions.distances import (
 )
 from silot.distances.questions.labelled import ClassSizes, LabelledDistanceTo
 from silot.distances.reference import draw_reference, is_drawn
+from silot.distances.worth.contributions import contributions
 from silot.errors import InputError
 from silot.federation import Answer, Failure, Question
 from silot.federation.policy import Limits
 from silot.federation.question import encode_question
-from silot.learning.questions.columns import Spread
-from silot.learning.questions.models import CountLabelled
 from silot.privacy import Ledger
+from silot.teaching.federated.questions.columns import Spread
+from silot.teaching.federated.questions.models import CountLabelled
 from silot.teaching.questions.divergences import MeanFeatures, ProjectedQuantiles
-from silot.transport import exact_plan
-from silot.value.contributions import contributions
+from silot_transport import exact_plan
 
 RNG = np.random.default_rng(11)
 ROUND = RNG.normal(size=(120, 4)) @ np.diag([3.0, 2.0, 1.0, 0.5])

@@ -29,6 +29,7 @@ from silot.distances.questions.uncertainty import (
     LabelledDistanceWithError,
     OwnChance,
 )
+from silot.distances.sketches.questions import CountRecords, SketchPeriod, SketchRecords, SketchTree
 from silot.distillation.questions import (
     DescribeTeacher,
     Predict,
@@ -41,15 +42,14 @@ from silot.federation import Answer, Failure, Question
 from silot.federation.answer import decode_reply, encode_reply
 from silot.federation.message import Message, decode, encode
 from silot.federation.question import decode_question, encode_question, question_kinds
-from silot.learning import ModelSpec
-from silot.learning.questions.columns import Spread
-from silot.learning.questions.rounds import TrainAlone, TrainRound
 from silot.records.questions.scores import ScoreRecords, ScreenRecords
 from silot.records.questions.suspects import CountSuspects
 from silot.records.screen import Screen
-from silot.secure.options import SecureOptions
-from silot.secure.questions import SecureDistance
-from silot.sketch.questions import CountRecords, SketchPeriod, SketchRecords, SketchTree
+from silot.sites.secure.options import SecureOptions
+from silot.sites.secure.questions import SecureDistance
+from silot.teaching.federated import ModelSpec
+from silot.teaching.federated.questions.columns import Spread
+from silot.teaching.federated.questions.rounds import TrainAlone, TrainRound
 from silot.teaching.questions.divergences import (
     DomainErrors,
     DomainScores,

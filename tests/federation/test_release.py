@@ -13,6 +13,7 @@ import pytest
 
 from silot import Distance, Holder, LocalFederation, Measure, Policy
 from silot.distances.questions.labelled import encode_classes
+from silot.distances.sketches.questions import SketchRecords
 from silot.errors import HolderError, InputError, RefusedError
 from silot.federation import Answer, Disclosure, Failure, Protocol
 from silot.federation import question as questions
@@ -21,7 +22,6 @@ from silot.federation.message import Message, encode
 from silot.federation.protocol import ask, failure_error, required
 from silot.federation.question import encode_question
 from silot.privacy import Ledger, epsilon_of, mu_of
-from silot.sketch.questions import SketchRecords
 
 from ..privacy.toys import ToyHistogram, known
 

@@ -25,6 +25,7 @@ import pytest
 from silot import Holder, Policy, load_measure
 from silot.data.measure import label_name
 from silot.distances.questions.labelled import encode_classes
+from silot.distances.sketches.questions import CountRecords, SketchPeriod, SketchRecords, SketchTree
 from silot.errors import SilotError
 from silot.federation import Answer
 from silot.federation.answer import decode_reply
@@ -34,7 +35,6 @@ from silot.privacy import Ledger, mechanism
 from silot.records.counted import Bins
 from silot.records.questions.suspects import CountSuspects
 from silot.records.screen import Screen
-from silot.sketch.questions import CountRecords, SketchPeriod, SketchRecords, SketchTree
 
 POLICY = Policy(level="sketch", privacy_epsilon=50.0)
 MU = 0.01

@@ -18,7 +18,7 @@ from silot.privacy.cells import Cells
 from silot.privacy.compare import rate_of
 from silot.privacy.sketch import Reading, decode, encode, sensitivity, simplex
 from silot.privacy.tilts import Pair, pairs_of, truth_of
-from silot.transport import cost_matrix, exact_plan, plan_from_cost
+from silot_transport import cost_matrix, exact_plan, plan_from_cost
 
 Array = np.ndarray
 N, RELEASES = 700, 20

@@ -6,12 +6,12 @@ import pytest
 from silot import Holder, Measure, Policy
 from silot.distances.questions.distances import Describe, DistanceTo
 from silot.distances.questions.labelled import InterpolateByClass
+from silot.distances.sketches.questions import SketchRecords, SketchTree
 from silot.errors import WireError
 from silot.federation import Answer, Failure, Question
 from silot.federation.answer import decode_reply
 from silot.federation.question import encode_question
 from silot.privacy import Ledger
-from silot.sketch.questions import SketchRecords, SketchTree
 
 ZEROS = np.zeros((8, 2))
 

@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 
 from silot import Measure, load_measure
 from silot.distances.questions.labelled import encode_classes
+from silot.distances.sketches.questions import CountRecords, SketchRecords
 from silot.federation.question import Codes
 from silot.federation.release import Release
 from silot.privacy import epsilon_of, mechanism, mu_of
 from silot.privacy.cells import Cells
 from silot.privacy.sketch import Geometry, encode, parts
-from silot.sketch.questions import CountRecords, SketchRecords
 
 from .likelihood import (  # fmt: skip
     Asked,

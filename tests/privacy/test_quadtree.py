@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from silot.distances.sketches.questions import SketchTree
 from silot.errors import MismatchError, WireError
 from silot.privacy.quadtree import Tree, tree_cells, tree_counts, tree_sensitivity
-from silot.sketch.questions import SketchTree
 
 LOW, HIGH = np.array([-4.0, -2.0]), np.array([4.0, 6.0])
 DATA = np.random.default_rng(0).normal(size=(500, 2)) * 0.7 + 1.0

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from silot.distances.sketches.questions import CountRecords, SketchRecords
 from silot.privacy.cells import Cells
 from silot.privacy.compare import Rate, Sampler, distances_of, rate_of
 from silot.privacy.sketch import RESOLUTION, Reading, decode, encode, parts, sensitivity, simplex
-from silot.sketch.questions import CountRecords, SketchRecords
 
 RNG = np.random.default_rng(0)
 PUBLIC = RNG.normal(size=(400, 5))

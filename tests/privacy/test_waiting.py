@@ -14,12 +14,12 @@ from silot import Holder, LocalFederation, Measure, Policy
 from silot.distances import direct
 from silot.distances.questions import Records
 from silot.distances.questions.distances import Describe, Moments
+from silot.distances.sketches.questions import CountRecords
 from silot.errors import InputError, RefusedError, WaitingError
 from silot.federation.question import encode_question
 from silot.privacy import Ledger
 from silot.privacy import _ledger_table as table
 from silot.privacy import _ledger_waiting as waits
-from silot.sketch.questions import CountRecords
 
 ROWS = Measure(np.arange(24.0).reshape(12, 2))
 RULES = Policy(level="record", ask=["record"])

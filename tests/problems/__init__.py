@@ -19,7 +19,7 @@ from scipy.optimize import linear_sum_assignment, linprog
 from scipy.spatial.distance import cdist
 
 from silot.errors import SilotError
-from silot.transport import ExactPlan
+from silot_transport import ExactPlan
 
 Array = npt.NDArray[np.float64]
 

@@ -15,7 +15,7 @@ from silot.records.features import Broken
 from silot.records.forests import TREES, Forest
 from silot.records.frames import Frames
 from silot.records.labels import Experts, _Kernel
-from silot.transport import Frame, bounded_coordinates, cost_matrix
+from silot_transport import Frame, bounded_coordinates, cost_matrix
 from tests.problems import Array
 
 RNG = np.random.default_rng(5)

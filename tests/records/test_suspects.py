@@ -16,12 +16,12 @@ import silot
 from silot import Holder, LocalFederation, Measure, Own, Policy
 from silot.cli.app import app
 from silot.distances.questions.labelled import encode_classes
+from silot.distances.sketches.questions import SketchRecords
 from silot.errors import HolderError, InputError, MismatchError, RefusedError, WireError
 from silot.federation import Answer, Failure, Question
 from silot.privacy import Ledger, mu_of
 from silot.records.counted import Bins
 from silot.records.suspects import suspects
-from silot.sketch.questions import SketchRecords
 from tests.saying import Saying
 
 

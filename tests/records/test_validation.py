@@ -21,7 +21,7 @@ from silot.records.gradients import gradients
 from silot.records.questions.scores import ScreenRecords
 from silot.records.screen import Screen
 from silot.records.validation import records
-from silot.transport import calibrated_gradient, debiased_potential, interpolate
+from silot_transport import calibrated_gradient, debiased_potential, interpolate
 from tests.problems import Array, assert_refused
 from tests.saying import Saying
 

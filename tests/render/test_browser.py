@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from silot.report import write
+from silot.api.report import write
 from tests.render.factory import contents_of, contributions, many, record_scores
 
 webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")

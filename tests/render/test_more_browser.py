@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from silot.api.report import write
 from silot.distillation import LabelSpace
-from silot.report import write
 from tests.distillation.test_view import distillation
 from tests.render.test_browser import CHROMIUM, DRIVER, browser, opened
 from tests.teaching.test_links_view import network

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from silot.api.report import render, write
 from silot.distances.cost_parts import ClassPart, Parts
+from silot.distances.worth.result import Contributions
 from silot.render import Column, plain_table
-from silot.report import render, write
-from silot.value.result import Contributions
 from tests.render.factory import contributions
 from tests.render.test_report import Page
 

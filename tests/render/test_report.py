@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 
 import silot
+from silot.api.report import render, write
 from silot.distances.figures import classical_scaling
 from silot.errors import FileError, InputError
-from silot.report import render, write
 from tests.render.factory import (
     contents_of,
     contributions,

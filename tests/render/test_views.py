@@ -17,14 +17,15 @@ from rich.console import Console
 
 import silot
 from silot import Contributions, RecordScores
+from silot.api.report import page, sections
+from silot.api.report import render as render_result
+from silot.api.report import write as write_result
 from silot.distillation.result import Predictions
 from silot.estimators import ShiftDetector
-from silot.federation.result import Billed, Shown
-from silot.render import Gallery, Heading, Paragraph, Private, Table, terminal
-from silot.render.html import fragment, render, write
-from silot.report import page, sections
-from silot.report import render as render_result
-from silot.report import write as write_result
+from silot.federation.result import Billed
+from silot.render import Gallery, Heading, Private, Table, terminal
+from silot.render.html import fragment, is_private, render
+from silot.render.shown import Shown
 from tests.render.test_report import Page, svgs
 
 NAMES = ["<b>north</b>", "south", "[bold]west[/bold]"]
@@ -142,8 +143,10 @@ def test_the_same_result_gives_the_same_page() -> None:
 
 
 def test_what_only_the_user_may_read_is_so_on_disk(tmp_path: Path) -> None:
-    for name, blocks in (("a", [Private()]), ("b", [Paragraph("open")])):
-        write(tmp_path / name, blocks)
+    scores = next(item for item in MADE.values() if isinstance(item, RecordScores))
+    for name, result in (("a", scores), ("b", MADE["distance"])):
+        write_result(tmp_path / name, result)
+    assert is_private(page(scores)) and not is_private(page(MADE["distance"]))
     assert (tmp_path / "a").stat().st_mode & 0o077 == 0
     assert (tmp_path / "b").stat().st_mode & 0o044 != 0
     assert Page(render([Private()])).all("p") == []
@@ -190,7 +193,7 @@ def test_showing_on_a_terminal_draws_nothing() -> None:
     import subprocess
 
     code = (
-        "import sys, silot; from silot.report import sections; "
+        "import sys, silot; from silot.api.report import sections; "
         "sections(silot.distance([[0.0]], [[1.0]])); "
         "assert not {'matplotlib', 'jinja2', 'rich'} & set(sys.modules)"
     )

@@ -15,14 +15,14 @@ import silot
 from silot.errors import ExtraError, HolderError, InputError, RefusedError, WaitingError
 from silot.federation.exchange import Limits, Unreached
 from silot.privacy.ledger import Ledger
-from silot.secure import SecureOptions
-from silot.secure.distance import Outcome
-from silot.secure.questions import SecureDistance
 from silot.sites import computing, taking
 from silot.sites.connection import Sites
 from silot.sites.joined import Joined, site_of
 from silot.sites.journal import Journal
 from silot.sites.kit import Kit
+from silot.sites.secure import SecureOptions
+from silot.sites.secure.distance import Outcome
+from silot.sites.secure.questions import SecureDistance
 from silot.sites.site import Site
 
 from .here import ASKER, project_in

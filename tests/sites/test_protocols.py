@@ -15,6 +15,7 @@ import silot
 from silot import Holder, LocalFederation, Measure, Policy, Teacher
 from silot.distances.pairwise import comparing
 from silot.distances.pooled import Pooled
+from silot.distances.sketches.sketch import Sketching
 from silot.federation import party as module
 from silot.federation.question import decode_question, question_kinds
 from silot.federation.run import Clock, Progress, Reply, Runtime, run
@@ -22,7 +23,6 @@ from silot.privacy import Ledger
 from silot.sites.connection import Sites
 from silot.sites.seat import Seat
 from silot.sites.teaching import TeachingHolder
-from silot.sketch.sketch import Sketching
 from silot.teaching.divergences import DIVERGENCES, divergences
 
 from .project import ASKER, asker, carry, sites

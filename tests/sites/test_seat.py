@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 from silot.federation.addresses import Addresses
-from silot.secure.tunnel import Tunnel
 from silot.sites import checks
 from silot.sites import kit as kits
 from silot.sites.authority import Role
@@ -21,6 +20,7 @@ from silot.sites.checks import check_site
 from silot.sites.joined import Joined
 from silot.sites.kit import Kit, Project, begin_kit, complete_kit, sign
 from silot.sites.seat import Seat
+from silot.sites.secure.tunnel import Tunnel
 
 from .project import authority, private
 

@@ -15,12 +15,12 @@ from silot.errors import HolderError, InputError, MismatchError
 from silot.federation import Answer, Failure, Holder, LocalFederation, Policy, Question
 from silot.federation.answer import decode_reply, encode_reply
 from silot.federation.question import decode_question
-from silot.learning import Combination, ModelSpec, combine
-from silot.learning.questions.models import CountLabelled, TrainModel
 from silot.privacy import Ledger
 from silot.teaching.adapt import Adapt, adapt
 from silot.teaching.costs import NoEligibleSource
 from silot.teaching.evaluate import evaluate
+from silot.teaching.federated import Combination, ModelSpec, combine
+from silot.teaching.federated.questions.models import CountLabelled, TrainModel
 from silot.teaching.questions.models import ClassFeatures
 from silot.teaching.result import Adaptation
 

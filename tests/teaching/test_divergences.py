@@ -17,19 +17,19 @@ from scipy.integrate import trapezoid
 from scipy.stats import norm
 
 from silot import Holder, LocalFederation, Measure, Policy
+from silot.distances.sketches.sketch import sketches
 from silot.errors import HolderError, InputError, MismatchError, RefusedError, SilotError, WireError
 from silot.federation import Answer, Failure, Question
 from silot.federation.protocol import drive
 from silot.federation.question import decode_question, encode_question
-from silot.learning import ModelSpec, initial, random_features
-from silot.learning.questions.columns import Spread
 from silot.privacy.ledger import Ledger
-from silot.sketch.sketch import sketches
 from silot.teaching.between import Devices
 from silot.teaching.classifier import _best_threshold
 from silot.teaching.costs import LinkCosts
 from silot.teaching.divergence import Divergences
 from silot.teaching.divergences import DIVERGENCES, divergences
+from silot.teaching.federated import ModelSpec, initial, random_features
+from silot.teaching.federated.questions.columns import Spread
 from silot.teaching.pairs import _leave_out, _stages
 from silot.teaching.questions.divergences import (
     DomainErrors,

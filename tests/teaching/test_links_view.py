@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from silot.api.report import render, write
 from silot.errors import FileError, MismatchError
-from silot.report import render, write
 from silot.teaching.costs import LinkCosts
 from silot.teaching.network_figure import crossings, layout
 from silot.teaching.plan import LinkPlan, LinkTerms

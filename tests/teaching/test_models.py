@@ -11,7 +11,8 @@ from silot.distances.questions.labelled import LabelledRecords, encode_classes
 from silot.federation import Answer, Failure, Holder, Policy, Question
 from silot.federation.answer import decode_reply
 from silot.federation.question import decode_question, encode_question
-from silot.learning import (
+from silot.privacy import Ledger
+from silot.teaching.federated import (
     Combination,
     DensitySpec,
     ModelSpec,
@@ -23,8 +24,7 @@ from silot.learning import (
     random_features,
     train,
 )
-from silot.learning.questions.models import CountLabelled, TrainModel
-from silot.privacy import Ledger
+from silot.teaching.federated.questions.models import CountLabelled, TrainModel
 from silot.teaching.questions.combinations import Disagreement, EvaluateCombination
 from silot.teaching.questions.models import ClassFeatures, FitDensity
 

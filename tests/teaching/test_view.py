@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from silot.learning import Combination, ModelSpec
-from silot.report import render, write
+from silot.api.report import render, write
 from silot.teaching.divergence import Divergences
+from silot.teaching.federated import Combination, ModelSpec
 from silot.teaching.result import Adaptation
 from silot.teaching.view import _known
 from tests.render.test_report import Page, svgs

@@ -10,6 +10,8 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
+from silot_transport._check import whole
+
 from ..data.measure import Measure
 from ..data.preflight import Preflight
 from ..distillation import LabelSpace
@@ -24,7 +26,6 @@ from ..federation.local import Endpoint, LocalFederation
 from ..federation.policy import Policy
 from ..federation.protocol import COORDINATOR, Protocol
 from ..privacy.ledger import Ledger
-from ..transport._check import whole
 
 Test = tuple[Any, npt.ArrayLike | LabelCodes]
 

@@ -15,6 +15,7 @@ from ..data.measure import Data, Measure
 from ..data.preflight import Preflight
 from ..data.schema import Schema
 from ..distances.result import Distance
+from ..distances.worth.target import LabelMetric
 from ..errors import InputError, MismatchError, SilotError
 from ..federation.local import LocalFederation
 from ..federation.party import Holder, Own
@@ -24,7 +25,6 @@ from ..federation.result import Bill, Billed
 from ..federation.run import B, Federation, Progress, Runtime, run, run_together
 from ..privacy.ledger import Ledger
 from ..records.result import RecordScores
-from ..value.target import LabelMetric
 
 PUBLIC = "public records"
 # What the caller's data are called beside those of holders.

@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import Any, Literal
 
+from ..distances.worth.result import Contributions
+from ..distances.worth.together import without_map
 from ..errors import InputError, SilotError
 from ..federation.disclosure import Disclosure
 from ..federation.party import Own
 from ..federation.result import Bill, Run
 from ..federation.run import Progress
-from ..secure._engine import absent
-from ..value.result import Contributions
-from ..value.together import without_map
+from ..sites.secure._engine import absent
 from ._holders import Parties
 from ._methods import Comparison
 

@@ -10,16 +10,16 @@ from typing import Any
 from ..data.measure import Covariance
 from ..distances.pairwise import check_asked
 from ..distances.result import Distance, DistanceMatrix
+from ..distances.sketches.methods import METHODS, Pairwise, method_named
+from ..distances.sketches.releasing import Private
+from ..distances.sketches.result import Sketches
 from ..errors import InputError, SilotError
 from ..federation.protocol import COORDINATOR, Protocol
 from ..federation.recorded import Unanswered, Waiting
 from ..federation.result import Bill, with_earlier
 from ..federation.run import B, Progress, Runtime
-from ..secure.forecast import Forecast
-from ..secure.method import Secure
-from ..sketch.methods import METHODS, Pairwise, method_named
-from ..sketch.releasing import Private
-from ..sketch.result import Sketches
+from ..sites.secure.forecast import Forecast
+from ..sites.secure.method import Secure
 from ._holders import Parties, in_words
 from .sketch import Spending, of_release, run_private
 

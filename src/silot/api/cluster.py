@@ -7,13 +7,13 @@ from typing import Any, Literal
 
 from ..data.measure import Covariance
 from ..distances.result import DistanceMatrix
+from ..distances.sketches.chance import sketch_chances
+from ..distances.sketches.result import Sketches
 from ..errors import InputError, SilotError
 from ..federation.result import with_earlier
-from ..learning.chance import Chances, OwnChances
-from ..learning.clustering import Clustering, clustering_of
-from ..learning.groups import Affinity, Grouping
-from ..sketch.chance import sketch_chances
-from ..sketch.result import Sketches
+from ..teaching.federated.chance import Chances, OwnChances
+from ..teaching.federated.clustering import Clustering, clustering_of
+from ..teaching.federated.groups import Affinity, Grouping
 from ._holders import Holders
 from ._methods import Comparison, Pairwise
 from .distances import comparison_of

@@ -9,14 +9,14 @@ from pathlib import Path
 from ..data.columns import check_schemas, matched
 from ..data.measure import Data, Measure
 from ..data.preflight import Preflight
+from ..distances.sketches.released import ReleaseFile, check_alike, digest_of
+from ..distances.sketches.result import Sketches
 from ..errors import InputError, MismatchError
 from ..federation.keys import Key, Keyring
 from ..federation.party import Own
 from ..federation.recorded import Records, Unanswered, differing
 from ..federation.run import Progress, run
 from ..federation.sealed import read_sealed
-from ..sketch.released import ReleaseFile, check_alike, digest_of
-from ..sketch.result import Sketches
 from ._holders import MINE
 from .release import PUBLIC, asking, read_data
 

@@ -9,12 +9,12 @@ from typing import Any, cast
 import numpy as np
 
 from ..data.measure import Data, Measure
+from ..distances.sketches.asking import public_classes
+from ..distances.worth.shares import allot
 from ..errors import InputError
 from ..federation.run import Federation, Progress, Runtime, run
-from ..learning.coreset import Condensing, Coreset, of_released, released
 from ..options import check_known
-from ..sketch.asking import public_classes
-from ..value.shares import allot
+from ..teaching.federated.coreset import Condensing, Coreset, of_released, released
 from ._holders import Holders, Parties, side_named
 from .sketch import Spending, of_release, run_sketches
 

@@ -8,10 +8,10 @@ from typing import Any, Literal, overload
 from ..data.measure import Covariance, Data
 from ..distances.pooled import Pooled
 from ..distances.result import Distance, DistanceMatrix
+from ..distances.sketches.releasing import Private
 from ..errors import InputError
 from ..federation.run import Federation, Progress, Runtime
 from ..options import check_known
-from ..sketch.releasing import Private
 from ._holders import MINE, Holders, Parties, measure_named, shares_of, side_named
 from ._methods import Comparison, Pairwise, Secure, chosen, method_named
 
@@ -66,9 +66,9 @@ def distance(
     method
         ``"direct"``, ``"fedwad"``, ``"trianglewad"`` or ``"sketch"``; ``silot.METHODS`` says
         what each discloses, needs and guarantees. ``"secure"`` computes on secret shares, all
-        parties simulated here (see ``silot.secure``), or by sites themselves. Or one object with
-        its options, such as ``FedWaD(support=50)`` of ``silot.distances``, which an editor checks
-        as you write.
+        parties simulated here (see ``silot.sites.secure``), or by sites themselves. Or one object
+        with its options, such as ``FedWaD(support=50)`` of ``silot.distances``, which an editor
+        checks as you write.
     labels
         Whether to compare labelled records, through their OTDD vectors; for data frames the name
         of their column. Classes are compared by their records, not by their names; ``status``
@@ -203,7 +203,7 @@ def pooled_distance(
         As ``distance``.
     **options
         Options of ``silot.distances.pooled``, such as ``hidden``, ``samples`` and ``t``; with
-        ``"secure"`` those of ``silot.secure.SecureOptions``.
+        ``"secure"`` those of ``silot.sites.secure.SecureOptions``.
 
     Returns
     -------

@@ -15,10 +15,11 @@ from typing import Any, cast
 import numpy as np
 from threadpoolctl import threadpool_info  # pyright: ignore[reportMissingTypeStubs]
 
+from silot_transport import Forecast, _native, exact_plan, forecast
+from silot_transport.memory import available
+
 from ..render.sections import Block, Facts, Heading, Paragraph
 from ..render.words import format_bytes
-from ..transport import Forecast, _native, exact_plan, forecast
-from ..transport.memory import available
 
 _LIBRARIES = ("numpy", "scipy", "POT")
 # An optional requirement, and the extra that it is of.
@@ -67,7 +68,7 @@ class Checkup:
     cores
         Of the machine.
     gpu
-        The accelerators that ``silot.torch`` can use, or why there is none.
+        The accelerators that ``silot_transport.torch`` can use, or why there is none.
     extras
         What each extra lacks; nothing where it is complete.
     memory_free

@@ -12,22 +12,22 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from ..advice.result import Plan
 from ..data.documents import complaint, read_fields
 from ..data.files import write_whole
 from ..data.measure import Covariance
 from ..data.schema import Schema
 from ..distances.result import Distance, DistanceMatrix
+from ..distances.worth.result import Barycenter, Contributions
 from ..errors import FileError, InputError, MismatchError
 from ..federation.keys import Key, Keyring
 from ..federation.protocol import COORDINATOR
 from ..federation.question import decode_question
 from ..federation.recorded import Recorded, Records, Unanswered, Waiting, digest_of
 from ..federation.sealed import Sealed, file_stem, is_name, read_sealed, write_sealed
-from ..learning.clustering import Clustering
 from ..records.result import RecordScores
-from ..value.result import Barycenter, Contributions
+from ..teaching.federated.clustering import Clustering
 from ._asking import COMPUTATIONS, OwnData, run_public
+from .advice.result import Plan
 from .answering import disclosed_by
 
 _RUN, _KEY = "run.json", "asker.key"

@@ -7,29 +7,30 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..advice.case import LEVEL, MOST_FLAGGED, Case
-from ..advice.gathering import Gathering
-from ..advice.pool import Pool, as_read
-from ..advice.result import Plan
-from ..advice.rules import advise
+from silot_transport.chance import Chance
+
 from ..data.measure import Data, Measure
 from ..distances.result import Distance, DistanceMatrix
+from ..distances.sketches.chance import sketch_chances
+from ..distances.sketches.sketch import Sketching
+from ..distances.worth.result import Contributions
 from ..errors import InputError
 from ..federation.party import Own
 from ..federation.protocol import COORDINATOR
 from ..federation.result import Billed
 from ..federation.run import Progress
-from ..learning.chance import OwnChances
-from ..learning.clustering import Clustering, clustering_of
-from ..learning.groups import Grouping
 from ..options import Options, check_known, option, part, seed
 from ..records.result import RecordScores
 from ..render.words import listed
-from ..sketch.chance import sketch_chances
-from ..sketch.sketch import Sketching
-from ..transport.chance import Chance
-from ..value.result import Contributions
+from ..teaching.federated.chance import OwnChances
+from ..teaching.federated.clustering import Clustering, clustering_of
+from ..teaching.federated.groups import Grouping
 from ._holders import Holders, Parties
+from .advice.case import LEVEL, MOST_FLAGGED, Case
+from .advice.gathering import Gathering
+from .advice.pool import Pool, as_read
+from .advice.result import Plan
+from .advice.rules import advise
 from .distances import distance_matrix
 from .records import value_records
 from .sketch import Spending, run_sketches

@@ -12,6 +12,9 @@ from ..data.columns import check_schemas, matched
 from ..data.files import check_whole
 from ..data.measure import Data, Measure
 from ..data.schema import Schema
+from ..distances.sketches.asking import public_classes
+from ..distances.sketches.released import ReleaseFile, Terms, cells_of, digest_of
+from ..distances.sketches.sketch import Sketching
 from ..errors import InputError, MismatchError
 from ..federation.answer import Failure, decode_reply
 from ..federation.keys import Key, PublicKey
@@ -22,9 +25,6 @@ from ..federation.question import encode_question
 from ..federation.sealed import Sealed, is_name, write_sealed
 from ..options import Options, anything, check_known, number, option, truth
 from ..privacy.ledger import Ledger
-from ..sketch.asking import public_classes
-from ..sketch.released import ReleaseFile, Terms, cells_of, digest_of
-from ..sketch.sketch import Sketching
 from ._holders import PUBLIC, measure_named
 from .sketch import budget_policy, check_masses
 
@@ -114,7 +114,7 @@ def release(
         ``NAME.key``; by default the one of that name beside the ledger, made when absent.
     **options
         ``labels``, ``period``, ``budget_epsilon`` (or a ``policy``), ``to`` (lock the file for a
-        ``PublicKey``), and options of ``silot.sketch.sketches``: ``privacy_epsilon``,
+        ``PublicKey``), and options of ``silot.distances.sketches.sketches``: ``privacy_epsilon``,
         ``privacy_delta``, ``classes``, ``mass_limit``, ``seed``, ``cells``, and ``size``: the
         public least number of records, by which the cells are chosen; default 2,000.
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ..data.drafts.result import Draft, SchemaCheck
     from ..data.schema import Schema
     from ..data.site import Site
-    from ..schemas.result import Draft, SchemaCheck
 
 
 def draft_schema(
@@ -70,8 +70,8 @@ def draft_schema(
     >>> draft.schema.read_off
     ('age.typical', 'sex.categories')
     """
+    from ..data.drafts.draft import Roles, draft_of_file, draft_of_frame
     from ..data.site import Site
-    from ..schemas.draft import Roles, draft_of_file, draft_of_frame
 
     site = Site.coerce(site)
     roles = Roles(label=label, weight=weight, identifiers=tuple(identifiers))
@@ -118,9 +118,9 @@ def check_schema(
     >>> print(check_schema(polars.DataFrame({"age": [70.5, 60.0]}), schema).problems[0].sentence)
     Column 'age': 1 of 2 numbers are fractions, and it is to hold whole ones.
     """
+    from ..data.drafts.check import check_file, check_frame
     from ..data.schema import Schema
     from ..data.site import Site
-    from ..schemas.check import check_file, check_frame
 
     contract, site = Schema.coerce(schema), Site.coerce(site)
     if isinstance(data, str | Path):

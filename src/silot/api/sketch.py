@@ -11,6 +11,10 @@ from urllib.parse import quote
 from ..data.columns import matched
 from ..data.measure import Covariance, Data, Embedding, Measure
 from ..distances.pairwise import check_asked
+from ..distances.sketches.methods import Sketch
+from ..distances.sketches.releasing import Private
+from ..distances.sketches.result import Sketches
+from ..distances.sketches.sketch import Sketching
 from ..errors import FileError, InputError, MismatchError, RefusedError
 from ..federation.policy import Policy
 from ..federation.protocol import Protocol, Questions
@@ -18,10 +22,6 @@ from ..federation.run import B, Progress
 from ..options import Options, anything, check_known, number, option
 from ..privacy.accounting import ROUNDING, compose, epsilon_of
 from ..privacy.ledger import Ledger
-from ..sketch.methods import Sketch
-from ..sketch.releasing import Private
-from ..sketch.result import Sketches
-from ..sketch.sketch import Sketching
 from ._holders import PUBLIC, Holders, Parties, measure_named
 
 
@@ -50,7 +50,7 @@ def sketches(
     progress
         Called after every exchange.
     **options
-        Options of ``silot.sketch.sketches``: ``public`` (or ``public_mean`` and
+        Options of ``silot.distances.sketches.sketches``: ``public`` (or ``public_mean`` and
         ``public_scale``), ``privacy_epsilon``, ``privacy_delta``, ``size``, ``cells``,
         ``classes``, ``mass_limit`` and ``seed``. And ``ledgers``: a folder with a durable
         ledger for each holder, ``NAME.ledger``, that the release is charged to, and refused when

@@ -9,6 +9,7 @@ from typing import Any
 from ..data.columns import matched
 from ..data.measure import Data, Measure
 from ..data.preflight import Preflight
+from ..distances.sketches.releasing import Private
 from ..errors import InputError, MismatchError
 from ..federation.party import Holder, Own
 from ..federation.policy import Policy
@@ -19,7 +20,6 @@ from ..privacy.ledger import Ledger
 from ..records.counts import BrokenCounts, Screener
 from ..records.result import RecordScores
 from ..records.suspects import CountBroken
-from ..sketch.releasing import Private
 from ._holders import PUBLIC, Holders, Parties, measure_named, with_columns
 from .sketch import Spending, budget_policy, check_masses, ledgers_of, public_of
 

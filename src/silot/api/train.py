@@ -7,16 +7,16 @@ from dataclasses import replace
 from typing import Any, Literal, cast
 
 from ..data.measure import Data, Measure
+from ..distances.worth.result import Contributions
 from ..errors import InputError
 from ..federation.party import Own
 from ..federation.result import Billed
 from ..federation.run import Federation, Progress, Runtime
-from ..learning.clustering import Clustering
-from ..learning.federated import FederatedTraining
-from ..learning.federated_result import FederatedModels
 from ..options import check_known
 from ..records.result import RecordScores
-from ..value.result import Contributions
+from ..teaching.federated.clustering import Clustering
+from ..teaching.federated.federated import FederatedTraining
+from ..teaching.federated.federated_result import FederatedModels
 from ._holders import Holders, Parties, checked_measures, named_holders
 from .cluster import cluster
 from .records import value_records
@@ -78,9 +78,9 @@ def train(
     progress
         Called after every exchange of the training.
     **options
-        Of ``silot.learning.FederatedTraining``: ``model``, ``shape``, ``rounds``, ``active``,
-        ``passes``, ``batch``, ``rate``, ``momentum``, ``held_out``, ``alone``, ``classes``,
-        ``quorum``.
+        Of ``silot.teaching.federated.FederatedTraining``: ``model``, ``shape``, ``rounds``,
+        ``active``, ``passes``, ``batch``, ``rate``, ``momentum``, ``held_out``, ``alone``,
+        ``classes``, ``quorum``.
 
     Returns
     -------

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from silot_transport._check import flag
+
 from ..data.measure import Data
+from ..distances.worth.contributions import Valuation
+from ..distances.worth.fedbary import FedBary
+from ..distances.worth.result import Barycenter, Contributions
 from ..errors import InputError
 from ..federation.run import Progress
 from ..options import check_known
-from ..transport._check import flag
-from ..value.contributions import Valuation
-from ..value.fedbary import FedBary
-from ..value.result import Barycenter, Contributions
 from ._holders import Holders, Parties, label_option
 from ._matrix import HolderMap, MapMethod
 from .sketch import run_sketches
@@ -41,8 +42,8 @@ def barycenter(
     progress
         Called after every exchange.
     **options
-        ``weights``, ``support`` and ``rounds``; other options of ``silot.value.fedbary`` or
-        of ``silot.sketches``.
+        ``weights``, ``support`` and ``rounds``; other options of ``silot.distances.worth.fedbary``
+        or of ``silot.sketches``.
 
     Returns
     -------
@@ -103,11 +104,11 @@ def value_holders(
         differentially private release of each holder. ``"secure"``: on secret shares. Labels
         are then compared as vectors. With ``method="sketch"`` the sketches of the run serve.
     map_options
-        Options of ``silot.sketches`` or ``silot.secure.SecureOptions``, for a map made by them.
-    progress
+        Options of ``silot.sketches`` or ``silot.sites.secure.SecureOptions``, for a map made by
+        them. progress
         Called after every exchange.
     **options
-        Options of ``silot.value.contributions``, such as ``method``, ``support``,
+        Options of ``silot.distances.worth.contributions``, such as ``method``, ``support``,
         ``class_tolerance``, ``why``, ``shapley`` and ``seed``. With ``method="sketch"`` those of
         ``silot.sketches``; labels are then compared as vectors.
 

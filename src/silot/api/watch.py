@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ..data.measure import Data
+from ..distances.sketches.drift import Drift, drift_of
+from ..distances.sketches.released import ReleaseFile, check_alike
 from ..errors import InputError, MismatchError
 from ..federation.keys import Keyring
-from ..sketch.drift import Drift, drift_of
-from ..sketch.released import ReleaseFile, check_alike
 from .combine import public_records, read_releases, run_releases
 from .release import asking
 

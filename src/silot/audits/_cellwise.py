@@ -9,7 +9,8 @@ import numpy.typing as npt
 from scipy import sparse
 from scipy.sparse.linalg import splu
 
-from ..transport import ExactPlan, cost_matrix, exact_plan
+from silot_transport import ExactPlan, cost_matrix, exact_plan
+
 from ._clock import look
 from ._evidence import Array
 

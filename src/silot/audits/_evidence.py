@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from ..transport import exact_plan
+from silot_transport import exact_plan
 
 Array = npt.NDArray[np.float64]
 Form = Literal["rows", "pairs", "cells"]

@@ -11,7 +11,8 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
 
-from ..transport import exact_plan
+from silot_transport import exact_plan
+
 from ._cellwise import Problem, cellwise_image
 from ._clock import look
 from ._evidence import Array, Evidence, Guess, barycentric_image, merged_rows

@@ -8,7 +8,8 @@ from itertools import combinations
 
 import numpy as np
 
-from ..transport import exact_plan
+from silot_transport import exact_plan
+
 from ._clock import look
 from ._evidence import Array, Evidence
 

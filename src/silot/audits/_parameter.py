@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from silot_transport import exact_plan
+
 from ..distances.reference import is_drawn
-from ..transport import exact_plan
 from ._clock import look
 from ._evidence import Array, Evidence, barycentric_image
 from ._inversion import project

@@ -18,9 +18,9 @@ from ..distillation.questions import (
     decode_texts,
 )
 from ..federation.answer import Answer
-from ..learning import DensitySpec, ModelSpec, initial
-from ..learning.questions.models import TrainModel
-from ..learning.questions.rounds import TrainRound
+from ..teaching.federated import DensitySpec, ModelSpec, initial
+from ..teaching.federated.questions.models import TrainModel
+from ..teaching.federated.questions.rounds import TrainRound
 from ..teaching.questions.divergences import TrainDomain
 from ..teaching.questions.models import FitDensity
 from ._case import Case

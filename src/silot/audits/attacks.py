@@ -10,12 +10,12 @@ import numpy as np
 
 from ..distances.questions.distances import DistanceTo, InterpolantCosts, Records
 from ..distances.questions.labelled import LabelledDistanceTo, LabelledRecords
+from ..distances.sketches.questions import SketchRecords
 from ..federation.protocol import COORDINATOR
 from ..federation.question import Question
 from ..federation.release import Release
 from ..privacy.sketch import parts
 from ..records.questions.scores import ScreenRecords
-from ..sketch.questions import SketchRecords
 from ._case import Case, difficulty
 from ._evidence import NO_PARAMETER, Array, Evidence, Guess, InapplicableError, merged_rows
 from ._inversion import direct_inversion, projection_inversion

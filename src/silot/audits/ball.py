@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ..transport import exact_plan
+from silot_transport import exact_plan
+
 from ._case import Case
 from ._clock import look
 from ._evidence import Array, Guess, InapplicableError

@@ -9,8 +9,8 @@ from typing import Any, cast
 import numpy as np
 
 from ..federation.answer import Answer
-from ..learning import ModelSpec
-from ..learning.questions.models import CountLabelled
+from ..teaching.federated import ModelSpec
+from ..teaching.federated.questions.models import CountLabelled
 from ..teaching.questions.models import ClassFeatures, FitDensity
 from ._case import Case
 from ._clock import look

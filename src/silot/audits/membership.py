@@ -13,12 +13,12 @@ from scipy.spatial import cKDTree
 from ..distances.questions.distances import Moments
 from ..distances.questions.labelled import decode_classes
 from ..federation.answer import Answer
-from ..learning import probabilities, random_features
-from ..learning.density import log_density
-from ..learning.features import in_units
-from ..learning.questions.columns import Spread
-from ..learning.questions.models import TrainModel
-from ..learning.questions.rounds import TrainRound
+from ..teaching.federated import probabilities, random_features
+from ..teaching.federated.density import log_density
+from ..teaching.federated.features import in_units
+from ..teaching.federated.questions.columns import Spread
+from ..teaching.federated.questions.models import TrainModel
+from ..teaching.federated.questions.rounds import TrainRound
 from ..teaching.questions.divergences import MeanFeatures
 from ..teaching.questions.models import ClassFeatures, FitDensity
 from ._case import Case

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from ..federation.result import Shown
+from ..render.shown import Shown
 
 
 @dataclass(frozen=True, kw_only=True)

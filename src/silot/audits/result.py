@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from ..federation.result import Shown
+from ..render.shown import Shown
 
 Array = npt.NDArray[np.float64]
 

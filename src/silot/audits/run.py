@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from silot_transport._check import flag, real
+
 from ..data.columns import matched
 from ..data.measure import Data, Measure
 from ..distances.questions.distances import Records
@@ -20,7 +22,6 @@ from ..federation.answer import Array, Failure
 from ..federation.party import Own
 from ..federation.protocol import COORDINATOR
 from ..federation.transcript import Transcript
-from ..transport._check import flag, real
 from . import attacks, ball, extraction, membership, rounds, shared, unmerge
 from ._case import Case
 from ._clock import OutOfTimeError, ending

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from silot_transport.geodesic import Interpolation
+
 from ..data.measure import Measure
 from ..distances.questions.distances import (
     Describe,
@@ -26,9 +28,9 @@ from ..distances.questions.labelled import (
 )
 from ..distances.reference import draw_reference
 from ..federation.question import Question
-from ..learning import ModelSpec, initial, random_features
-from ..learning.questions.columns import Spread
-from ..learning.questions.models import CountLabelled, TrainModel
+from ..teaching.federated import ModelSpec, initial, random_features
+from ..teaching.federated.questions.columns import Spread
+from ..teaching.federated.questions.models import CountLabelled, TrainModel
 from ..teaching.questions.combinations import Disagreement
 from ..teaching.questions.divergences import (
     DomainErrors,
@@ -39,7 +41,6 @@ from ..teaching.questions.divergences import (
     public_directions,
 )
 from ..teaching.questions.models import FitDensity
-from ..transport.geodesic import Interpolation
 from ._evidence import barycentric_image
 from ._session import Array, Session
 

@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from silot_transport import interpolate
+
 from ..distances.questions.distances import DistanceTo, Interpolate
-from ..transport import interpolate
 from ._case import Case
 from ._clock import look
 from ._cover import distinct_rows

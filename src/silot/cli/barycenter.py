@@ -13,9 +13,9 @@ import typer
 
 from ..api.value import barycenter
 from ..data.files import write_whole
+from ..distances.worth.fedbary import FedBary
+from ..distances.worth.result import Barycenter
 from ..errors import FileError, InputError
-from ..value.fedbary import FedBary
-from ..value.result import Barycenter
 from .console import (
     check_figure,
     save_figure,

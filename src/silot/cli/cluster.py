@@ -14,7 +14,7 @@ from ..api._methods import METHODS
 from ..api.cluster import cluster
 from ..api.combine import combine, read_releases
 from ..errors import InputError
-from ..learning.clustering import Clustering
+from ..teaching.federated.clustering import Clustering
 from .console import (
     OUT,
     check_figure,

@@ -62,7 +62,7 @@ def save_transcript(result: Billed, path: Path | None) -> None:
 
 def show(result: Any, **options: Any) -> None:
     """Print what a terminal shows of a result."""
-    from ..report import sections
+    from ..api.report import sections
 
     show_blocks(sections(result, **options))
 
@@ -81,7 +81,7 @@ def write_report(path: Path | None, result: Any, **options: Any) -> None:
     """Write the page of a result, where that was asked for."""
     if path is not None:
         # Slow to import: it draws.
-        from ..report import write
+        from ..api.report import write
 
         write(path, result, **options)
 

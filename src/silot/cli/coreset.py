@@ -10,7 +10,7 @@ import typer
 
 from ..api.coreset import coreset
 from ..errors import InputError
-from ..learning.coreset import Condensing
+from ..teaching.federated.coreset import Condensing
 from .barycenter import Atoms, weights_of
 from .console import save_transcript, say_where, show, steps, write_report
 from .generate import taking

@@ -17,12 +17,12 @@ from ..data.demo import demo_holders, demo_images, demo_validation
 from ..data.files import write_whole
 from ..data.measure import Measure
 from ..distances.result import DistanceMatrix
+from ..distances.worth.result import Contributions
+from ..distances.worth.view import worth_tables
 from ..errors import FileError
 from ..federation.party import Own
 from ..render import Column, Table, plain_table, textual
 from ..render.words import first_word, format_bytes, short_bounds, short_number
-from ..value.result import Contributions
-from ..value.view import worth_tables
 from .console import OUT, progress_bar, save_figure, show_blocks
 
 # Pixels lie between 0 and 1, which everybody knows: a reference of that size.
@@ -97,7 +97,7 @@ def demo_command(
 def _value(holders: dict[str, Measure], page: Path, seed: int) -> Contributions:
     """Value the holders and their records, and write the report."""
     # Slow to import: it draws.
-    from ..report import write
+    from ..api.report import write
 
     validation = demo_validation(seed)
     worth = value_holders(holders, validation, labels=True, map="direct", seed=seed)
@@ -118,7 +118,7 @@ def _value(holders: dict[str, Measure], page: Path, seed: int) -> Contributions:
 
 def _audit(result: DistanceMatrix, holders: dict[str, Measure], page: Path, seed: int) -> Audit:
     """What a reader of one pair's messages computes from them."""
-    from ..report import write
+    from ..api.report import write
 
     a, b = next(iter(result.pairs))
     transcript = result[a, b].transcript

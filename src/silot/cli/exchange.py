@@ -18,13 +18,13 @@ from ..api.exchange import Asked, OwnData, ask, resume
 from ..api.plan import Planning
 from ..distances.pairwise import comparing
 from ..distances.pooled import Pooled
+from ..distances.worth.contributions import Valuation
+from ..distances.worth.fedbary import FedBary
 from ..errors import InputError
 from ..federation.policy import Policy
 from ..federation.protocol import cure_of
-from ..learning.coreset import Condensing
 from ..records.gradients import RecordGradients
-from ..value.contributions import Valuation
-from ..value.fedbary import FedBary
+from ..teaching.federated.coreset import Condensing
 from .barycenter import weights_of
 from .cluster import Groups
 from .console import check_outputs, save_transcript, say_where, show, show_rows, tell, write_report

@@ -15,6 +15,7 @@ from ..api.records import value_records
 from ..data.files import write_whole
 from ..data.loading import load_identifiers, load_images
 from ..data.measure import Measure
+from ..distances.worth.result import Contributions
 from ..errors import InputError
 from ..federation.party import Own
 from ..records.contents import Contents, records_csv
@@ -23,7 +24,6 @@ from ..records.gradients import RecordGradients
 from ..records.result import RecordScores
 from ..records.validation import RecordScreening, check_enough, fitted
 from ..render.words import printable
-from ..value.result import Contributions
 from .console import OUT, progress_bar, save_transcript, say_where, show, steps, write_report
 from .generate import Flags, taking
 from .options import (

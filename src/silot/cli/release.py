@@ -16,11 +16,11 @@ from ..api.release import release
 from ..api.watch import watch
 from ..data.measure import Measure
 from ..data.schema import Schema
+from ..distances.sketches.combined import Combined
+from ..distances.sketches.released import ASSUMED
 from ..errors import InputError
 from ..federation.keys import KEY, Key, PublicKey
 from ..federation.policy import Policy
-from ..sketch.combined import Combined
-from ..sketch.released import ASSUMED
 from .console import (
     check_outputs,
     progress_bar,

@@ -11,11 +11,11 @@ from typing import Annotated
 import typer
 
 from ..api.schema import check_schema, draft_schema
+from ..data.drafts.view import difference_sections, schema_sections
 from ..data.loading import save_measure
 from ..data.reading import read_by_schema
 from ..data.schema import Schema
 from ..data.site import Site
-from ..schemas.view import difference_sections, schema_sections
 from .console import progress_bar, say_where, show, show_blocks, tell, write_report
 from .generate import taking
 from .options import JsonOption, ReportOption

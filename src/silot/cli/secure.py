@@ -15,8 +15,8 @@ from ..data.preflight import Preflight
 from ..errors import InputError
 from ..federation.policy import Policy
 from ..privacy.ledger import Ledger
-from ..secure import Peers, SecureOptions, make_keys, play
-from ..secure.method import Secure
+from ..sites.secure import Peers, SecureOptions, make_keys, play
+from ..sites.secure.method import Secure
 from .console import (
     OUT,
     check_outputs,

@@ -15,8 +15,8 @@ import typer
 from ..api.train import train
 from ..data.files import write_whole
 from ..errors import FileError, InputError
-from ..learning.federated import FederatedTraining
-from ..learning.federated_result import FederatedModels
+from ..teaching.federated.federated import FederatedTraining
+from ..teaching.federated.federated_result import FederatedModels
 from .audit import shape_of
 from .barycenter import weights_of
 from .console import save_transcript, say_where, show, steps, write_report

@@ -13,12 +13,12 @@ import typer
 
 from ..api.value import value_holders
 from ..distances.pairwise import comparing
+from ..distances.worth.contributions import Valuation
+from ..distances.worth.result import Contributions
 from ..errors import InputError
 from ..records.contents import Contents
 from ..records.result import RecordScores
 from ..render.words import format_bytes
-from ..value.contributions import Valuation
-from ..value.result import Contributions
 from .console import (
     OUT,
     save_transcript,

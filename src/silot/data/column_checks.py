@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from ..transport._check import Array
+from silot_transport._check import Array
+
 from .findings import FEW, ROWS, Finding, Looks, holders_in_words
 from .units import Conversion, conversion_between
 

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from silot_transport._check import Array, as_points
+from silot_transport._foreign import as_array
+
 from ..errors import FileError, InputError, MismatchError
-from ..transport._check import Array, as_points
-from ..transport._foreign import as_array
 
 if TYPE_CHECKING:
     from .measure import Measure

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ..transport._check import Array
+from silot_transport._check import Array
 
 # Rows of a holder that quantiles are taken of, evenly spaced.
 ROWS = 4096

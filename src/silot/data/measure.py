@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, Literal, Union, get_args
 import numpy as np
 import numpy.typing as npt
 
+from silot_transport._check import Array, as_weights
+from silot_transport._foreign import as_array
+from silot_transport.moments import centred_root, thin_root
+
 from ..errors import InputError, MismatchError
-from ..transport._check import Array, as_weights
-from ..transport._foreign import as_array
-from ..transport.moments import centred_root, thin_root
 from .columns import as_cloud, unframed
 from .label_names import label_name
 

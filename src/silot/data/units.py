@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..transport._check import Array
+from silot_transport._check import Array
 
 # A factor below this is also what another law of the same unit makes of a column: only a name
 # that says what is measured tells the two apart.

@@ -6,13 +6,14 @@ from dataclasses import replace
 
 import numpy as np
 
+from silot_transport import ExactPlan
+from silot_transport.chance import chance_distance
+from silot_transport.large import fitting_plan
+
 from ..errors import InputError
 from ..federation.answer import Answer, Array
 from ..federation.protocol import Steps
 from ..options import option, truth
-from ..transport import ExactPlan
-from ..transport.chance import chance_distance
-from ..transport.large import fitting_plan
 from .pairwise import Pairwise, Sides
 from .parts import asked_clouds
 from .questions.distances import Records

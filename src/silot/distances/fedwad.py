@@ -8,11 +8,12 @@ from typing import Literal, get_args
 
 import numpy as np
 
+from silot_transport import interpolate
+from silot_transport.geodesic import Interpolation
+
 from ..federation.answer import Answer, Failure
 from ..federation.protocol import Steps, ask, failure_error
 from ..options import count, none_or, number, option, share, word, word_or
-from ..transport import interpolate
-from ..transport.geodesic import Interpolation
 from .geodesic import PATIENCE, Geodesic
 from .pairwise import Sides, WithReference
 from .questions.distances import DistanceTo, Interpolate

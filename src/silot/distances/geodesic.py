@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from silot_transport import Interpolant, exact_plan
+
 from ..errors import HolderError
 from ..federation.answer import Array
-from ..transport import Interpolant, exact_plan
 from .sides import Bounds, Received, distance_difference, mean_difference
 
 # Rounds without progress after which the method has settled.

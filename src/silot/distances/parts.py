@@ -7,6 +7,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from silot_transport import ExactPlan, exact_plan
+from silot_transport.decomposition import canonical_order, decompose
+
 from ..data.measure import Embedding
 from ..errors import WireError
 from ..federation.answer import Answer, Array
@@ -15,8 +18,6 @@ from ..federation.question import Answerer, Question
 from ..privacy.cells import Cells
 from ..privacy.compare import class_coordinates
 from ..privacy.sketch import Decoded
-from ..transport import ExactPlan, exact_plan
-from ..transport.decomposition import canonical_order, decompose
 from .cost_parts import Parts
 from .questions.distances import Records
 from .questions.labelled import ClassSizes, Codes, LabelledRecords, decode_classes, encode_classes

@@ -9,6 +9,10 @@ from functools import cached_property
 
 import numpy as np
 
+from silot_transport import plan_from_cost
+from silot_transport._check import interval, real
+from silot_transport.geodesic import Interpolation
+
 from ..errors import InputError, MismatchError
 from ..federation.answer import Array, Failure
 from ..federation.protocol import (
@@ -21,9 +25,6 @@ from ..federation.protocol import (
 )
 from ..federation.question import Answerer, Question
 from ..options import Check, anything, count, none_or, option, share, truth, word
-from ..transport import plan_from_cost
-from ..transport._check import interval, real
-from ..transport.geodesic import Interpolation
 from .joint import Joint, measure_of_own, quorum_of
 from .pairwise import Referring
 from .questions.distances import (

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
-from ..federation.result import Bill, Billed, Shown, axes_of, finite, finite_rows, in_doubt
+from ..federation.result import Bill, Billed, Preflighted, axes_of, finite, finite_rows, in_doubt
 from .cost_parts import Parts
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ class Distance(Billed):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class DistanceMatrix(Shown):
+class DistanceMatrix(Preflighted):
     """Distances between all pairs of holders.
 
     Attributes

@@ -9,13 +9,14 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from silot_transport._check import as_points, as_weights, real, whole
+from silot_transport.moments import Moments, gelbrich_of_moments
+
 from ..data.measure import Embedding
 from ..errors import InputError, MismatchError, WireError
 from ..federation.answer import Answer, Array, Failure
 from ..federation.protocol import COORDINATOR, Answers, Steps, ask, failure_error, required
 from ..federation.question import Answerer, Question
-from ..transport._check import as_points, as_weights, real, whole
-from ..transport.moments import Moments, gelbrich_of_moments
 from .questions.distances import Describe
 from .questions.distances import Moments as AskMoments
 from .reference import draw_reference

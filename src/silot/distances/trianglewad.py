@@ -6,11 +6,12 @@ from typing import Literal, get_args
 
 import numpy as np
 
+from silot_transport import ExactPlan, exact_plan
+from silot_transport.geodesic import Interpolation
+
 from ..federation.answer import Array
 from ..federation.protocol import Steps
 from ..options import option, share, truth, word
-from ..transport import ExactPlan, exact_plan
-from ..transport.geodesic import Interpolation
 from .pairwise import Sides, WithReference
 from .questions.distances import Interpolate
 from .result import Distance

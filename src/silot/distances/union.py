@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from silot_transport import plan_from_cost
+
 from ..federation.answer import Answer, Array
-from ..transport import plan_from_cost
 from .sides import Received, received_weights
 
 

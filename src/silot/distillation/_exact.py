@@ -7,7 +7,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from ..transport import plan_from_cost
+from silot_transport import plan_from_cost
+
 from ._trees import potentials
 
 Array = npt.NDArray[np.float64]

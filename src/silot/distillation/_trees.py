@@ -17,7 +17,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 import numpy.typing as npt
 
-from ..transport import _native
+from silot_transport import _native
 
 Array = npt.NDArray[np.float64]
 Whole = npt.NDArray[np.int64]

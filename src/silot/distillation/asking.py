@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from silot_transport._check import flag, whole
+
 from ..errors import HolderError, InputError, MismatchError, WireError
 from ..federation.answer import Answer, Array, Failure
 from ..federation.disclosure import Disclosure
@@ -18,7 +20,6 @@ from ..federation.message import Scalar
 from ..federation.protocol import Answers, Protocol, Questions, Steps, failure_error
 from ..federation.question import Question
 from ..options import taking
-from ..transport._check import flag, whole
 from . import answers as answers_of
 from .answers import TeacherDescription, check_private, places_of, released, shown, told
 from .labels import LabelSpace

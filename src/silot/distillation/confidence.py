@@ -7,8 +7,9 @@ from typing import Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
+from silot_transport._check import real
+
 from ..errors import InputError, MismatchError
-from ..transport._check import real
 from .labels import improper
 
 Array = npt.NDArray[np.float64]

@@ -8,6 +8,8 @@ from typing import Any, Literal, get_args
 
 import numpy.typing as npt
 
+from silot_transport._check import real
+
 from ..errors import InputError
 from ..options import (
     Check,
@@ -22,7 +24,6 @@ from ..options import (
     word,
 )
 from ..privacy.accounting import mu_of
-from ..transport._check import real
 from .confidence import Weights, check_cap
 
 Loss = Literal["sinkhorn", "entropy"]

@@ -21,12 +21,13 @@ from typing import Any, ClassVar, cast
 import numpy as np
 import numpy.typing as npt
 
+from silot_transport._check import as_points
+
 from ..errors import InputError, MismatchError, WireError
 from ..federation.answer import Answer
 from ..federation.disclosure import Account, Disclosure
 from ..federation.question import Array, Codes, Question, Subject, Text, register
 from ..federation.release import Release
-from ..transport._check import as_points
 
 Inputs = Array | list[str]
 """Records (n, d), or n texts."""

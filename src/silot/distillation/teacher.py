@@ -10,6 +10,8 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
+from silot_transport._check import whole
+
 from ..errors import InputError, MismatchError
 from ..federation.answer import Answer, Array
 from ..federation.message import Scalar
@@ -18,7 +20,6 @@ from ..federation.policy import Policy
 from ..federation.question import Codes, Question
 from ..federation.release import Release
 from ..privacy.ledger import Ledger
-from ..transport._check import whole
 from .questions import (
     TOLERANCE,
     DescribeTeacher,

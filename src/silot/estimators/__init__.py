@@ -6,7 +6,7 @@ and so a file of it, contains records.
 
 from typing import TYPE_CHECKING
 
-from .._lazy import lazily
+from silot_transport._lazy import lazily
 
 if TYPE_CHECKING:
     from .adaptation import DomainChange

@@ -10,10 +10,11 @@ import numpy as np
 import numpy.typing as npt
 from scipy.stats import wasserstein_distance
 
-from ..federation.result import Shown
+from silot_transport import exact_plan
+
+from ..distances.worth.mixtures import best_mixture
 from ..records._arrays import quantiles
-from ..transport import exact_plan
-from ..value.mixtures import best_mixture
+from ..render.shown import Shown
 from .shift import p_values
 
 Array = npt.NDArray[np.float64]

@@ -16,10 +16,11 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
+from silot_transport import exact_plan
+from silot_transport._check import as_points
+
 from ..errors import InputError, MismatchError
 from ..options import word
-from ..transport import exact_plan
-from ..transport._check import as_points
 from ._checks import chance, checked, names_of, seed_of
 from ._wrapping import WrappingClassifier
 from .adaptation import Array, DomainChange, deviations, drawn, explained, masses

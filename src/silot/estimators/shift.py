@@ -11,13 +11,14 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from silot_transport import cost_matrix
+from silot_transport._assignment import unit_cost
+
 from ..api.distances import distance
 from ..data.measure import Measure
 from ..distances.result import Distance
-from ..federation.result import Shown
 from ..options import count
-from ..transport import cost_matrix
-from ..transport._assignment import unit_cost
+from ..render.shown import Shown
 from ._checks import chance, checked, names_of, seed_of
 
 Array = npt.NDArray[np.float64]

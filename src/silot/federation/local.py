@@ -10,11 +10,12 @@ from contextlib import suppress
 from typing import Protocol as TypingProtocol
 from typing import cast, runtime_checkable
 
+from silot_transport._check import real
+
 from ..data.columns import check_schemas, matched
 from ..data.measure import Data, Measure
 from ..errors import InputError, MismatchError
 from ..privacy.ledger import Ledger
-from ..transport._check import real
 from .answer import Failure
 from .exchange import LARGEST_FLIGHT, Limits, exchange
 from .party import Holder

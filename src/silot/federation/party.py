@@ -222,7 +222,7 @@ class Holder(Party):
 
     Examples
     --------
-    >>> from silot.learning.questions import Spread
+    >>> from silot.teaching.federated.questions import Spread
     >>> rows = Measure([[k % 7, k % 5] for k in range(200)])
     >>> Holder(rows, Policy(behind=5), Ledger()).answer(Spread()).arrays["mean"].tolist()
     [2.96, 2.0]

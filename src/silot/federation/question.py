@@ -12,7 +12,6 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
-from importlib.util import find_spec
 from pkgutil import iter_modules
 from typing import Any, ClassVar, Literal, Protocol, Self, cast
 
@@ -133,14 +132,19 @@ def question_kind(name: str) -> type[Question] | None:
 def question_kinds() -> Mapping[str, type[Question]]:
     """All kinds of questions by name.
 
-    A party imports what it is asked. Here every wing's ``questions`` are imported: whatever
-    package of silot has such a module, by its name alone.
+    A party imports the questions that it receives. Here every module or package of silot that is
+    called ``questions`` is imported, in whatever room it lies.
     """
-    package = __name__.partition(".")[0]
-    for wing in iter_modules(import_module(package).__path__, f"{package}."):
-        if wing.ispkg and find_spec(f"{wing.name}.questions") is not None:
-            import_module(f"{wing.name}.questions")
+    _import_questions(__name__.partition(".")[0])
     return dict(sorted(_KINDS.items()))
+
+
+def _import_questions(package: str) -> None:
+    for module in iter_modules(import_module(package).__path__, f"{package}."):
+        if module.name.endswith(".questions"):
+            import_module(module.name)
+        elif module.ispkg:
+            _import_questions(module.name)
 
 
 def encode_question(question: Question) -> bytes:

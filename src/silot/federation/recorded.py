@@ -122,7 +122,7 @@ def differing(asked: bytes, answered: bytes) -> list[str]:
     Examples
     --------
     >>> from silot.federation.question import encode_question
-    >>> from silot.sketch.questions import CountRecords
+    >>> from silot.distances.sketches.questions import CountRecords
     >>> one, two = (encode_question(CountRecords(privacy_mu=mu)) for mu in (0.1, 0.2))
     >>> differing(one, two)
     ['privacy_mu']

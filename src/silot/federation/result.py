@@ -5,16 +5,14 @@ from __future__ import annotations
 import json
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import InputError
+from ..render.shown import Shown, View
 from .disclosure import Disclosure
 from .transcript import Transcript
 
@@ -92,58 +90,27 @@ def with_earlier(run: Run | None, earlier: Sequence[Billed | Run]) -> Run | None
     return replace(run, **vars(bill), disclosure=str(max(told)) if told else "")
 
 
-class Shown:
-    """Base of results that people look at."""
-
-    view: ClassVar[str] = ""
-    """The module beside the result's that shows it, and what its two functions begin with."""
-
-    def sections(self) -> list[Block]:
-        """What a terminal and a notebook show, as blocks: facts, tables and paragraphs."""
-        return view_of(self, "sections")(self)
-
-    def _repr_html_(self) -> str:
-        # Slow to import.
-        from ..render.html import notebook
-
-        return notebook(self.sections())
-
-
-def view_of(result: object, what: str) -> Callable[..., list[Block]]:
-    """The function that makes the ``"sections"`` or the ``"page"`` of a result."""
-    for kind in type(result).__mro__:
-        module, _, name = str(vars(kind).get("view", "")).partition(":")
-        if name:
-            # Slow to import, and results that nobody looks at do without.
-            room = import_module(f".{module}", kind.__module__.rpartition(".")[0])
-            return partial(_shown, getattr(room, f"{name}_{what}"), what)
-    raise InputError(
-        f"a {type(result).__name__} cannot be shown. Give a result of a run.", code="report-kind"
-    )
-
-
-def _shown(
-    show: Callable[..., list[Block]], what: str, result: object, *beside: Any, **options: Any
-) -> list[Block]:
-    """The blocks of a result's own view, with what was seen of its tables."""
-    from .preflight_view import framed
-
-    blocks = show(result, *beside, **options)
-    if what == "page":
-        return framed(blocks, getattr(result, "preflight", None))
-    return with_columns_seen(result, blocks)
-
-
 def with_columns_seen(result: object, blocks: Sequence[Block]) -> list[Block]:
-    """What a terminal and a notebook show of a result, and what was seen of its tables."""
+    """Add to what a terminal and a notebook show of a result what was seen of its tables."""
     from .preflight_view import preflight_facts
 
     seen: Preflight | None = getattr(result, "preflight", None)
     return [*blocks, *([] if seen is None else preflight_facts(seen))]
 
 
+class Preflighted(Shown):
+    """Base of shown results that say what was seen of the tables they were computed from."""
+
+    def framed(self, blocks: Sequence[Block], what: View) -> list[Block]:
+        from .preflight_view import framed
+
+        if what == "page":
+            return framed(blocks, getattr(self, "preflight", None))
+        return with_columns_seen(self, blocks)
+
+
 @dataclass(frozen=True, kw_only=True)
-class Billed(Shown, ABC):
+class Billed(Preflighted, ABC):
     """Base of results that one run made.
 
     ``preflight`` is what was seen of the caller's own tables, where no schema says what their

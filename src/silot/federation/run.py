@@ -13,11 +13,12 @@ from dataclasses import dataclass, replace
 from typing import Any, Generic, Self, TypeVar, cast, runtime_checkable
 from typing import Protocol as TypingProtocol
 
+from silot_transport._pot import importing
+from silot_transport._threads import one_blas_thread
+
 from ..data.preflight import Preflight
 from ..errors import InputError, MismatchError, SilotError, WireError
 from ..privacy.accounting import compose
-from ..transport._pot import importing
-from ..transport._threads import one_blas_thread
 from .answer import CHARGED, WAITING, Answer, Failure, decode_reply
 from .disclosure import Disclosure
 from .protocol import Answers, Protocol, Questions, failure_error

@@ -16,11 +16,12 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from silot_transport import cost_matrix
+from silot_transport._check import Array
+from silot_transport._threads import on_cores
+from silot_transport.histograms import Divergence
+
 from ..data.measure import Embedding
-from ..transport import cost_matrix
-from ..transport._check import Array
-from ..transport._threads import on_cores
-from ..transport.histograms import Divergence
 from .cells import Cells, Codes, nearest
 from .compare import Drawn, Rate, Sampler, distances_of
 from .regression import Estimate, Fit

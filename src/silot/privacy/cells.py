@@ -8,9 +8,10 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
+from silot_transport._check import Array, as_points, real, whole
+
 from ..data.measure import Measure
 from ..errors import InputError, MismatchError
-from ..transport._check import Array, as_points, real, whole
 
 Codes = npt.NDArray[np.int64]
 Public = Measure | npt.ArrayLike

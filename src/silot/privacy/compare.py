@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from silot_transport import covariance_root, squared_distances
+from silot_transport._check import Array
+
 from ..data.measure import Embedding
-from ..transport import covariance_root, squared_distances
-from ..transport._check import Array
 from .cells import Cells, Codes, nearest
 from .sketch import Decoded
 

@@ -16,8 +16,9 @@ from json import dumps, loads
 from pathlib import Path
 from typing import Any, Self
 
+from silot_transport._check import real
+
 from ..errors import FileError, InputError, RefusedError
-from ..transport._check import real
 from . import _ledger_file as file
 from . import _ledger_table as table
 from . import _ledger_waiting as waits

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from silot_transport._check import real
+
 from ..errors import ExtraError, InputError, SolverError
-from ..transport._check import real
 
 Integers = npt.NDArray[np.int64]
 

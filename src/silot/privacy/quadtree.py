@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ..transport._check import Array
+from silot_transport._check import Array
+
 from .cells import Cells, Codes
 from .sketch import RESOLUTION, Decoded, simplex
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ..transport._check import Array
+from silot_transport._check import Array
 
 _LEVEL = 0.95
 # All pairs are of one public sample, and err alike where that is not as its law: on 19 tables of

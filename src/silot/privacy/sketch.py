@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from ..transport._check import Array
+from silot_transport._check import Array
+
 from .cells import Cells, nearest
 
 Codes = npt.NDArray[np.int64]

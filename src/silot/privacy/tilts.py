@@ -12,10 +12,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from silot_transport import exact_plan
+from silot_transport._check import Array
+from silot_transport._threads import on_cores
+
 from ..data.measure import Embedding
-from ..transport import exact_plan
-from ..transport._check import Array
-from ..transport._threads import on_cores
 from .cells import Codes, nearest
 from .compare import class_vectors
 

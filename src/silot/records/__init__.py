@@ -7,7 +7,7 @@ and of which record it is a copy.
 
 from typing import TYPE_CHECKING
 
-from .._lazy import lazily
+from silot_transport._lazy import lazily
 
 if TYPE_CHECKING:
     from .contents import Contents, OddColumn, Suspect, records_csv

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-from ..transport._check import Array
+from silot_transport._check import Array
 
 Codes = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]

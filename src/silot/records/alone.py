@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..transport._check import Array
+from silot_transport._check import Array
+
 from ._arrays import Codes, Flags, even
 from .flips import even_swaps, labels_of
 from .screen import RARE, SOME, Screen, features_by, features_of, odds_of

@@ -10,8 +10,9 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
 
+from silot_transport._check import Array
+
 from ..errors import WireError
-from ..transport._check import Array
 from ._arrays import Codes
 from .frames import Frames
 

@@ -7,7 +7,8 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from ..transport._check import Array
+from silot_transport._check import Array
+
 from ._arrays import Codes
 from .flips import even_swaps, labels_of
 from .screen import Screen

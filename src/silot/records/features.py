@@ -7,8 +7,9 @@ from typing import Self
 
 import numpy as np
 
+from silot_transport._check import Array
+
 from ..errors import WireError
-from ..transport._check import Array
 from .frames import Frames
 
 # Noise of so many usual spreads in all columns or in so many of them, and values of other records.

@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..transport._check import Array
+from silot_transport._check import Array
+
 from ._arrays import Flags
 
 FEWEST = 50

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import logsumexp
 
-from ..transport._check import Array
+from silot_transport._check import Array
+
 from ._arrays import Codes
 
 LARGEST = 30.0

@@ -8,8 +8,9 @@ from typing import Any, Self
 
 import numpy as np
 
+from silot_transport._check import Array
+
 from ..errors import WireError
-from ..transport._check import Array
 from ._arrays import Bytes, Codes
 
 # Trees of each of the two kinds: some split at random places, some at the best ones.

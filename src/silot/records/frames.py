@@ -8,8 +8,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import logsumexp
 
-from ..transport import Frame, bounded_coordinates, cost_matrix
-from ..transport._check import Array
+from silot_transport import Frame, bounded_coordinates, cost_matrix
+from silot_transport._check import Array
+
 from ._arrays import Codes, blocks, quantiles
 
 # Regularisation of the transport, as a share of the mean cost.

@@ -7,6 +7,14 @@ from typing import get_args
 
 import numpy as np
 
+from silot_transport import (
+    Frame,
+    calibrated_gradient,
+    cost_matrix,
+    debiased_potential,
+    interpolate,
+)
+
 from ..data.measure import Covariance, Embedding
 from ..distances.questions.distances import Describe, Interpolate
 from ..distances.questions.labelled import LabelledRecords
@@ -16,13 +24,6 @@ from ..federation.disclosure import Disclosure
 from ..federation.protocol import COORDINATOR, Protocol, Steps, failure_error, required
 from ..federation.question import Answerer
 from ..options import count, option, seed, share, truth, word
-from ..transport import (
-    Frame,
-    calibrated_gradient,
-    cost_matrix,
-    debiased_potential,
-    interpolate,
-)
 from .questions.scores import ScoreRecords
 from .result import RecordScores
 from .scoring import Scoring

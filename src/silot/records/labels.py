@@ -10,9 +10,10 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import logsumexp
 
+from silot_transport import cost_matrix
+from silot_transport._check import Array
+
 from ..errors import WireError
-from ..transport import cost_matrix
-from ..transport._check import Array
 from ._arrays import Codes, blocks
 from .forests import Forest
 from .frames import Frames

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 
 import numpy.typing as npt
 
+from ..distances.worth.result import Contributions
+from ..distances.worth.view import TITLE, closest, worth_blocks
 from ..errors import InputError
 from ..federation.view import Run, bill_sections, missing_table
 from ..render import Block, Heading, Paragraph, Private
 from ..render.words import count, percent, printable
-from ..value.result import Contributions
-from ..value.view import TITLE, closest, worth_blocks
 from .checks import Records, Scored, collect
 from .contents import Contents
 from .view import scored_sections

@@ -9,8 +9,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import logsumexp
 
+from silot_transport._check import Array
+
 from ..errors import InputError, WireError
-from ..transport._check import Array
 from ._arrays import Codes, Flags, even
 from .copies import Nearness, accidental, originals
 from .features import Broken

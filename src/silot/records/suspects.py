@@ -10,6 +10,9 @@ import numpy as np
 from ..data.measure import Measure
 from ..distances.joint import Joint
 from ..distances.questions.labelled import encode_classes
+from ..distances.sketches.asking import cells_for, class_names, integers_of, public_classes
+from ..distances.sketches.questions import SketchRecords
+from ..distances.sketches.releasing import Private
 from ..errors import InputError
 from ..federation.disclosure import Disclosure
 from ..federation.protocol import COORDINATOR, Protocol, Steps, required
@@ -17,9 +20,6 @@ from ..federation.question import Answerer
 from ..options import anything, option, part, seed, truth
 from ..privacy.cells import Cells, Public, nearest, public_points
 from ..privacy.sketch import Array, Codes, Reading, decode
-from ..sketch.asking import cells_for, class_names, integers_of, public_classes
-from ..sketch.questions import SketchRecords
-from ..sketch.releasing import Private
 from .counted import Bins, Number
 from .counts import BrokenCounts, Suspects
 from .questions.scores import ScreenRecords

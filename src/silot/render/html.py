@@ -8,13 +8,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
-from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from ..data.files import write_whole
 from .sections import Block, Details, Heading, Private, Table, Text
 from .words import printable
 
@@ -74,34 +72,9 @@ def render(blocks: Sequence[Block], *, title: str = "") -> str:
     )
 
 
-def write(path: str | Path, blocks: Sequence[Block], *, title: str = "") -> None:
-    """Write blocks to one HTML file, whole or not at all.
-
-    With a ``Private`` block only the user may read it.
-
-    Parameters
-    ----------
-    path
-        Where to write; a file that is there is replaced.
-    blocks, title
-        As for ``render``.
-
-    Raises
-    ------
-    FileError
-        The folder is missing or not writable, or the disk is full.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from silot.render import Paragraph
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     write(Path(folder) / "report.html", [Paragraph("Nothing was found.")])
-    ...     [path.name for path in Path(folder).iterdir()]
-    ['report.html']
-    """
-    private = any(isinstance(each, Private) for each in blocks)
-    write_whole(Path(path), render(blocks, title=title).encode(), private=private)
+def is_private(blocks: Sequence[Block]) -> bool:
+    """Return whether only the user may read a page of these blocks."""
+    return any(isinstance(block, Private) for block in blocks)
 
 
 def fragment(blocks: Sequence[Block]) -> str:

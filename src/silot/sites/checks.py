@@ -15,12 +15,12 @@ from typing import Any, Literal
 from .. import __version__
 from ..errors import SilotError
 from ..federation.party import Holder
-from ..secure._engine import absent
-from ..secure._link import listening
 from . import running
 from .joined import LOG, Joined, Log
 from .kit import OWN, Kit
 from .reach import reach
+from .secure._engine import absent
+from .secure._link import listening
 from .words import waiting
 
 State = Literal["well", "warning", "wrong"]

@@ -23,14 +23,14 @@ from ..federation.question import encode_question
 from ..federation.result import Run
 from ..federation.run import Clock, Reply, run
 from ..federation.transcript import Entry, Transcript
-from ..secure._engine import Traffic, absent
-from ..secure.charging import mu_of_laplace
-from ..secure.distance import Simulation, result_of
-from ..secure.forecast import Forecast, forecast_of
-from ..secure.options import Role
-from ..secure.party import computed, longest
-from ..secure.questions import SIZES, SecureDistance
 from .seat import Seat
+from .secure._engine import Traffic, absent
+from .secure.charging import mu_of_laplace
+from .secure.distance import Simulation, result_of
+from .secure.forecast import Forecast, forecast_of
+from .secure.options import Role
+from .secure.party import computed, longest
+from .secure.questions import SIZES, SecureDistance
 
 if TYPE_CHECKING:
     from .connection import Sites

@@ -26,9 +26,9 @@ from .site import hello, introduced, raise_refusal
 
 if TYPE_CHECKING:
     from ..distances.result import Distance
-    from ..secure.distance import Simulation
-    from ..secure.forecast import Forecast
     from .kit import Kit
+    from .secure.distance import Simulation
+    from .secure.forecast import Forecast
 
 B = TypeVar("B", bound=Billed)
 

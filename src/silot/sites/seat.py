@@ -10,11 +10,11 @@ from cryptography import x509
 from ..data.documents import read_fields
 from ..errors import InputError, SilotError
 from ..federation.addresses import Addresses
-from ..secure.options import Role as Part
-from ..secure.peers import Files, Links
 from .authority import ROOT, Role, member_of
 from .engine import stem
 from .kit import STARTUP, Kit, _checked
+from .secure.options import Role as Part
+from .secure.peers import Files, Links
 
 FILE = "secure.yml"
 """In an asker's kit: its addresses, which a site has in its policy."""

@@ -8,6 +8,8 @@ from contextlib import nullcontext, suppress
 from datetime import UTC, datetime
 from typing import Any
 
+from silot_transport._threads import one_blas_thread
+
 from .. import __version__
 from ..errors import MismatchError, SilotError, WireError
 from ..federation.answer import CHARGED, Answer, Failure, decode_reply, encode_reply
@@ -15,7 +17,6 @@ from ..federation.message import pack, unpack
 from ..federation.party import Party
 from ..federation.question import decode_question
 from ..federation.sealed import Sealed
-from ..transport._threads import one_blas_thread
 from .authority import Member, Role
 from .credential import Credential, Identity, check_version
 

@@ -15,14 +15,14 @@ from ..federation.party import Holder
 from ..federation.policy import Policy
 from ..federation.question import Question
 from ..privacy.ledger import Ledger
-from ..secure._engine import absent
-from ..secure._program import Program
-from ..secure.charging import Request, charge, refusal
-from ..secure.options import Role, SecureOptions
-from ..secure.party import computed
-from ..secure.peers import Links
-from ..secure.questions import SIZES, SecureDistance
 from .seat import Seat
+from .secure._engine import absent
+from .secure._program import Program
+from .secure.charging import Request, charge, refusal
+from .secure.options import Role, SecureOptions
+from .secure.party import computed
+from .secure.peers import Links
+from .secure.questions import SIZES, SecureDistance
 
 # Who have records.
 _PARTS: tuple[Role, ...] = ("a", "b")

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from .._lazy import lazily
+from silot_transport._lazy import lazily
 
 if TYPE_CHECKING:
     from .adapt import Adapt, adapt

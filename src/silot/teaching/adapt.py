@@ -12,13 +12,13 @@ from ..errors import HolderError, InputError
 from ..federation.answer import Answer, Array, Failure
 from ..federation.disclosure import Disclosure
 from ..federation.protocol import Protocol, Steps
-from ..learning import ModelSpec
-from ..learning.devices import Devices, ask_columns, ask_each, codes_of, count
-from ..learning.questions.models import described
 from ..options import anything, documented, option
 from .between import Divergence
 from .divergence import Divergences
 from .divergences import DIVERGENCES, divergence_named
+from .federated import ModelSpec
+from .federated.devices import Devices, ask_columns, ask_each, codes_of, count
+from .federated.questions.models import described
 from .matched import Features
 from .objectives import AIMS, Choosing
 from .plan import LinkPlan

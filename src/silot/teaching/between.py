@@ -8,18 +8,19 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
+from silot_transport._check import whole
+
 from ..data.measure import Embedding
 from ..distances.sides import agreed_dimension, check_seed, present
+from ..distances.worth.answers import missing_text
 from ..errors import InputError, SilotError, WireError
 from ..federation.answer import Answer, Array, Failure
 from ..federation.disclosure import Disclosure
 from ..federation.message import Scalar
 from ..federation.protocol import Answers, Protocol, Questions, Steps, failure_error
-from ..learning.questions.columns import Spread
 from ..options import Options, anything, option, seed
-from ..transport._check import whole
-from ..value.answers import missing_text
 from .divergence import Divergences
+from .federated.questions.columns import Spread
 
 T = TypeVar("T")
 

@@ -17,10 +17,10 @@ from ..federation.answer import Answer, Array
 from ..federation.disclosure import Disclosure
 from ..federation.message import Scalar
 from ..federation.protocol import Steps
-from ..learning import ModelSpec, initial
 from ..options import Check, count, none_or, number, option, truth, word
 from .between import Devices, Divergence, Width, ask_width, odd, symmetric, within
 from .divergence import Divergences
+from .federated import ModelSpec, initial
 from .questions.divergences import MOST_LOG_ODDS, DomainErrors, DomainScores, TrainDomain
 
 Threshold = Literal["best", "half"]

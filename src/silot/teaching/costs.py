@@ -22,8 +22,9 @@ from typing import Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
+from silot_transport._check import real
+
 from ..errors import InputError, MismatchError
-from ..transport._check import real
 from .plan import Flags
 
 Array = npt.NDArray[np.float64]

@@ -9,8 +9,9 @@ import numpy.typing as npt
 from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import coo_array
 
+from silot_transport._check import real
+
 from ..errors import InputError, SolverError
-from ..transport._check import real
 from .costs import Array, LinkCosts, NoEligibleSource
 from .evaluate import Search, make_plan, terms_of
 from .mixing import COVERAGE

@@ -9,8 +9,9 @@ from typing import cast
 import numpy as np
 import numpy.typing as npt
 
+from silot_transport._check import real
+
 from ..errors import InputError, MismatchError
-from ..transport._check import real
 from ._outer import best_weights
 from .costs import Array, Indices, LinkCosts, Mixing, NoEligibleSource, canonical_order
 from .mixing import COVERAGE, Objective, mixture_named

@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from silot_transport._check import real
+
 from ..errors import InputError
-from ..transport._check import real
 from ._location import Location, Problem, locate
 from ._outer import listable, outer_approximation
 from .costs import (

@@ -7,18 +7,19 @@ from typing import Any, get_args
 
 import numpy as np
 
+from silot_transport._check import whole
+from silot_transport.sliced import line_costs
+
 from ..data.measure import Embedding
 from ..errors import InputError
 from ..federation.answer import Answer, Array
 from ..federation.disclosure import Disclosure
 from ..federation.message import Scalar
 from ..federation.protocol import Steps
-from ..learning.features import effective_columns
 from ..options import Check, count, none_or, number, option, truth, word
-from ..transport._check import whole
-from ..transport.sliced import line_costs
 from .between import Devices, Divergence, Width, ask_width, odd, symmetric, within
 from .divergence import Divergences
+from .federated.features import effective_columns
 from .questions.divergences import (
     MOST_DIRECTIONS,
     MOST_FEATURES,

@@ -14,6 +14,8 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
+from silot_transport._check import real
+
 from ..errors import InputError
 from ..options import (
     Check,
@@ -27,7 +29,6 @@ from ..options import (
     truth,
     word,
 )
-from ..transport._check import real
 from ._gp import FLOOR, Descent, Energy, Relaxed, Start, starting_point
 from .costs import Array, LinkCosts, Mixing, NoEligibleSource
 from .evaluate import Kinds, Search, best_alpha, make_plan, terms_of, unreachable

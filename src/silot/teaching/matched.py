@@ -7,15 +7,16 @@ from typing import Any
 
 import numpy as np
 
+from silot_transport._check import whole
+
 from ..distances.questions.labelled import encode_classes
 from ..federation.answer import Answer, Array
 from ..federation.protocol import Questions, Steps
-from ..learning import ModelSpec
-from ..learning.devices import Devices, Trained, ask_each
-from ..learning.features import effective_columns
-from ..learning.modelling import Labelled
 from ..options import Check, none_or, number, option
-from ..transport._check import whole
+from .federated import ModelSpec
+from .federated.devices import Devices, Trained, ask_each
+from .federated.features import effective_columns
+from .federated.modelling import Labelled
 from .matching import Matching, match
 from .means import Means, read_means
 from .questions.divergences import MeanFeatures

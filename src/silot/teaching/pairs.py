@@ -16,6 +16,9 @@ from ..distances.pairwise import Pairwise
 from ..distances.questions.distances import Records
 from ..distances.result import Distance
 from ..distances.sides import agreed_dimension, received_weights
+from ..distances.sketches.derived import LEAST_NU, DecodedSketches
+from ..distances.sketches.result import Sketches
+from ..distances.sketches.sketch import Sketch, sketches
 from ..distances.trianglewad import TriangleWad
 from ..errors import HolderError, InputError, SilotError, WireError
 from ..federation.answer import Answer, Array, Failure
@@ -23,9 +26,6 @@ from ..federation.message import Scalar
 from ..federation.parallel import parallel
 from ..federation.protocol import Answers, Protocol, Questions, Steps
 from ..options import anything, option
-from ..sketch.derived import LEAST_NU, DecodedSketches
-from ..sketch.result import Sketches
-from ..sketch.sketch import Sketch, sketches
 from .between import Devices, Divergence, ask_width, symmetric, within
 from .divergence import Divergences
 

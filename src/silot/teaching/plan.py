@@ -9,7 +9,8 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from ..federation.result import Array, Shown, finite, finite_rows
+from ..federation.result import Array, finite, finite_rows
+from ..render.shown import Shown
 
 Flags = npt.NDArray[np.bool_]
 

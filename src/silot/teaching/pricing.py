@@ -9,14 +9,15 @@ from typing import Any, get_args
 import numpy as np
 import numpy.typing as npt
 
+from silot_transport._check import real
+
 from ..errors import InputError, MismatchError
 from ..federation.answer import Array
-from ..learning import ModelSpec
-from ..learning.devices import Devices, Trained
 from ..options import Check, anything, none_or, number, option
-from ..transport._check import real
 from .costs import LinkCosts
 from .divergence import Divergences
+from .federated import ModelSpec
+from .federated.devices import Devices, Trained
 from .matching import Matching
 from .mixing import mixture_named
 from .network import Constants, Network

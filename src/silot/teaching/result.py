@@ -18,9 +18,9 @@ from ..federation.result import Array, Billed, finite, finite_rows
 _RECORDS = ("direct", "fedwad", "trianglewad")
 
 if TYPE_CHECKING:
-    from ..learning import Combination, ModelSpec
     from .costs import LinkCosts
     from .divergence import Divergences
+    from .federated import Combination, ModelSpec
     from .plan import LinkPlan
 
 

@@ -13,11 +13,11 @@ from ..distances.questions.labelled import encode_classes
 from ..errors import HolderError
 from ..federation.answer import Answer, Array
 from ..federation.protocol import Steps, required
-from ..learning import RULES, Combination, DensitySpec, ModelSpec, Rule, check_density
-from ..learning.devices import ask_each
-from ..learning.modelling import Labelled
-from ..learning.questions.models import described
 from ..options import anything, none_or, option, word
+from .federated import RULES, Combination, DensitySpec, ModelSpec, Rule, check_density
+from .federated.devices import ask_each
+from .federated.modelling import Labelled
+from .federated.questions.models import described
 from .matching import excess
 from .means import Means
 from .plan import LinkPlan

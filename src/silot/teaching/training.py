@@ -8,12 +8,12 @@ from ..distances.questions.labelled import encode_classes
 from ..errors import InputError
 from ..federation.answer import Failure
 from ..federation.protocol import Steps
-from ..learning import ModelSpec
-from ..learning.devices import Devices, Trained, ask_each, read_trained
-from ..learning.modelling import Modelling
-from ..learning.questions.models import TrainModel, described
 from ..options import count, none_or, number, option
 from .costs import NoEligibleSource
+from .federated import ModelSpec
+from .federated.devices import Devices, Trained, ask_each, read_trained
+from .federated.modelling import Modelling
+from .federated.questions.models import TrainModel, described
 
 T = TypeVar("T")
 

@@ -8,14 +8,15 @@ from typing import ClassVar
 
 import numpy as np
 
+from silot_transport import Interpolant, cost_matrix, exact_plan, interpolate
+from silot_transport import moments as moments_of
+from silot_transport.geodesic import Interpolation
+
 from ...errors import MismatchError
 from ...federation.answer import Answer
 from ...federation.disclosure import Account, Disclosure
 from ...federation.message import Scalar
 from ...federation.question import Array, Names, Question, register
-from ...transport import Interpolant, cost_matrix, exact_plan, interpolate
-from ...transport import moments as moments_of
-from ...transport.geodesic import Interpolation
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,14 +13,15 @@ from typing import ClassVar, Self, cast
 
 import numpy as np
 
+from silot_transport import ExactPlan, exact_plan
+from silot_transport.classwise import distances_to_classes, labelled_plan
+from silot_transport.cost import paired_cost
+
 from ...errors import InputError, MismatchError, WireError
 from ...federation.answer import Answer
 from ...federation.disclosure import Account, Disclosure
 from ...federation.message import LARGEST_TEXT, Scalar
 from ...federation.question import Array, Codes, Names, Question, register
-from ...transport import ExactPlan, exact_plan
-from ...transport.classwise import distances_to_classes, labelled_plan
-from ...transport.cost import paired_cost
 from .distances import move_of, share_of
 
 

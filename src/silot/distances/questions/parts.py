@@ -8,12 +8,13 @@ from typing import ClassVar
 
 import numpy as np
 
+from silot_transport import exact_plan
+from silot_transport.classwise import labelled_plan
+from silot_transport.decomposition import canonical_order, decompose
+
 from ...data.measure import Embedding
 from ...federation.answer import Answer
 from ...federation.question import Array, Names, register
-from ...transport import exact_plan
-from ...transport.classwise import labelled_plan
-from ...transport.decomposition import canonical_order, decompose
 from .labelled import LabelledDistanceTo, codes_of, decode_classes
 
 

@@ -9,14 +9,15 @@ from typing import ClassVar, cast
 
 import numpy as np
 
+from silot_transport import ExactPlan, exact_plan
+from silot_transport.chance import chance_distance, chance_law
+from silot_transport.resampling import FEWEST, corrected_cost, distinct_records, lots
+
 from ...data.measure import Covariance, class_vectors_of, features_of
 from ...federation.answer import Answer
 from ...federation.disclosure import Account, Disclosure
 from ...federation.message import Scalar
 from ...federation.question import Array, Codes, Names, Question, register
-from ...transport import ExactPlan, exact_plan
-from ...transport.chance import chance_distance, chance_law
-from ...transport.resampling import FEWEST, corrected_cost, distinct_records, lots
 from .distances import DistanceTo, move_of, share_of
 from .labelled import LabelledDistanceTo, codes_of
 

@@ -7,12 +7,13 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from silot_transport import calibrated_gradient, debiased_potential
+
 from ...distances.questions.labelled import codes_of, share_names
 from ...errors import MismatchError, WireError
 from ...federation.answer import Answer
 from ...federation.disclosure import Disclosure
 from ...federation.question import Array, Bytes, Codes, Names, Question, register
-from ...transport import calibrated_gradient, debiased_potential
 from ..copies import Nearness
 from ..features import Broken
 from ..forests import Forest

@@ -8,10 +8,10 @@ from typing import ClassVar
 import numpy as np
 
 from ...distances.questions.labelled import decode_classes
+from ...distances.sketches.questions import ByMass
 from ...errors import InputError, MismatchError, WireError
 from ...federation.answer import Answer
 from ...federation.question import Array, Codes, Names, register
-from ...sketch.questions import ByMass
 from ..alone import Alone
 from ..counted import places_of
 from ..screen import Screen

@@ -16,8 +16,8 @@ from ...errors import InputError
 from ...federation.answer import Answer
 from ...federation.disclosure import Disclosure
 from ...federation.question import Array, Names, Subject, register
-from ...learning import Combination, DensitySpec, Rule, probabilities
-from ...learning.questions.models import AboutLabelled, AboutModel, described
+from ..federated import Combination, DensitySpec, Rule, probabilities
+from ..federated.questions.models import AboutLabelled, AboutModel, described
 from .models import models_of
 
 

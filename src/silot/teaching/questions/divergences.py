@@ -23,9 +23,9 @@ from ...errors import MismatchError, WireError
 from ...federation.answer import Answer
 from ...federation.disclosure import Account, Disclosure
 from ...federation.question import Array, Codes, Names, Question, register
-from ...learning import ModelSpec, probabilities, random_features, train
-from ...learning.features import effective_columns, in_units
-from ...learning.questions.columns import AboutMany, check_enough, effective_records
+from ..federated import ModelSpec, probabilities, random_features, train
+from ..federated.features import effective_columns, in_units
+from ..federated.questions.columns import AboutMany, check_enough, effective_records
 
 MOST_FEATURES = 1 << 16
 MOST_DIRECTIONS = 4096

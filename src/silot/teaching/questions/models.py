@@ -15,9 +15,9 @@ from ...errors import InputError, WireError
 from ...federation.answer import Answer
 from ...federation.disclosure import Disclosure
 from ...federation.question import Array, Names, register
-from ...learning import DensitySpec, fit_density, random_features
-from ...learning.features import in_units
-from ...learning.questions.models import AboutLabelled, AboutModel, nothing
+from ..federated import DensitySpec, fit_density, random_features
+from ..federated.features import in_units
+from ..federated.questions.models import AboutLabelled, AboutModel, nothing
 
 
 @dataclass(frozen=True, kw_only=True)

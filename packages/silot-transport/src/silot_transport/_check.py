@@ -1,0 +1,191 @@
+"""Validation of arrays that enter the transport room."""
+
+from __future__ import annotations
+
+import operator
+from typing import SupportsIndex, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from ._foreign import as_array
+from .errors import InputError, MismatchError
+
+Array = npt.NDArray[np.float64]
+
+# Squares of larger coordinates overflow, and squares of sums of them too.
+LARGEST_COORDINATE = 1e150
+
+
+def as_points(points: npt.ArrayLike, name: str = "points") -> Array:
+    """Return ``points`` as a finite C-ordered float64 array of shape (n, d)."""
+    if np.ma.is_masked(points):
+        raise InputError(
+            f"{name} is a masked array with masked entries. Drop or fill them.",
+            code="measure-masked",
+        )
+    try:
+        raw = as_array(points, name)
+    except ValueError:
+        raise InputError(
+            f"{name} is a ragged sequence. Give one array with one row per record.",
+            code="measure-shape",
+        ) from None
+    if raw.dtype.kind not in "buif":
+        raise InputError(
+            f"{name} has dtype {raw.dtype}; numbers are needed. Encode text and dates as "
+            "numbers first, or select the numeric columns.",
+            code="measure-dtype",
+        )
+    if raw.ndim != 2:
+        raise InputError(
+            f"{name} has shape {raw.shape}; (records, features) is needed. Use x[:, None] for "
+            "one feature, or x.reshape(len(x), -1) for images.",
+            code="measure-shape",
+        )
+    if raw.shape[0] == 0 or raw.shape[1] == 0:
+        raise InputError(
+            f"{name} has shape {raw.shape}: it is empty. A measure needs at least one record "
+            "and one feature.",
+            code="measure-empty",
+        )
+    with np.errstate(over="ignore"):  # a long double beyond float64 becomes infinite: see below
+        array = np.ascontiguousarray(raw, dtype=np.float64)
+    _check_coordinates(array, name)
+    return array
+
+
+def _check_coordinates(array: Array, name: str) -> None:
+    # What is no number is the least and the largest of all.
+    low, high = float(array.min()), float(array.max())
+    if not (np.isfinite(low) and np.isfinite(high)):
+        finite = np.isfinite(array)
+        bad = np.argwhere(~finite)
+        row, column = (int(k) for k in bad[0])
+        is_nan = bool(np.isnan(array[row, column]))
+        kind = "NaN" if is_nan else "infinite"
+        raise InputError(
+            f"{name} holds {len(bad)} NaN or infinite value(s), the first {kind} in row {row}, "
+            f"column {column} (from 0). Drop those rows or impute them.",
+            code="measure-nan" if is_nan else "measure-infinite",
+        )
+    if max(-low, high) > LARGEST_COORDINATE:
+        raise InputError(
+            f"{name} holds values above {LARGEST_COORDINATE:g}, whose squares overflow. "
+            "Rescale the features.",
+            code="measure-magnitude",
+        )
+
+
+def as_weights(weights: npt.ArrayLike | None, size: int, name: str = "weights") -> Array:
+    """Return ``weights`` normalised to sum 1; ``None`` means uniform weights."""
+    if weights is None:
+        return np.full(size, 1.0 / size)
+    try:
+        raw = as_array(weights, name)
+    except ValueError:
+        raise InputError(
+            f"{name} are ragged; one number a record is needed.", code="weights-shape"
+        ) from None
+    if raw.dtype.kind not in "buif":
+        raise InputError(
+            f"{name} has dtype {raw.dtype}; non-negative numbers are needed.",
+            code="weights-dtype",
+        )
+    if raw.shape != (size,):
+        raise MismatchError(
+            f"{name} has shape {raw.shape} for {size} records; ({size},) is needed.",
+            code="weights-shape",
+        )
+    with np.errstate(over="ignore"):  # a long double beyond float64 becomes infinite: see below
+        array = raw.astype(np.float64)
+    if not np.isfinite(array).all():
+        raise InputError(
+            f"{name} holds NaN or infinite values. Use 0 for records to be ignored.",
+            code="weights-nan",
+        )
+    if (array < 0).any():
+        row = int(np.argmax(array < 0))
+        raise InputError(
+            f"{name} holds {int((array < 0).sum())} negative value(s), the first in row {row}. "
+            "Weights are masses: zero or more.",
+            code="weights-negative",
+        )
+    largest = float(array.max())
+    if largest == 0.0:
+        raise InputError(
+            f"{name} sums to zero. At least one record needs a positive weight.",
+            code="weights-zero",
+        )
+    # Huge weights would overflow the sum. A power of two is divided by without rounding: counts
+    # have one sum in any order.
+    array = np.ldexp(array, -int(np.frexp(largest)[1]))
+    return array / array.sum()
+
+
+def as_order(p: float) -> int:
+    """Return the order of the distance, 1 or 2."""
+    if isinstance(p, bool) or np.ndim(p) > 0 or p not in (1, 2):
+        raise InputError(f"p is {p!r}; silot computes p = 1 and p = 2.", code="option-p")
+    return int(p)
+
+
+def as_potentials(potentials: npt.ArrayLike, size: int, name: str) -> Array:
+    """Return ``potentials`` as a finite float64 array of shape (size,)."""
+    values = np.asarray(potentials, dtype=np.float64)
+    if not np.isfinite(values).all():
+        raise InputError(f"{name} has values that are not finite.", code="measure-nan")
+    if values.shape != (size,):
+        raise MismatchError(
+            f"{name} has shape {np.shape(potentials)}; one potential for each of the {size} points "
+            "is needed.",
+            code="weights-length",
+        )
+    return values
+
+
+def same_dimension(x: Array, y: Array) -> None:
+    """Raise unless both clouds live in the same space."""
+    if x.shape[1] != y.shape[1]:
+        raise MismatchError(
+            f"the measures have {x.shape[1]} and {y.shape[1]} features. Give both the same "
+            "features in the same order.",
+            code="dimension-mismatch",
+        )
+
+
+def whole(value: object, name: str, code: str, *, least: int = 1, most: int = 10_000_000) -> int:
+    """Return a whole number between bounds; numpy integers count, truth values do not."""
+    try:
+        number = operator.index(cast("SupportsIndex", value))
+    except TypeError:
+        number = least - 1
+    if isinstance(value, bool) or not least <= number <= most:
+        raise InputError(
+            f"{name} is {value!r}; a whole number from {least} to {most} is needed.", code=code
+        )
+    return number
+
+
+def real(value: object, name: str, code: str) -> float:
+    """Return a finite number; texts, truth values and arrays are not."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+        raise InputError(f"{name} is {value!r}; a number is needed.", code=code)
+    number = float(cast("float", value))
+    if not np.isfinite(number):
+        raise InputError(f"{name} is {value!r}; a finite number is needed.", code=code)
+    return number
+
+
+def flag(value: object, name: str, code: str) -> bool:
+    """Return a truth value; nothing else counts as one."""
+    if not isinstance(value, bool) and type(value) is not np.bool_:
+        raise InputError(f"{name} is {value!r}; True or False is needed.", code=code)
+    return bool(value)
+
+
+def interval(value: float, name: str, code: str) -> float:
+    """Return an interpolation parameter, strictly between 0 and 1."""
+    if not 0.0 < real(value, name, code) < 1.0:
+        raise InputError(f"{name} is {value!r}; 0 < {name} < 1 is needed.", code=code)
+    return float(value)

@@ -1,0 +1,84 @@
+"""Threads: one for BLAS where more would only wait for one another, and one a core for solvers."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Generator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import cache
+from types import SimpleNamespace
+from typing import Any, TypeVar, cast
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+# Between compiled parts there is Python, which one thread runs at a time.
+_MOST_CORES = 4
+
+_lock = threading.Lock()
+_users = 0
+_limiter: Any = None
+
+
+@cache
+def _limit() -> Callable[..., Any]:
+    """Return what limits the threads of BLAS; without threadpoolctl nothing limits them."""
+    try:
+        from threadpoolctl import (  # pyright: ignore[reportMissingTypeStubs]
+            ThreadpoolController,
+        )
+    except ModuleNotFoundError:
+        return _unlimited
+    # Finding the loaded libraries takes a millisecond. threadpoolctl has no type stubs.
+    controller = ThreadpoolController()
+    return cast("Callable[..., Any]", controller.limit)  # pyright: ignore[reportUnknownMemberType]
+
+
+def _unlimited(**limits: Any) -> Any:
+    """Stand in for a limiter of threads: results are the same, on more threads."""
+    return SimpleNamespace(restore_original_limits=lambda: None)
+
+
+@contextmanager
+def one_blas_thread() -> Generator[None, None, None]:
+    """Keep BLAS to one thread in this process until every user has left.
+
+    For small products, and beside other computations, BLAS threads spend their time spinning
+    until the slowest is done: on a busy machine that is several times slower than one thread.
+    The setting belongs to the process, hence the count of users.
+    """
+    global _users, _limiter
+    with _lock:
+        if _users == 0:
+            _limiter = _limit()(limits=1, user_api="blas")
+        _users += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _users -= 1
+            if _users == 0:
+                _limiter.restore_original_limits()
+                _limiter = None
+
+
+def cores() -> int:
+    """Cores that this process may use."""
+    able = getattr(os, "sched_getaffinity", None)
+    return len(able(0)) if able else os.cpu_count() or 1
+
+
+def on_cores(work: Callable[[T], R], items: Sequence[T]) -> list[R]:
+    """What ``work`` gives for each item, which depends on that alone, on several cores.
+
+    Worth it where most of the work is in solvers: they leave other threads alone.
+    """
+    threads = min(cores(), _MOST_CORES)
+    # One thread of BLAS whatever the cores, for results do not depend on them.
+    with one_blas_thread():
+        if threads < 2 or len(items) < 2:
+            return [work(item) for item in items]
+        with ThreadPoolExecutor(threads) as pool:
+            return list(pool.map(work, items))

@@ -1,0 +1,158 @@
+"""What other wings told, put together: what advice rests on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import combinations
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import ndtri
+
+from silot_transport.chance import Chance
+
+from ...distances.result import DistanceMatrix
+from ...records.result import RecordScores
+from ...teaching.federated.chance import chance_levels
+from ...teaching.federated.clustering import Clustering, apart_of
+from .pool import Flags, Pool, Solved, Span
+from .result import OTHERS, Evidence
+
+LEVEL = 0.05
+"""Chance that any piece is sure, where all records are of one law."""
+# Kinds that can be sure.
+_KINDS = 4
+PART = LEVEL / _KINDS
+"""What each kind has of it."""
+ENDS = 1.96
+"""Ends of an interval of 95 %, in standard deviations."""
+MOST_FLAGGED = 0.5
+"""Share of flagged records beyond which a holder differs as a whole."""
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """What other wings told, for advice.
+
+    Attributes
+    ----------
+    pool
+        All records, and how far they are from the validation records.
+    clustering
+        Distances between holders and groups of them; ``None`` of one holder.
+    laws
+        By holder, what two samples of its law show.
+    records
+        By holder, the scores of its records.
+    left
+        Holders that were left out before: the pool is that of the others.
+    """
+
+    pool: Pool
+    clustering: Clustering | None
+    laws: Mapping[str, Chance] = field(repr=False)
+    records: Mapping[str, RecordScores] = field(repr=False)
+    left: tuple[str, ...] = ()
+
+    def without(self, names: Sequence[str]) -> Case:
+        """The case of the other holders."""
+        records = {name: each for name, each in self.records.items() if name not in names}
+        left = tuple(sorted({*self.left, *names}))
+        return replace(self, pool=self.pool.without(names), records=records, left=left)
+
+    @cached_property
+    def matrix(self) -> DistanceMatrix | None:
+        """Distances between the holders of the pool."""
+        if self.clustering is None or len(self.pool.names) < 2:
+            return None
+        matrix = self.clustering.matrix
+        pairs = {(a, b): matrix[a, b] for a, b in combinations(self.pool.names, 2)}
+        return replace(matrix, names=self.pool.names, pairs=pairs)
+
+    @cached_property
+    def whole(self) -> Solved:
+        """From all records to the validation records."""
+        return self.pool.solved(self.pool.masses)
+
+    @property
+    def by(self) -> str:
+        """What distances of the pool were measured by."""
+        return "exact W2, certified bounds" if self.pool.certified else "W2 of releases, estimated"
+
+    def apart(self, level: float) -> Flags:
+        """Pairs of holders that are certified to be further apart than chance makes (N, N)."""
+        if self.matrix is None:
+            return np.zeros((1, 1), dtype=bool)
+        levels = chance_levels(self.pool.names, self.laws, self.matrix, level)
+        lower = apart_of(self.matrix, levels).lower
+        return self.told & (lower > levels.level)
+
+    @cached_property
+    def told(self) -> Flags:
+        """Pairs of holders of which both tell what chance makes: few records do not (N, N)."""
+        told = np.isin(self.pool.names, list(self.laws))
+        return np.outer(told, told)
+
+    @cached_property
+    def groups(self) -> tuple[tuple[str, ...], ...]:
+        """Groups of holders; else whoever is linked by distances that may be chance."""
+        if self.clustering is None:
+            return (self.pool.names,)
+        if self.clustering.k > 1:
+            groups = (set(each) - set(self.left) for each in self.clustering.groups)
+            return tuple(tuple(sorted(each)) for each in groups if each)
+        linked, groups = ~self.apart(LEVEL), []
+        left = list(range(len(self.pool.names)))
+        while left:
+            group = {left[0]}
+            while (more := {j for i in group for j in left if linked[i, j]}) - group:
+                group |= more
+            left = [j for j in left if j not in group]
+            groups.append(tuple(self.pool.names[j] for j in sorted(group)))
+        return tuple(groups)
+
+    @cached_property
+    def flagged(self) -> Flags:
+        """Records that are flagged, of holders that do not differ as a whole (n,)."""
+        found = np.zeros(len(self.pool.masses), dtype=bool)
+        for name, scores in self.records.items():
+            if scores.flagged.mean() <= MOST_FLAGGED:
+                found[self.pool.of_holders([name])] = scores.flagged
+        return found
+
+    def evidence(self, what: str, span: Span) -> Evidence:
+        """A distance to the validation records, as evidence."""
+        return Evidence(
+            what=f"distance {what} to the validation records", value=span.value, lower=span.lower,
+            upper=span.upper, by=self.by,
+        )  # fmt: skip
+
+
+class Gain(NamedTuple):
+    """What is gained where the pool becomes another one, and what speaks for it."""
+
+    span: Span
+    sure: bool
+    evidence: tuple[Evidence, ...]
+
+
+def gained(case: Case, first: Solved, then: Solved, level: float | None = None) -> Gain:
+    """What another pool gains, and whether other validation records would, at a ``level``."""
+    luck, gain = case.pool.luck(first, then), first.span.less(then.span)
+    if not case.pool.certified:
+        gain = Span(gain.value, gain.value - ENDS * luck, gain.value + ENDS * luck)
+    told = (
+        Evidence(
+            what=OTHERS, value=gain.value,
+            lower=gain.value - ENDS * luck, upper=gain.value + ENDS * luck,
+            by="potentials, 95 %",
+        ),
+        case.evidence("of the pool", first.span), case.evidence("then", then.span),
+    )  # fmt: skip
+    sure = gain.lower > 0 and (level is None or gain.value + float(ndtri(level)) * luck > 0)
+    return Gain(gain, sure, told)
+
+
+__all__ = ["ENDS", "LEVEL", "MOST_FLAGGED", "PART", "Case", "Gain", "gained"]

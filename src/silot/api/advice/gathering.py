@@ -1,0 +1,110 @@
+"""The records of all holders, asked for once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ...data.measure import Measure
+from ...distances.joint import Joint
+from ...distances.questions.distances import Describe
+from ...distances.questions.labelled import (
+    ClassSizes,
+    LabelledRecords,
+    decode_classes,
+    encode_classes,
+)
+from ...distances.sides import agreed_dimension, misfit, received_weights
+from ...federation.protocol import Protocol, Steps, required
+from ...federation.question import Answerer
+from ...federation.result import Billed
+from ...options import option, truth
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Gathered(Billed):
+    """The records of all holders.
+
+    Attributes
+    ----------
+    measures
+        By holder, its records of positive weight.
+    status
+        Of how many holders.
+    """
+
+    measures: Mapping[str, Measure] = field(repr=False)
+    status: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """How many records there are, and the bill: no record."""
+        sizes = {name: each.size for name, each in self.measures.items()}
+        return {"records": sizes, "status": self.status, **self._bill_dict()}
+
+
+class Gathering(Joint[Gathered]):
+    """Ask every holder for its records, with their labels where these count.
+
+    Returns
+    -------
+    Protocol[Gathered]
+        Discloses every record, once.
+
+    Raises
+    ------
+    InputError
+        ``labels-absent``, of a holder without labels.
+
+    Examples
+    --------
+    >>> from silot import LocalFederation
+    >>> fed = LocalFederation({"a": [[0.0], [1.0]]})
+    >>> fed.run(Gathering().among(["a"])).measures["a"]
+    Measure(2 records, 1 features)
+    """
+
+    name = "gathering"
+
+    labels: bool = option("Labels too.", truth(), default=False, flag=False)
+
+    def among(self, holders: Sequence[str], own: Answerer | None = None) -> Protocol[Gathered]:
+        names = tuple(holders)
+        return Protocol(
+            self.name,
+            names,
+            self.disclosure,
+            lambda: self._steps(names),
+            self.values("labels"),
+            expected_rounds=2,
+        )
+
+    def _steps(self, names: tuple[str, ...]) -> Steps[Gathered]:
+        first = ClassSizes() if self.labels else Describe()
+        answers = yield dict.fromkeys(names, first)
+        told = {name: required(answers, name) for name in names}
+        classes: list[str] = []
+        if self.labels:
+            texts = [str(answer.scalars.get("classes", "")) for answer in told.values()]
+            classes = sorted({kind for text in texts for kind in decode_classes(text)})
+        question = LabelledRecords(classes=encode_classes(classes) if classes else "")
+        answers = yield dict.fromkeys(names, question)
+        measures: dict[str, Measure] = {}
+        for name in names:
+            answer = required(answers, name)
+            points = answer.array("points", ndim=2)
+            labels = None
+            if self.labels:
+                codes = answer.arrays["codes"]
+                sound = codes.dtype.kind == "i" and codes.shape == (len(points),)
+                if not sound or codes.min() < 0 or codes.max() >= len(classes):
+                    raise misfit()
+                labels = np.array(classes)[codes]
+            measures[name] = Measure(points, received_weights(answer, len(points)), labels)
+        agreed_dimension({name: each.dimension for name, each in measures.items()})
+        return Gathered(measures=measures, status=f"the records of {len(names)} holders")
+
+
+__all__ = ["Gathered", "Gathering"]

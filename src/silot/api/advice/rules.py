@@ -1,0 +1,324 @@
+"""Advice from composed results: one small function a kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import combinations
+
+import numpy as np
+from scipy.special import ndtri
+
+from ...render.words import count, listed, number, percent
+from .case import ENDS, LEVEL, PART, Case, Gain, gained
+from .pool import Pool, Solved, Span, pull
+from .result import NOT_COMPARABLE, UNIT, Advice, Evidence, Kind
+
+_ORDER: tuple[Kind, ...] = ("nothing", "leave-out", "drop", "ask", "group", "pool")
+
+
+def advise(case: Case) -> tuple[Advice, ...]:
+    """All pieces of advice, the most helpful first: sure ones, then those that may be chance."""
+    pieces = [piece for rule in AS_THEY_ARE for piece in rule(case)]
+    found, rest = leave_out(case), case
+    # Who is far off hides what others lack: it is left out before.
+    while best := sorted((piece for piece in found if piece.sure), key=_rank)[:1]:
+        pieces += best
+        rest = rest.without(best[0].holders)
+        found = leave_out(rest)
+    pieces += [*found, *drop(rest)]
+    # Broken records of who is left out are told too.
+    pieces += [piece for piece in drop(case) if set(piece.holders) & set(rest.left)]
+    if not any(piece.sure for piece in pieces):
+        pieces.append(_nothing(case))
+    return tuple(sorted(pieces, key=_rank))
+
+
+def _rank(piece: Advice) -> tuple[bool, bool, bool, float, int, tuple[str, ...], str]:
+    order, gain = _ORDER.index(piece.kind), piece.gain or 0.0
+    last, compared = piece.kind != "nothing", piece.gain is None
+    return last, not piece.sure, compared, -gain, order, piece.holders, piece.text
+
+
+def leave_out(case: Case) -> list[Advice]:
+    """Holders, or groups, without which the pool is nearer the validation records."""
+    pool, whole = case.pool, case.whole
+    sets = dict.fromkeys([*((name,) for name in pool.names), *case.groups])
+    candidates = [names for names in sets if len(names) < len(pool.names)]
+    certified = case.apart(PART)
+    found: list[Advice] = []
+    for names in candidates:
+        out = pool.of_holders(names)
+        # A holder with broken records is no other one: those are dropped.
+        first, level = pull(pool, whole.own, out, case.flagged), PART / len(candidates)
+        # By convexity nobody gains more than this: what may be chance is not tried.
+        if first.chance * len(candidates) > LEVEL:
+            continue
+        then = pool.solved(np.where(out, 0.0, pool.masses))
+        gain = gained(case, whole, then, level)
+        if gain.span.value <= 0:
+            continue
+        # Noise of releases is not in the error: they must be certified apart from most others.
+        inside = np.isin(pool.names, names)
+        far = pool.certified or certified[np.ix_(inside, ~inside)].mean() > 0.5
+        who, margin = listed(names, 6), first.margin(0.025)
+        found.append(
+            _piece(
+                case, "leave-out", names, gain, bool(far) and first.chance <= level,
+                f"Leave out {who}: the pool is {number(whole.span.value)} from the validation "
+                f"records, and {number(then.span.value)} without "
+                f"{'it' if len(names) == 1 else 'them'}.",
+                Evidence(
+                    what=f"pull of {who} on the squared distance",
+                    value=first.gain, lower=first.gain - margin, upper=first.gain + margin,
+                    by=f"potentials against those of the others, 95 %; chance {first.chance:.2g}",
+                ),
+            )
+        )  # fmt: skip
+    return found
+
+
+def drop(case: Case) -> list[Advice]:
+    """Flagged records of a holder."""
+    pool, whole = case.pool, case.whole
+    found: list[Advice] = []
+    for name, scores in sorted(case.records.items()):
+        mine = pool.of_holders([name])
+        out, size = mine & case.flagged, len(scores.flagged)
+        flagged = int(out.sum())
+        if not flagged:
+            continue
+        then, level = pool.solved(np.where(out, 0.0, pool.masses)), PART / len(case.records)
+        # Broken records are broken whatever the validation records: those at hand are enough.
+        gained_then = gained(case, whole, then)
+        # Wrong labels hardly move a distance, and fewer records are further off by chance: what is
+        # broken is broken all the same.
+        gain = gained_then if gained_then.span.value > 0 else None
+        sides = (mine, mine & ~out)
+        own, kept = (pool.distance(np.where(side, pool.masses, 0.0)) for side in sides)
+        broken = scores.parts.broken["all"]
+        chance = _as_many(flagged, size, pool.validation, scores.fdr or 0.0)
+        made = max(1.0 - kept.value / own.value, 0.0) if own.value > 0 else 0.0
+        found.append(
+            _piece(
+                case, "drop", (name,), gain, chance <= level,
+                f"Drop {count(flagged, 'record')} of {name}'s {size:,}: flagged as broken. "
+                + (
+                    f"They make {percent(made)} of its distance ({number(own.value)}, "
+                    f"{number(kept.value)} without them)."
+                    if made > 0
+                    else "Its distance is no smaller without them: labels hardly move it."
+                ),
+                Evidence(
+                    what=f"broken records of {name}", value=broken.value, lower=broken.low,
+                    upper=broken.high,
+                    by=f"record scores, 95 %; {flagged} flagged, of which {scores.fdr:.0%} may be "
+                    f"sound; chance of so many {chance:.2g}",
+                ),
+            )
+        )  # fmt: skip
+    return found
+
+
+def ask(case: Case) -> list[Advice]:
+    """Classes of which the validation records have more than the pool."""
+    pool = case.pool
+    have, want = pool.shares()
+    known = np.flatnonzero(want > 0).tolist() if pool.classes else []
+    found: list[Advice] = []
+    for code in known:
+        chance = _fewer(have[code], pool.size, want[code], pool.validation)
+        if have[code] >= want[code] or chance * len(known) > LEVEL:
+            continue
+        # Shares are the matter here: those of the validation records are as they are.
+        whole, level = pool.solved(pool.masses, told=True), PART / len(known)
+        then = _with_class(pool, code, have[code], want[code])
+        # What lacks is as sure as that anything lacks.
+        open_ = ENDS / -float(ndtri(chance)) if chance > 0 else 0.0
+        lacking, kind = want[code] - have[code], pool.classes[code]
+        holders, words, nearest = _from_whom(case, code)
+        piece = _piece(
+            case,
+            "ask", holders, gained(case, whole, then, level), pool.certified and chance <= level,
+            f"Ask for more of class {kind!r}: it is {percent(want[code])} of the validation "
+            f"records and {percent(have[code])} of the pool. "
+            f"{_more(have[code], want[code], sum(pool.records.values()))} {words}",
+            Evidence(
+                what=f"share of class {kind!r} that the pool lacks",
+                value=lacking, lower=lacking * (1.0 - open_), upper=min(lacking * (1 + open_), 1.0),
+                by=f"class shares, Fisher's exact test; chance {chance:.2g}",
+            ),
+            *nearest,
+        )  # fmt: skip
+        found.append(piece)
+    return found
+
+
+def group(case: Case) -> list[Advice]:
+    """Groups of holders that are certified to be further apart than chance makes."""
+    matrix, names = case.matrix, case.pool.names
+    if matrix is None or len(case.groups) < 2:
+        return []
+    sides = [np.isin(names, members) for members in case.groups]
+    certified = case.apart(PART)
+    sure = all(certified[np.ix_(a, b)].mean() > 0.5 for a, b in combinations(sides, 2))
+    across = [(a, b) for x, y in combinations(case.groups, 2) for a in x for b in y]
+    least = min((matrix[pair] for pair in across), key=lambda each: each.value)
+    words = "; ".join(listed(members, 6) for members in case.groups)
+    return [
+        Advice(
+            kind="group", holders=names,
+            text=f"Train apart, in {len(case.groups)} groups: {words}. Their data are further "
+            "apart than chance makes.",
+            gain=None, lower=None, upper=None, unit=NOT_COMPARABLE, sure=sure,
+            evidence=(
+                Evidence(
+                    what=f"least distance across groups, {' and '.join(sorted(least.holders))}",
+                    value=least.value, lower=least.lower, upper=least.upper,
+                    by=f"W2 by {matrix.method}{_by_chance(case, across)}",
+                ),
+            ),
+        )
+    ]  # fmt: skip
+
+
+def pool(case: Case) -> list[Advice]:
+    """Holders that are of one law as far as anybody can tell."""
+    matrix, names, together = case.matrix, case.pool.names, case.pool
+    if matrix is None:
+        return []
+    certified = case.apart(LEVEL)
+    found: list[Advice] = []
+    for members in case.groups:
+        inside = np.isin(names, members)
+        pairs = list(combinations(members, 2))
+        known = case.told[np.ix_(inside, inside)].all()
+        if not pairs or not known or certified[np.ix_(inside, inside)].any():
+            continue
+        joint, alone = _of(together, members), _alone(together, members)
+        gain = alone.less(joint)
+        widest = max((matrix[pair] for pair in pairs), key=lambda each: each.value)
+        found.append(
+            Advice(
+                kind="pool", holders=members,
+                text=f"Pool {listed(members, 6)}: as far as anybody can tell they are of one law. "
+                f"Together they are {number(joint.value)} from the validation records, alone "
+                f"{number(alone.value)} on average.",
+                gain=gain.value, lower=gain.lower, upper=gain.upper, unit=UNIT, sure=False,
+                evidence=(
+                    Evidence(
+                        what=f"largest distance among them, {' and '.join(sorted(widest.holders))}",
+                        value=widest.value, lower=widest.lower, upper=widest.upper,
+                        by=f"W2 by {matrix.method}{_by_chance(case, pairs)}",
+                    ),
+                    case.evidence("of these", joint), case.evidence("of each alone", alone),
+                ),
+            )
+        )  # fmt: skip
+    return found
+
+
+def _piece(
+    case: Case, kind: Kind, holders: tuple[str, ...], gain: Gain | None, exceeds: bool, text: str,
+    *first: Evidence,
+) -> Advice:  # fmt: skip
+    """A piece: sure where the test of its kind ``exceeds`` chance and any gain of it is."""
+    if case.left:
+        text += f" Counted without {listed(case.left, 6)}."
+    if gain is None:
+        return Advice(
+            kind=kind, holders=holders, text=text, gain=None, lower=None, upper=None,
+            unit=NOT_COMPARABLE, sure=exceeds, evidence=first,
+        )  # fmt: skip
+    return Advice(
+        kind=kind, holders=holders, text=text, gain=gain.span.value, lower=gain.span.lower,
+        upper=gain.span.upper, unit=UNIT, sure=exceeds and gain.sure,
+        evidence=(*first, *gain.evidence),
+    )  # fmt: skip
+
+
+AS_THEY_ARE: Sequence[Callable[[Case], list[Advice]]] = (ask, group, pool)
+"""Of all holders; what others say may follow on who is left out."""
+
+
+def _nothing(case: Case) -> Advice:
+    names = case.pool.names
+    return Advice(
+        kind="nothing", holders=names,
+        text=f"Nothing helps for sure: use the records of {listed(names, 6)} as they are. "
+        "No advice exceeds what chance makes.",
+        gain=None, lower=None, upper=None, unit=NOT_COMPARABLE, sure=False,
+        evidence=(case.evidence("of the pool", case.whole.span),),
+    )  # fmt: skip
+
+
+def _of(pool: Pool, names: Sequence[str]) -> Span:
+    return pool.distance(np.where(pool.of_holders(names), pool.masses, 0.0))
+
+
+def _alone(pool: Pool, names: Sequence[str]) -> Span:
+    """Each by itself: the root of the mean square, which pooling never exceeds."""
+    each = np.array([_of(pool, [name]) for name in names])
+    shares = np.array([pool.records[name] for name in names])
+    return Span(*np.sqrt(shares @ each**2 / shares.sum()).tolist())
+
+
+def _by_chance(case: Case, pairs: Sequence[tuple[str, str]]) -> str:
+    """What the distances of these pairs stay below by chance."""
+    levels = {} if case.clustering is None else case.clustering.levels
+    told = [levels[key] for a, b in pairs for key in ((a, b), (b, a)) if key in levels]
+    return f"; by chance up to {number(max(told))}" if told else "; what chance makes is not known"
+
+
+def _fewer(have: float, size: float, want: float, other: float) -> float:
+    """Chance that of two samples of one law the first has so few of a class (Fisher's test)."""
+    n, m = round(size), round(other)
+    mine, theirs = round(have * n), round(want * m)
+    from scipy.stats import hypergeom  # half a second, that only advice needs
+
+    return float(hypergeom.cdf(mine, n + m, mine + theirs, n))
+
+
+def _as_many(flagged: int, size: int, validation: float, fdr: float) -> float:
+    """Chance that so many flagged records are a holder's, were its records the validation's.
+
+    Flags are where at most so many validation records score as high as the level allows.
+    """
+    other = round(validation)
+    theirs = min(int(fdr * flagged * other / size), other)
+    from scipy.stats import hypergeom
+
+    return float(hypergeom.sf(flagged - 1, size + other, flagged + theirs, size))
+
+
+def _with_class(pool: Pool, code: int, have: float, want: float) -> Solved:
+    """The pool with as much of a class as the validation records have, the others in proportion."""
+    ours = pool.codes == code
+    others = pool.masses * ((1.0 - want) / max(1.0 - have, 1e-300))
+    if have > 0:
+        return pool.solved(np.where(ours, pool.masses * (want / have), others), told=True)
+    # Nobody has it: records like the validation's own are the best there can be.
+    return pool.solved(others, np.where(pool.targets == code, pool.told, 0.0), told=True)
+
+
+def _more(have: float, want: float, size: float) -> str:
+    if want >= 1.0 - 1e-9:
+        return "The validation records have no other class."
+    needed = (want - have) * size / (1.0 - want)
+    return f"About {needed:,.0f} more would make them even."
+
+
+def _from_whom(case: Case, code: int) -> tuple[tuple[str, ...], str, tuple[Evidence, ...]]:
+    """The holder whose records of a class are nearest the validation's."""
+    pool = case.pool
+    ours = (pool.codes == code) & (pool.masses > 0)
+    holders = [name for name in pool.names if (pool.of_holders([name]) & ours).any()]
+    if not holders:
+        words = "Nobody has any: the gain is that of records like the validation's own."
+        return (), words, ()
+    near = {name: pool.of_class(name, code) for name in holders}
+    best = min(holders, key=lambda name: near[name].value)
+    text = f"{best}'s are nearest the validation's ({number(near[best].value)})."
+    return (best,), text, (case.evidence(f"of {best}'s records of the class", near[best]),)
+
+
+__all__ = ["advise"]

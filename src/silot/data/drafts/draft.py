@@ -1,0 +1,301 @@
+"""A draft of a schema: proposed from the records of one site, for a person to correct."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...errors import FileError, InputError, SilotError
+from ..column_checks import duplicates
+from ..column_kinds import LONGEST, Feature, LeftOut
+from ..coordinates import Writing, coordinate_names
+from ..files import known_file
+from ..label_names import label_name
+from ..schema import Schema
+from ..site import Site
+from ..table_files import Block, frame_block, read_blocks, read_names
+from ..tables import check_marks, frame_table
+from .number_proposals import propose, weight_limit
+from .profile import ColumnProfile, TableProfile, look
+from .proposals import Note, Proposal, listed_names, note_alike, unknown_words
+from .result import Draft
+
+Tell = Callable[[float], None]
+
+_UNSURE = (
+    "That the first line holds names no column tells, by numbers below a text. Look whether it is "
+    "a record: a schema names columns by it, and is public."
+)
+_MOST_CLASSES = 100
+_PAIRED = 40
+
+
+@dataclass(frozen=True, kw_only=True)
+class Roles:
+    """Columns that are no features.
+
+    Attributes
+    ----------
+    label, weight
+        The columns with labels and weights.
+    identifiers
+        Columns with what the site calls its records.
+    """
+
+    label: str = ""
+    weight: str = ""
+    identifiers: Sequence[str] = ()
+
+    @property
+    def named(self) -> list[str]:
+        return [name for name in (self.label, self.weight, *self.identifiers) if name]
+
+
+@dataclass
+class _Drafting:
+    """One table that a schema is drafted of."""
+
+    site: Site
+    roles: Roles
+    names: Sequence[str]
+    notes: list[Note] = field(default_factory=list[Note])
+    read_off: list[str] = field(default_factory=list[str])
+
+    def __post_init__(self) -> None:
+        here = {each.source or name: name for name, each in self.site.columns.items()}
+        self.sources = {here.get(source, source): source for source in self.names}
+        absent = [name for name in self.roles.named if name not in self.sources]
+        if absent:
+            raise InputError(
+                f"there is no column {absent[0]!r} among the {len(self.names)} of the table: are "
+                "they called so in its first line?",
+                code="schema-columns",
+            )
+        if len(set(self.roles.named)) < len(self.roles.named):
+            raise InputError(
+                "a column is named as two of label, weight, identifier.", code="option-columns"
+            )
+        for name in [name for name in self.sources if not name.strip() or len(name) > LONGEST]:
+            source = self.sources.pop(name)
+            place = list(self.names).index(source) + 1
+            words = f"Column {place} has no name, or one of over {LONGEST} letters: it is left out."
+            self.notes.append(Note("", "name", words))
+
+    def profile(self, blocks: Iterable[Block], tell: Tell | None) -> TableProfile:
+        gathered: TableProfile | None = None
+        for block in blocks:
+            comma = block.comma or self.site.decimal == ","
+            if gathered is None:
+                gathered = TableProfile(
+                    {name: ColumnProfile(self._writing(name, comma)) for name in self.sources}
+                )
+                if not block.named:
+                    self.notes.append(Note("", "header", _UNSURE))
+            start = gathered.rows
+            gathered.add({n: block.columns[s] for n, s in self.sources.items()}, block.height)
+            numbers = [
+                self.sources[name] for name, each in gathered.columns.items()
+                if each.numbers.read > 0.5 * each.there
+            ]  # fmt: skip
+            check_marks(block.columns, numbers, comma, start)
+            if tell is not None:
+                tell(min(block.share, 1.0))
+        if gathered is None or not gathered.rows:
+            raise InputError("the table has names of columns and no record.", code="measure-empty")
+        return gathered
+
+    def _writing(self, name: str, comma: bool) -> Writing:
+        """How this site writes a column; units are those of the site."""
+        if name not in self.site.columns:
+            return Writing(comma=comma)
+        each = self.site.columns[name]
+        codes = {label_name(text): label_name(value) for text, value in each.codes.items()}
+        sentinels = tuple(label_name(value) for value in each.sentinels)
+        return Writing(codes=codes, format=each.format, sentinels=sentinels, comma=comma)
+
+    def draft(self, profile: TableProfile, name: str, title: str) -> Draft:
+        body: dict[str, Any] = {"name": title, "columns": self._columns(profile)}
+        for what, entry in (("label", self._label), ("weight", self._weight)):
+            if (found := entry(profile)) is not None:
+                body[what] = found
+        body["read_off"] = self.read_off
+        if all(each["kind"] in ("text", "identifier") for each in body["columns"].values()):
+            raise InputError(
+                f"{name}: no column can be a feature: all are left out, as text, identifiers or "
+                "without a value. Write the schema by hand (docs/schema.md).",
+                code="schema-columns",
+            )
+        self.notes += _same(profile, {n for n, each in body["columns"].items()
+                                      if each["kind"] not in ("text", "identifier")})  # fmt: skip
+        missing = {name: each.missing for name, each in profile.columns.items()}
+        notes = sorted(self.notes, key=lambda note: not note.refused)
+        return Draft(Schema.of(body), tuple(notes), profile.rows, missing, source=name)
+
+    def _columns(self, profile: TableProfile) -> dict[str, Any]:
+        columns: dict[str, Any] = {}
+        taken: set[str] = set()
+        for name, each in profile.columns.items():
+            if name in (self.roles.label, self.roles.weight):
+                continue
+            proposal = self._proposal(name, each)
+            entries = self._parted(proposal, taken)
+            columns[name] = entries
+            self.notes += proposal.notes
+            self.read_off += proposal.read_off
+        return columns
+
+    def _proposal(self, name: str, profile: ColumnProfile) -> Proposal:
+        if name in self.roles.identifiers:
+            return Proposal(name).leave_out("identifier", "")
+        stated = self.site.columns.get(name)
+        proposal = propose(name, profile, stated.unit if stated else "")
+        if stated and stated.format and proposal.entries["kind"] == "date":
+            # The site file says how it writes them.
+            proposal.entries.pop("format", None)
+            proposal.read_off = [each for each in proposal.read_off if not each.endswith(".format")]
+        return proposal
+
+    def _parted(self, proposal: Proposal, taken: set[str]) -> dict[str, Any]:
+        """Entries of a column whose coordinates have names of their own."""
+        other = "b" if proposal.name == "a" else "a"
+        made = Schema.of({"columns": {proposal.name: proposal.entries, other: {"kind": "yes/no"}}})
+        column: Feature | LeftOut = made.columns[proposal.name]
+        if isinstance(column, LeftOut):
+            return proposal.entries
+        coordinates = set(coordinate_names(proposal.name, column))
+        if coordinates & taken:
+            proposal.leave_out("text", "its coordinates would have names of another column's")
+            proposal.notes.clear()
+            proposal.note("name", "its coordinates would be called as those of another column. It "
+                          "is left out: rename it.")  # fmt: skip
+        taken |= coordinates
+        return proposal.entries
+
+    def _label(self, profile: TableProfile) -> dict[str, Any] | None:
+        if not self.roles.label:
+            return None
+        proposal, each = Proposal(self.roles.label), profile.columns[self.roles.label]
+        words = unknown_words(each.names)
+        names = dict(each.names)
+        classes, other = listed_names(names)
+        if each.many or not len(classes) > 0 or len(names) > _MOST_CLASSES:
+            raise InputError(
+                f"column {self.roles.label!r} has no public classes: "
+                f"{'many' if each.many else f'{len(names):,}'} different labels, "
+                f"{len(classes)} of them of 10 records or more.",
+                code="schema-label",
+            )
+        entries: dict[str, Any] = {"column": self.roles.label, "classes": classes}
+        self.read_off.append("label.classes")
+        if other:
+            entries["other"] = True
+            self.read_off.append("label.other")
+            proposal.note("rare", "rare labels are not listed: they are other.")
+        if words:
+            proposal.note("sentinel", f"{len(words)} of its classes may say: not known.")
+        if each.missing:
+            entries |= {"classes": [*classes, "none"], "missing": "none"}
+            self.read_off.append("label.missing")
+        note_alike(proposal, names, classes)
+        self.notes += proposal.notes
+        return entries
+
+    def _weight(self, profile: TableProfile) -> dict[str, Any] | None:
+        if not self.roles.weight:
+            return None
+        limit = weight_limit(profile.columns[self.roles.weight])
+        if limit is None:
+            raise InputError(
+                f"column {self.roles.weight!r} has no weights: numbers of 0 or more are needed in "
+                "all records, not all of them 0.",
+                code="weights-dtype",
+            )
+        self.read_off.append("weight.limit")
+        return {"column": self.roles.weight, "limit": limit}
+
+
+def draft_of_file(
+    path: str | Path, roles: Roles, site: Site | None = None, *, title: str = "",
+    tell: Tell | None = None,
+) -> Draft:  # fmt: skip
+    """A draft of a table in a file."""
+    file, kind = known_file(path)
+    if kind == ".npz":
+        raise FileError(
+            f"{file.name} has no columns, and a schema describes columns. Give a table.",
+            code="schema-columns",
+        )
+    try:
+        drafting = _Drafting(site or Site(), roles, read_names(file, kind))
+        wanted = set(drafting.sources.values())
+        profile = drafting.profile(read_blocks(file, kind, wanted), tell)
+        return drafting.draft(profile, file.name, title)
+    except SilotError as error:
+        if file.name in error.message:
+            raise
+        raise type(error)(f"{file.name}: {error.message}", code=error.code) from None
+
+
+def draft_of_frame(data: Any, roles: Roles, site: Site | None = None, *, title: str = "") -> Draft:
+    """A draft of a data frame."""
+    table = frame_table(data)
+    if table is None:
+        raise InputError(
+            f"a schema describes columns by their names, and a {type(data).__name__} has none. "
+            "Give a data frame or a table.",
+            code="schema-columns",
+        )
+    drafting = _Drafting(site or Site(), roles, table.names)
+    return drafting.draft(drafting.profile([frame_block(table)], None), "the data", title)
+
+
+def _same(profile: TableProfile, features: set[str]) -> list[Note]:
+    """Columns that say what another one says."""
+    kept = {name: each for name, each in profile.columns.items() if name in features}
+    numeric = [n for n, each in kept.items() if each.numbers.read > 0.5 * each.there]
+    notes: list[Note] = []
+    if len(numeric) > 1:
+        rows = np.column_stack([_filled(kept[name].sample) for name in numeric])
+        for finding in duplicates(numeric, [look(rows)]):
+            other = finding.sentence.rpartition(" as ")[2]
+            notes.append(Note(finding.column, "duplicate", _alike(finding.column, other)))
+    few = [name for name, each in kept.items() if not each.many and len(each.names) > 1]
+    for a, b in combinations(few[:_PAIRED], 2):
+        known = any(note.column == b for note in notes)
+        if not known and _one_to_one(kept[a], kept[b]):
+            notes.append(Note(b, "duplicate", _alike(b, repr(a))))
+    return notes
+
+
+def _alike(column: str, other: str) -> str:
+    return (
+        f"Column {column!r}: it says almost the same as {other}, and would count twice. Leave one "
+        "out (kind: text)."
+    )
+
+
+def _filled(values: np.ndarray[Any, np.dtype[np.float64]]) -> Any:
+    there = np.isfinite(values)
+    return np.where(there, values, np.median(values[there]) if there.any() else 0.0)
+
+
+def _one_to_one(a: ColumnProfile, b: ColumnProfile) -> bool:
+    if len(a.names) != len(b.names) or len(a.codes) < 2 * len(a.names):
+        return False
+    kinds = len(np.unique(a.codes))
+    if kinds != len(np.unique(b.codes)) or kinds < 3:
+        return False
+    return len(np.unique(np.column_stack([a.codes, b.codes]), axis=0)) == kinds
+
+
+def named(notes: Iterable[Note]) -> Mapping[str, list[Note]]:
+    """Notes by column."""
+    found: dict[str, list[Note]] = {}
+    for note in notes:
+        found.setdefault(note.column, []).append(note)
+    return found

@@ -1,0 +1,23 @@
+"""One differentially private release of a holder, and all that follows from it."""
+
+from typing import TYPE_CHECKING
+
+from silot_transport._lazy import lazily
+
+if TYPE_CHECKING:
+    from .questions import CountRecords, SketchRecords, SketchTree
+    from .result import Sketches
+    from .sketch import Sketch, Sketching, sketch, sketches
+
+__all__ = [
+    "CountRecords",
+    "Sketch",
+    "SketchRecords",
+    "SketchTree",
+    "Sketches",
+    "Sketching",
+    "sketch",
+    "sketches",
+]
+
+lazily(__name__)

@@ -1,0 +1,363 @@
+"""Whether the last release of a site tells of another law than those before."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, cast
+
+import numpy as np
+
+from ...errors import InputError
+from ...privacy.cells import Cells, nearest
+from ...privacy.sketch import RESOLUTION, Array, Reading, decode, parts, sensitivity
+from ...render.shown import Shown
+from ..result import Distance
+from .derived import DecodedSketches, Page
+from .result import Sketches
+
+LEVEL = 0.05
+"""Chance of an alarm where nothing changed, over all releases that are compared."""
+
+_PAIRS = 240
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change:
+    """The mean of one column: how far it moved, and how far chance alone moves it.
+
+    ``chance`` is what two releases of one law stay below in 95 % of cases; ``drifted`` whether it
+    moved by more than chance moves any column.
+    """
+
+    column: str
+    change: float
+    chance: float
+    drifted: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Since:
+    """The last release compared with one before.
+
+    Attributes
+    ----------
+    period
+        Of the one before.
+    distance
+        Estimated W2 of the two.
+    chance
+        Distance that two releases of one law, of these sizes and this noise, stay below in 95 % of
+        cases.
+    p_value
+        Chance of a difference as clear as this, of distance, cells or any column, where nothing
+        changed.
+    drifted
+        Whether that is below the level, shared among all releases that are compared.
+    columns
+        How the columns moved, the clearest first.
+    """
+
+    period: str
+    distance: Distance
+    chance: float
+    p_value: float
+    drifted: bool
+    columns: tuple[Change, ...] = field(repr=False)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Drift(Shown):
+    """The last release of a site against those before.
+
+    Attributes
+    ----------
+    name
+        The site.
+    period
+        Of the last release.
+    since
+        Comparisons with those before, in their order.
+    status
+        What follows, in words.
+    sketches
+        Of all periods.
+    """
+
+    view: ClassVar = "drift_view:drift"
+
+    name: str
+    period: str
+    since: tuple[Since, ...]
+    status: str
+    seed: int
+    sketches: Sketches = field(repr=False)
+
+    @property
+    def drifted(self) -> bool:
+        """Whether any comparison shows more than chance."""
+        return any(each.drifted for each in self.since)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Fields by name, ready for JSON."""
+        return {
+            "name": self.name,
+            "period": self.period,
+            "drifted": self.drifted,
+            "status": self.status,
+            "since": [
+                {
+                    "period": each.period,
+                    "distance": each.distance.to_dict(),
+                    "chance": each.chance,
+                    "p_value": each.p_value,
+                    "drifted": each.drifted,
+                    "columns": [vars(change) for change in each.columns],
+                }
+                for each in self.since
+            ],
+            "releases": [each.to_dict() for each in self.sketches.releases],
+            "seed": self.seed,
+        }
+
+    def to_json(self) -> str:
+        """``to_dict`` as JSON text."""
+        return json.dumps(self.to_dict(), allow_nan=False)
+
+
+def drift_of(
+    name: str,
+    sketches: Sketches,
+    sample: Array,
+    *,
+    progress: Callable[[int, int], None] | None = None,
+) -> Drift:
+    """Compare the last of some sketches with each before.
+
+    Pairs of releases of one law are simulated, that of both sketches together, with their numbers
+    of records and their noise, and estimated as the two themselves. Distance, cells and columns
+    are each measured by what chance makes of them; the clearest of all decides, against the
+    clearest of each simulated pair, so that many columns make no alarm more likely.
+
+    Parameters
+    ----------
+    name
+        The site.
+    sketches
+        Of the periods, in their order.
+    sample
+        Public records, or those that stand for them: how records lie within cells.
+    progress
+        Called with comparisons done and of all.
+    """
+    if len(sketches.names) < 2:
+        raise InputError(
+            "one release is given; drift is a difference of two or more. Give those of before too.",
+            code="release-few",
+        )
+    *before, last = sketches.names
+    book = cast("DecodedSketches", sketches.book)
+    law = Within.of(sample, book)
+    found: list[Since] = []
+    for k, each in enumerate(before):
+        found.append(_since(sketches, each, last, law, LEVEL / len(before)))
+        if progress is not None:
+            progress(k + 1, len(before))
+    return Drift(
+        name=name, period=last, since=tuple(found), status=_status(found, sketches),
+        seed=sketches.seed, sketches=sketches,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Within:
+    """How records lie within cells, of public records: how they vary around what a site tells.
+
+    Attributes
+    ----------
+    root
+        Square root of the covariance of clipped offsets (d, d).
+    square, spread
+        Mean and standard deviation of clipped squares.
+    mu
+        What a release spends.
+    """
+
+    root: Array = field(repr=False)
+    square: float
+    spread: float
+    mu: float
+
+    @classmethod
+    def of(cls, sample: Array, book: DecodedSketches) -> Within:
+        """Of public records, and of releases with the noise that a book's have."""
+        cells = book.cells
+        places, squares = nearest(sample, cells.centres)
+        lengths = np.sqrt(squares)
+        clipped = (sample - cells.centres[places]) * (
+            cells.radius / np.maximum(lengths, cells.radius)
+        )[:, None]
+        values, vectors = np.linalg.eigh(np.atleast_2d(np.cov(clipped.T, bias=True)))
+        far = np.minimum(lengths, cells.radius2) ** 2
+        reading = next(iter(book.pages.values())).reading
+        assert reading is not None
+        noise = reading.count_noise * parts(RESOLUTION)[0]
+        return cls(
+            (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T,
+            max(float(far.mean()), 1e-300),
+            float(far.std()),
+            sensitivity(cells.dimension) / noise,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Law:
+    """One law behind two releases, from which others like them are drawn.
+
+    Attributes
+    ----------
+    weights
+        Mass by class and cell (C, S).
+    shift, square
+        Mean of the clipped offsets (d,) and of their clipped squares, as both tell them.
+    within
+        How records vary around that.
+    """
+
+    weights: Array = field(repr=False)
+    shift: Array = field(repr=False)
+    square: float
+    within: Within
+
+    @classmethod
+    def of(cls, pages: Sequence[Page], within: Within, cells: Cells) -> Law:
+        """Of both together."""
+        readings = [page.reading for page in pages if page.reading is not None]
+        records = [page.decoded.records for page in pages]
+        total = sum(records)
+        weights = np.average([page.decoded.weights for page in pages], axis=0, weights=records)
+        square = sum(reading.scatter for reading in readings) / total
+        return cls(
+            weights / weights.sum(),
+            np.sum([reading.shift for reading in readings], axis=0) / total,
+            float(np.clip(square, 0.0, cells.radius2**2)),
+            within,
+        )
+
+    def page(self, records: float, book: DecodedSketches, rng: np.random.Generator) -> Page:
+        """A release of so many of its records."""
+        cells, within, n = book.cells, self.within, max(round(records), 1)
+        a, b, q = parts(RESOLUTION)
+        noise = sensitivity(cells.dimension) / within.mu
+        units = (noise / a, noise * cells.radius / b, noise * cells.radius2**2 / q)
+        counts = rng.multinomial(n, self.weights.ravel()).reshape(self.weights.shape)
+        wide = self.square / within.square
+        moved = (n * wide) ** 0.5 * (within.root @ rng.standard_normal(cells.dimension))
+        far = n**0.5 * wide * within.spread * float(rng.standard_normal())
+        reading = Reading(
+            counts + units[0] * rng.standard_normal(counts.shape),
+            n * self.shift + moved + units[1] * rng.standard_normal(cells.dimension),
+            n * self.square + far + units[2] * float(rng.standard_normal()),
+            *units,
+        )
+        prior = None if book.calibration is None else book.calibration.prior
+        return Page(decode(reading, cells, prior), reading)
+
+
+def _since(sketches: Sketches, before: str, last: str, within: Within, level: float) -> Since:
+    book = cast("DecodedSketches", sketches.book)
+    distance = sketches.distance(before, last)
+    pages = (book.pages[before], book.pages[last])
+    records = [page.decoded.records for page in pages]
+    law = Law.of(pages, within, book.cells)
+    rng = np.random.default_rng([sketches.seed, 41])
+    told = np.stack([
+        _told(book, *(law.page(n, book, rng) for n in records), like=(before, last))
+        for _ in range(_PAIRS)
+    ])  # fmt: skip
+    seen = _told(book, *pages, like=(before, last), distance=distance.value)
+    p_value, clear, clearest = clear_by(told, seen)
+    most = float(np.quantile(clearest, 1.0 - level))
+    names = sketches.columns or tuple(f"column {k}" for k in range(book.cells.dimension))
+    means = [_mean(page, book) for page in pages]
+    moved = means[1] - means[0]
+    order = sorted(range(len(names)), key=lambda k: -float(clear[k + 2]))
+    return Since(
+        period=before,
+        distance=distance,
+        chance=float(np.quantile(told[:, 0], 1.0 - LEVEL)),
+        p_value=p_value,
+        drifted=p_value <= level,
+        columns=tuple(
+            Change(
+                column=names[k],
+                change=float(moved[k]),
+                chance=float(np.quantile(told[:, k + 2], 1.0 - LEVEL)),
+                drifted=bool(p_value <= level and clear[k + 2] >= most),
+            )
+            for k in order
+        ),
+    )
+
+
+def clear_by(told: Array, seen: Array) -> tuple[float, Array, Array]:
+    """How clear differences are among those that chance makes.
+
+    All are measured by the mean and spread of all, ``seen`` among them: by those of the others
+    alone it would look clearer than they do, and the more so the more columns there are. Where it
+    is one of them the p-value is then below a level as often as the level says.
+
+    Parameters
+    ----------
+    told
+        Differences of simulated pairs (m, k).
+    seen
+        Those of the two in question (k,).
+
+    Returns
+    -------
+    tuple
+        The p-value of the clearest, how clear each is (k,), and the clearest of each pair (m,).
+    """
+    every = np.vstack([told, seen])
+    clear = (every - every.mean(axis=0)) / (every.std(axis=0) + 1e-300)
+    clearest = clear.max(axis=1)
+    return float((clearest >= clearest[-1]).mean()), clear[-1], clearest[:-1]
+
+
+def _told(
+    book: DecodedSketches, x: Page, y: Page, *, like: tuple[str, str], distance: float | None = None
+) -> Array:
+    """What two releases differ by: their distance, their cells, and the mean of each column."""
+    if distance is None:
+        distance = book.between(x, y, like)
+    shares = [_shares(page) for page in (x, y)]
+    columns = np.abs(_mean(x, book) - _mean(y, book))
+    return np.concatenate([[distance, float(np.sum((shares[0] - shares[1]) ** 2))], columns])
+
+
+def _shares(page: Page) -> Array:
+    assert page.reading is not None
+    return page.reading.counts / max(float(page.reading.counts.sum()), 1.0)
+
+
+def _mean(page: Page, book: DecodedSketches) -> Array:
+    """Mean of the records, by the noisy numbers alone."""
+    assert page.reading is not None
+    total = max(float(page.reading.counts.sum()), 1.0)
+    return _shares(page).sum(axis=0) @ book.cells.centres + page.reading.shift / total
+
+
+def _status(since: Sequence[Since], sketches: Sketches) -> str:
+    drifted = [each for each in since if each.drifted]
+    if not drifted:
+        words = "no drift: no difference is more than chance explains"
+        return f"{words}; smaller ones than the chance levels cannot be seen"
+    columns = dict.fromkeys(
+        change.column for each in drifted for change in each.columns if change.drifted
+    )
+    periods = ", ".join(each.period for each in drifted)
+    words = f"drift since {periods}, more than chance explains"
+    named = f", clearest in {', '.join(list(columns)[:5])}" if columns else ", in no single column"
+    return f"{words}{named}; why, no release can say: other people, other habits or other units"

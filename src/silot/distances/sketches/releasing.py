@@ -1,0 +1,113 @@
+"""Options of what holders tell with noise."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+import numpy.typing as npt
+
+from ...errors import InputError
+from ...options import Options, anything, count, none_or, number, option, seed
+from ...privacy.accounting import mu_of
+from ...privacy.cells import Public, drawn_sample, public_points
+from ...privacy.sketch import Array
+
+
+class Private(Options):
+    """What one record may change in what holders tell."""
+
+    privacy_epsilon: float = option(
+        "Privacy budget of each holder. What one record may change in this run.",
+        number(),
+        default=1.0,
+        code="option-privacy",
+    )
+    privacy_delta: float = option(
+        "Chance that the privacy budget is exceeded.",
+        number(),
+        default=1e-5,
+        code="option-privacy",
+    )
+    mass_limit: float | None = option(
+        "Of weighted records: the largest weight, public. A record of weight w counts as "
+        "``min(w, mass_limit) / mass_limit`` of one.",
+        none_or(number(above=0)),
+        default=None,
+    )
+
+    def fit(self) -> None:
+        _ = self.mu
+
+    @property
+    def limit(self) -> float:
+        """The largest weight, 0 where records have none."""
+        return self.mass_limit or 0.0
+
+    @property
+    def mu(self) -> float:
+        """The budget as mu."""
+        return mu_of(self.privacy_epsilon, self.privacy_delta)
+
+
+class Releasing(Private):
+    """What a release of a sketch takes."""
+
+    public: Public | None = option(
+        "Public records (m, d), of the law the holders' records come from, and of no holder: 400 "
+        "or more; from 100 on distances have intervals. With labels a ``Measure`` whose classes "
+        "are public.",
+        anything("records (m, d), or None"),
+        default=None,
+    )
+    public_mean: npt.ArrayLike | None = option(
+        "Without a sample: public mean of every feature, a vector at least one of mean and scale. "
+        "Cells are then those of a normal law, or with two features the squares of a quadtree "
+        "four standard deviations each way; errors are larger, and distances have no interval.",
+        anything("numbers, or None"),
+        default=None,
+    )
+    public_scale: npt.ArrayLike | None = option(
+        "Public standard deviation of every feature, with ``public_mean``.",
+        anything("numbers, or None"),
+        default=None,
+    )
+    classes: Sequence[object] | None = option(
+        "Public class names, else those of ``public``. Records of other classes count together.",
+        anything("names, or None"),
+        default=None,
+    )
+    size: int | None = option(
+        "Records of the smallest holder, where that is public. Otherwise 2 % of the budget ask.",
+        none_or(count()),
+        default=None,
+    )
+    cells: int | None = option(
+        "Cells that records are counted in. At most a third of the public records. Default: "
+        "``nu / 6``, from 8 to 128 and at most an eighth of the public records, with nu the "
+        "records times the spent ``mu``.",
+        none_or(count(2, 4096)),
+        default=None,
+    )
+    seed: int = option(
+        "Of the public cells, and of the draws distances are estimated by.",
+        seed(),
+        default=0,
+        brief="Seed of everything random.",
+    )
+
+    def fit(self) -> None:
+        _ = self.sample
+        super().fit()
+
+    @cached_property
+    def sample(self) -> Array:
+        """Public records, or a draw from the public law."""
+        if self.public is None:
+            return drawn_sample(self.public_mean, self.public_scale, self.seed)
+        if self.public_mean is not None or self.public_scale is not None:
+            raise InputError(
+                "public= tells mean and scale already. Leave public_mean and public_scale out.",
+                code="option-public",
+            )
+        return public_points(self.public)

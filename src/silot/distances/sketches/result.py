@@ -1,0 +1,223 @@
+"""One release of every holder, and all that follows from it without asking again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import combinations
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar
+
+from ...data.measure import Measure
+from ...errors import InputError
+from ...federation.result import Billed
+from ..result import Distance, DistanceMatrix
+from ..worth.result import Barycenter, Contributions
+
+if TYPE_CHECKING:
+    from .released import ReleaseFile
+
+Target = Literal["validation", "barycenter"]
+B = TypeVar("B", bound=Billed)
+_OWN = "coordinator"
+
+
+class SketchBook(Protocol):
+    """What a set of decoded sketches can compute."""
+
+    @property
+    def owned(self) -> bool:
+        """Whether the coordinator has a measure of its own."""
+        ...
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Public classes that records were counted by; empty without labels."""
+        ...
+
+    def distance(self, a: str, b: str, *, why: bool = False) -> Distance:
+        """Distance of two of them."""
+        ...
+
+    def compute(self, pairs: Iterable[tuple[str, str]]) -> None:
+        """Estimate distances that are to be asked for, together."""
+        ...
+
+    def barycenter(
+        self, weights: Mapping[str, float] | None, support: int | None, rounds: int
+    ) -> Barycenter:
+        """Measure between them."""
+        ...
+
+    def values(self, target: Target, *, why: bool = False, shapley: bool = False) -> Contributions:
+        """What each is worth for a target."""
+        ...
+
+    def clusters(self, k: int) -> dict[str, int]:
+        """Groups of them."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Sketches(Billed):
+    """Differentially private sketches of every holder.
+
+    The privacy budget was spent when they were made. Everything here is computed from them, as
+    often as wanted, and spends nothing more.
+
+    Attributes
+    ----------
+    names
+        Holders, in the order they were given.
+    measures
+        By holder, what its sketch tells: one atom a cell (and class), a ``Measure``. Records
+        scatter around the atoms by ``scatter``.
+    records
+        By holder, the estimated number of records.
+    scatter
+        By holder, the squared distance of a record to its atom, on average.
+    cells
+        How many cells records were counted in.
+    nu
+        Records of the smallest holder times what the sketch spent: accuracy depends on privacy
+        through it alone.
+    privacy_epsilon, privacy_delta
+        The guarantee of each holder's release.
+    spent_mu
+        The same as one number: releases add in its square.
+    columns
+        Names of the features, where who asked knows them.
+    releases
+        The files that the sketches came in, where they did.
+    """
+
+    view: ClassVar = "view:sketches"
+
+    names: tuple[str, ...]
+    measures: Mapping[str, Measure] = field(repr=False)
+    records: Mapping[str, float]
+    scatter: Mapping[str, float] = field(repr=False)
+    cells: int
+    nu: float
+    privacy_epsilon: float
+    privacy_delta: float
+    spent_mu: float
+    status: str
+    seed: int
+    book: SketchBook = field(repr=False)
+    columns: tuple[str, ...] | None = field(default=None, repr=False)
+    releases: tuple[ReleaseFile, ...] = field(default=(), repr=False)
+
+    def distance(self, a: str, b: str, *, why: bool = False) -> Distance:
+        """Distance of two holders; ``"coordinator"`` names its own measure, if it has one.
+
+        With ``why`` its ``parts`` say what it is made of, as far as the cells tell: computed from
+        the sketches, so that nothing more is disclosed or spent.
+
+        Raises
+        ------
+        InputError
+            A name that is no holder's, or one twice.
+        """
+        found = self.book.distance(a, b, why=why).named(self.columns)
+        told = replace(found, disclosure=self.disclosure or "sketch")
+        return told.with_preflight(self.preflight)
+
+    def matrix(self, *, own: bool = False, why: bool = False) -> DistanceMatrix:
+        """Distances between all pairs of holders. The bill is that of the one run.
+
+        With ``own`` the coordinator's own measure, ``"coordinator"``, is one of them; ``why`` as
+        for ``distance``.
+        """
+        if len(self.names) < 2:
+            raise InputError(
+                f"{len(self.names)} holder(s) given; a matrix needs two or more.",
+                code="holder-names",
+            )
+        names = (*self.names, _OWN) if own else self.names
+        self.book.compute(combinations(names, 2))
+        pairs = {pair: self.distance(*pair, why=why) for pair in combinations(names, 2)}
+        return DistanceMatrix(names=names, pairs=pairs, method="sketch", p=2, shared_bill=self.bill)
+
+    def barycenter(
+        self,
+        *,
+        weights: Mapping[str, float] | None = None,
+        support: int | None = None,
+        rounds: int = 20,
+    ) -> Barycenter:
+        """Measure between the holders.
+
+        Parameters
+        ----------
+        weights
+            Of the holders; equal by default.
+        support
+            Atoms; as many as there are cells by default.
+        rounds
+            Most rounds.
+        """
+        return self._billed(self.book.barycenter(weights, support, rounds))
+
+    def values(
+        self,
+        target: Target | None = None,
+        *,
+        why: bool = False,
+        map: bool = False,
+        shapley: bool = False,
+    ) -> Contributions:
+        """What every holder's data are worth.
+
+        Parameters
+        ----------
+        target
+            ``"validation"``: the coordinator's own measure, which has no noise. ``"barycenter"``:
+            that of the holders. Default: the first when there is one.
+        why
+            As for ``distance``.
+        map
+            Tell the distances of a map too, between holders and to the coordinator's own
+            measure where that is the target; nothing more is asked of anybody.
+        shapley
+            Shapley values too, of mixtures of the cells.
+        """
+        chosen = target or ("validation" if self.book.owned else "barycenter")
+        found = self._billed(self.book.values(chosen, why=why, shapley=shapley).named(self.columns))
+        if not map:
+            return found
+        if len(self.names) < 2:
+            return replace(found, status=f"{found.status}; no map of holders: it takes two")
+        # Distances to a barycenter are estimated in another way, on a scale of their own.
+        return replace(found, between=self.matrix(own=chosen == "validation"))
+
+    def clusters(self, k: int) -> dict[str, int]:
+        """Groups of holders that are near each other, 0..k-1, by average linkage.
+
+        Groups are numbered in the order of the names of their first members.
+        """
+        return self.book.clusters(k)
+
+    def _billed(self, result: B) -> B:
+        """The result with the bill of the run that made the sketches."""
+        return result.with_run(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "names": list(self.names),
+            "cells": self.cells,
+            "nu": self.nu,
+            "privacy_epsilon": self.privacy_epsilon,
+            "privacy_delta": self.privacy_delta,
+            "spent_mu": self.spent_mu,
+            "status": self.status,
+            "records": dict(self.records),
+            "scatter": dict(self.scatter),
+            **self._bill_dict(),
+            "seed": self.seed,
+        }
+
+    def __repr__(self) -> str:
+        return (
+            f"Sketches({len(self.names)} holders, {self.cells} cells, epsilon "
+            f"{self.privacy_epsilon:g}, {self.status.split(':')[0]})"
+        )

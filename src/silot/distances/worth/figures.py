@@ -1,0 +1,82 @@
+"""Holders by their distances to a target, and a barycenter round by round."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from ...render import Picture
+from ...render.figure import BLUE, ORANGE, WIDTH, is_narrow, label, picture
+from ...render.words import count, number
+from ..figures import rounds_figure
+from .result import Barycenter, Contribution
+
+
+def ranking_figure(ranked: Sequence[Contribution], target: str) -> Picture:
+    """Distances of holders to the target with bounds or intervals, the closest on top."""
+    rows = len(ranked)
+    places = np.arange(rows)
+    size, line = (9.0, 0.3) if rows <= 40 else (7.0, 0.185)
+    height = 0.75 + rows * line
+    values, lower, upper = np.array([(item.distance.value, *_ends(item)) for item in ranked]).T
+    done = np.array([item.distance.converged for item in ranked])
+
+    def draw(figure: Figure) -> None:
+        axes = figure.add_subplot()
+        open_ended = ~np.isfinite(upper)
+        shown = np.where(open_ended, values, upper)
+        axes.hlines(places, lower, shown, color=BLUE, linewidth=2.2, alpha=0.45)
+        axes.plot(lower, places, "|", color=BLUE, markersize=size - 1)
+        axes.plot(shown[~open_ended], places[~open_ended], "|", color=BLUE, markersize=size - 1)
+        axes.plot(values[open_ended], places[open_ended], color=BLUE, marker=9, linestyle="none")
+        axes.plot(values[done], places[done], "o", color=BLUE, markersize=size / 2)
+        axes.plot(values[~done], places[~done], "o", color=ORANGE, mfc="white", markersize=size / 2)
+        words = [label(item.holder, is_narrow(figure)) for item in ranked]
+        axes.set_yticks(places, words, fontsize=size, parse_math=False)
+        axes.set_ylim(rows - 0.4, -0.6)
+        axes.set_xlim(left=min(0.0, float(np.nanmin(lower))))
+        axes.grid(axis="x", color="#dddddd", linewidth=0.6)
+        axes.set_axisbelow(True)
+        axes.tick_params(axis="y", length=0)
+        axes.tick_params(axis="x", top=rows > 20, labeltop=rows > 20)
+        axes.set_xlabel(f"distance to {target}")
+
+    first = ranked[0]
+    likely = [_ends(item) != item.distance.bounds for item in ranked]
+    what = "certified lower to the upper bound"
+    if all(likely):
+        what = "lower to the upper end of likely intervals (95 %), which are not certified"
+    elif any(likely):
+        what += ", or of likely intervals (95 %), where no upper bound is known"
+    notes = [f"Points are estimates, bars reach from the {what}."]
+    if not np.isfinite(upper).all():
+        notes.append("An arrow stands for a bound that is not known.")
+    if not done.all():
+        notes.append("Hollow points did not converge.")
+    return picture(
+        draw,
+        (WIDTH, height),
+        f"Distances of {count(rows, 'holder')} to {target} with bounds, the closest on top: "
+        f"{label(first.holder)} at {number(first.distance.value)}.",
+        " ".join(notes),
+        narrow=height,
+    )
+
+
+def _ends(item: Contribution) -> tuple[float, float]:
+    """Bounds of a distance, or its interval where no upper bound is known."""
+    found = item.distance
+    likely = found.interval is not None and not np.isfinite(found.upper)
+    return found.interval if likely and found.interval else found.bounds
+
+
+def objective_figure(found: Barycenter) -> Picture:
+    """The objective of a barycenter round by round."""
+    return rounds_figure(
+        [entry["round"] for entry in found.history],
+        {"objective": [entry["objective"] for entry in found.history]},
+        "objective",
+        "The weighted sum of squared distances after every round; less is better.",
+    )

@@ -1,0 +1,278 @@
+"""Barycenters, and what holders are worth."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from ...data.measure import Measure
+from ...federation.result import Array, Billed, Run, axes_of, finite
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from ..result import Distance, DistanceMatrix
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Barycenter(Billed):
+    r"""A measure between several holders.
+
+    Attributes
+    ----------
+    points, weights
+        Atoms (S, d) and their masses (S,).
+    labels
+        Label of each atom (S,), ``None`` when holders were compared without labels.
+    objective
+        :math:`\sum_i \lambda_i W_2^2(P_i, Q)` of the measure found, as an upper bound that
+        rounding alone can exceed. With labels it is class by class: each class of a holder is
+        compared with the same class of ``Q``, weighted by its mass at the holder, and what
+        holders have more or less of a class does not count; ``distances`` do count it.
+    lower
+        Certified lower bound of the objective of *every* measure ``Q``.
+    distances
+        ``Distance`` of every holder that took part to the barycenter, and told it.
+    shares
+        The :math:`\lambda_i` that were used, by holder; they sum to 1.
+    history
+        One entry a round: ``round``, ``objective``, and how many ``holders`` took part. While
+        they are the same the objective never rises.
+    missing
+        Holders that were dropped, and the code of why.
+    """
+
+    view: ClassVar = "barycenter_view:barycenter"
+
+    points: Array = field(repr=False)
+    weights: Array = field(repr=False)
+    labels: npt.NDArray[Any] | None = field(default=None, repr=False)
+    objective: float
+    lower: float
+    distances: Mapping[str, Distance]
+    shares: Mapping[str, float]
+    status: str
+    converged: bool
+    seed: int
+    history: tuple[Mapping[str, float], ...] = ()
+    missing: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    @property
+    def measure(self) -> Measure:
+        """The atoms, their masses and labels as a measure."""
+        return Measure(self.points, self.weights, self.labels)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "objective": finite(self.objective),
+            "lower": self.lower,
+            "distances": {name: item.to_dict() for name, item in self.distances.items()},
+            "shares": dict(self.shares),
+            "status": self.status,
+            "converged": self.converged,
+            "missing": dict(self.missing),
+            **self._bill_dict(),
+            "seed": self.seed,
+            "history": [dict(entry) for entry in self.history],
+            "points": self.points.tolist(),
+            "weights": self.weights.tolist(),
+            "labels": None if self.labels is None else self.labels.tolist(),
+        }
+
+    def __repr__(self) -> str:
+        return (
+            f"Barycenter({len(self.weights)} atoms, {len(self.distances)} holders, "
+            f"objective {self.objective:.6g}, {self.status.split(':')[0]})"
+        )
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the objective round by round."""
+        axes = axes_of(ax)
+        axes.plot([e["round"] for e in self.history], [e["objective"] for e in self.history], "o-")
+        axes.set_xlabel("round")
+        axes.set_ylabel(r"objective $\sum_i \lambda_i W_2^2(P_i, Q)$")
+        return axes
+
+
+@dataclass(frozen=True, kw_only=True)
+class Contribution:
+    """What one holder is worth.
+
+    Attributes
+    ----------
+    holder
+        Its name.
+    distance
+        ``Distance`` of its records to the target: the value as it is, with certified bounds. It
+        has the bias of a finite sample, larger for fewer records. Its ``chance`` is what samples
+        of the target's law stay below.
+    share
+        Inverse-distance share (0..1): its part of the sum of ``1 / corrected`` over holders; the
+        error of a distance stands for it where that is no larger.
+    explained
+        ``max(0, 1 - corrected^2 / spread^2)``, with the ``spread`` of the contributions: 1 for a
+        copy of the target, 0 for data no better than a single point.
+    explained_share
+        Its part of the sum of ``explained`` over holders (equal parts when all are 0).
+    rank
+        1 for the holder of the smallest corrected distance; equal ones share a rank.
+    records
+        Records of positive weight it told of.
+    corrected
+        Estimate of the distance of the law behind the records: the one that infinitely many of
+        them would have to the same target. ``None`` where the holder did not tell it; then
+        ``distance.value`` stands for it in shares and rank.
+    interval
+        Where that distance lies in 95 % of cases.
+    ranks
+        Smallest and largest rank that chance leaves open: holders whose ranges overlap are tied.
+        ``None`` where no holder told an interval.
+    share_interval, explained_interval, explained_share_interval
+        95 % intervals of the three, ``None`` likewise.
+    shapley
+        Shapley value, of distances as they are: what the holder adds to the part of the target
+        that the best mixture of others explains, on average over the orders in which holders may
+        join. The values of all sum to what the best mixture of all explains. ``None`` where it
+        was not asked for.
+    shapley_share
+        Its part of that sum (equal parts when all are 0).
+    """
+
+    holder: str
+    distance: Distance
+    share: float
+    explained: float
+    explained_share: float
+    rank: int
+    records: int
+    corrected: float | None = None
+    interval: tuple[float, float] | None = None
+    ranks: tuple[int, int] | None = None
+    share_interval: tuple[float, float] | None = None
+    explained_interval: tuple[float, float] | None = None
+    explained_share_interval: tuple[float, float] | None = None
+    shapley: float | None = None
+    shapley_share: float | None = None
+
+    @property
+    def place(self) -> str:
+        """The rank, or the range that chance leaves open, as ``"1-3"``."""
+        low, high = self.ranks or (self.rank, self.rank)
+        return str(low) if low == high else f"{low}-{high}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Fields by name, ready for JSON."""
+        found: dict[str, Any] = {}
+        for item in fields(self):
+            value = getattr(self, item.name)
+            found[item.name] = list(value) if isinstance(value, tuple) else value
+        return found | {"distance": self.distance.to_dict()}
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Contributions(Billed):
+    """What every holder's data are worth for a target.
+
+    Attributes
+    ----------
+    holders
+        One ``Contribution`` a holder, in the order the holders were given.
+    target
+        ``"validation"`` or ``"barycenter"``.
+    barycenter
+        The target when it is the barycenter of the holders.
+    spread
+        Distance of the target to its own mean, or of the holders' records to the mean of their
+        barycenter: the unit of ``explained``.
+    missing
+        Holders that were dropped, and the code of why.
+    between
+        Distances between holders, and from each to the target, which is called
+        ``"coordinator"`` there: all by one method, for a map. ``None`` when none was asked for
+        or a holder refused. Labels are compared as vectors.
+    """
+
+    view: ClassVar = "view:value"
+
+    holders: tuple[Contribution, ...]
+    target: str
+    method: str
+    spread: float
+    status: str
+    converged: bool
+    seed: int
+    labels: str = "none"
+    barycenter: Barycenter | None = field(default=None, repr=False)
+    missing: Mapping[str, str] = field(default_factory=dict[str, str])
+    between: DistanceMatrix | None = field(default=None, repr=False)
+
+    def with_run(self, run: Run | Billed) -> Self:
+        result = super().with_run(run)
+        if self.between is None:
+            return result
+        return replace(result, between=replace(self.between, shared_bill=result.bill))
+
+    def __getitem__(self, name: str) -> Contribution:
+        """The contribution of a holder."""
+        return next(item for item in self.holders if item.holder == name)
+
+    def named(self, columns: Sequence[str] | None) -> Self:
+        """The same, with the columns that distances are made of called by their names."""
+        items = (replace(item, distance=item.distance.named(columns)) for item in self.holders)
+        return replace(self, holders=tuple(items))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Holders, in order."""
+        return tuple(item.holder for item in self.holders)
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """Inverse-distance share by holder; they sum to 1."""
+        return {item.holder: item.share for item in self.holders}
+
+    @property
+    def ranking(self) -> tuple[Contribution, ...]:
+        """Contributions, the most valuable first."""
+        return tuple(sorted(self.holders, key=lambda item: (item.rank, item.holder)))
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "target": self.target,
+            "method": self.method,
+            "labels": self.labels,
+            "spread": self.spread,
+            "status": self.status,
+            "converged": self.converged,
+            "missing": dict(self.missing),
+            "holders": [item.to_dict() for item in self.holders],
+            "between": None if self.between is None else self.between.to_dict(),
+            "barycenter": None if self.barycenter is None else self.barycenter.to_dict(),
+            **self._bill_dict(),
+            "seed": self.seed,
+        }
+
+    def __repr__(self) -> str:
+        return (
+            f"Contributions({len(self.holders)} holders, target {self.target}, "
+            f"{self.status.split(':')[0]})"
+        )
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw every holder's distance with its bounds, the closest first."""
+        axes = axes_of(ax)
+        ranked = self.ranking[::-1]
+        values = [item.distance.value for item in ranked]
+        below = [item.distance.value - item.distance.lower for item in ranked]
+        above = [
+            item.distance.upper - item.distance.value if np.isfinite(item.distance.upper) else 0.0
+            for item in ranked
+        ]
+        axes.errorbar(values, range(len(ranked)), xerr=[below, above], fmt="o", capsize=3)
+        axes.set_yticks(range(len(ranked)), [item.holder for item in ranked], parse_math=False)
+        axes.set_xlabel(f"$W_2$ to the {self.target}")
+        return axes

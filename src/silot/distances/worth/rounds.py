@@ -1,0 +1,318 @@
+"""Values of the players of a federated training, from the updates they sent: no retraining."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+import numpy as np
+
+from silot_transport._check import Array, real, whole
+
+from ...errors import InputError
+from ._game import (
+    Game,
+    Name,
+    Running,
+    as_seed,
+    bounded_size,
+    checked_callable,
+    exact_values,
+    gains_along,
+    not_negative,
+)
+from .history import ModelUtility, TrainingRound, checked_rounds, players_of, round_game
+from .shapley import PlayerValues
+
+# Running means are compared over the cycles that make this many permutations.
+_WINDOW = 30
+
+
+def multi_rounds(
+    rounds: Sequence[TrainingRound[Name]], utility: ModelUtility, *, decay: float = 1.0
+) -> PlayerValues:
+    r"""Shapley values of every round, summed: the MR baseline.
+
+    .. math:: \phi_i = \sum_t \lambda^t\, \phi_i\bigl(v_t\bigr), \qquad
+              v_t(S) = u\bigl(M^t + \Delta^t_S\bigr)
+
+    where :math:`M^t` is the global model before round t = 0, 1, ..., :math:`\Delta^t_S` the
+    average of the updates of S by weight, and :math:`\lambda` the ``decay``. A player who sat
+    a round out gets 0 for it. Without decay, and where the global models followed from the
+    updates, the values sum to what the training gained.
+
+    Parameters
+    ----------
+    rounds
+        The training, in order; at most 20 players a round.
+    utility
+        Gives the worth of a model, as an array of the shape of ``parameters``; called 2^n times
+        for a round of n players.
+    decay
+        Above 0 and at most 1. Below 1, later rounds count less: what they start from is the
+        work of all players already.
+
+    Returns
+    -------
+    PlayerValues
+        With standard errors 0; players in the order they first appear.
+
+    Raises
+    ------
+    InputError
+        No rounds (``rounds-empty``), more than 20 players in one (``game-size``), a utility
+        that is not a finite number (``game-utility``), a ``decay`` out of its range
+        (``option-decay``).
+    MismatchError
+        Rounds of models of different shapes (``rounds-shape``).
+
+    References
+    ----------
+    T. Song, Y. Tong and S. Wei, "Profit allocation for federated learning" (2019). The decay is
+    that of S. Wei, Y. Tong, Z. Zhou and T. Song, "Efficient and fair data valuation for
+    horizontal federated learning" (2020).
+
+    Examples
+    --------
+    >>> one = TrainingRound([0.0], {"north": [1.0], "south": [3.0]}, {"north": 1, "south": 1})
+    >>> multi_rounds([one], lambda model: float(model[0])).values
+    (0.0, 2.0)
+    """
+    history = checked_rounds(rounds)
+    factor = real(decay, "decay", "option-decay")
+    if not 0.0 < factor <= 1.0:
+        raise InputError(f"decay is {decay!r}; 0 < decay <= 1 is needed.", code="option-decay")
+    games = [round_game(step, utility) for step in history]
+    for k, game in enumerate(games):
+        bounded_size(game.size, f"round {k} (from 0) has", "Use gtg_shapley.")
+    totals: dict[Hashable, float] = dict.fromkeys(players_of(history), 0.0)
+    for k, game in enumerate(games):
+        for name, value in zip(game.order, exact_values(game).tolist(), strict=True):
+            totals[name] += factor**k * value
+    evaluations = sum(game.evaluations for game in games)
+    return PlayerValues(
+        names=tuple(totals),
+        values=tuple(totals.values()),
+        standard_errors=(0.0,) * len(totals),
+        method="multi_rounds",
+        status=f"exact: all {evaluations} models of {len(games)} round(s) were evaluated",
+        converged=True,
+        evaluations=evaluations,
+    )
+
+
+def one_round(rounds: Sequence[TrainingRound[Name]], utility: ModelUtility) -> PlayerValues:
+    r"""Shapley values of the models that subsets of the players lead to: the OR baseline.
+
+    .. math:: \phi_i = \phi_i(v), \qquad v(S) = u\Bigl(M^0 + \sum_t \Delta^t_S\Bigr)
+
+    where :math:`M^0` is the first global model and :math:`\Delta^t_S` the average of the updates
+    of S in round t by weight. The updates were computed from the model of all players, so
+    these are not the models that S would have trained.
+
+    Parameters
+    ----------
+    rounds
+        The training, in order; at most 20 players in all.
+    utility
+        Gives the worth of a model, as an array of the shape of ``parameters``; called 2^n times
+        for n players.
+
+    Returns
+    -------
+    PlayerValues
+        With standard errors 0; players in the order they first appear.
+
+    Raises
+    ------
+    InputError
+        No rounds (``rounds-empty``), more than 20 players (``game-size``), a utility that is
+        not a finite number (``game-utility``).
+    MismatchError
+        Rounds of models of different shapes (``rounds-shape``).
+
+    References
+    ----------
+    T. Song, Y. Tong and S. Wei, "Profit allocation for federated learning" (2019).
+
+    Examples
+    --------
+    >>> one = TrainingRound([0.0], {"north": [1.0], "south": [3.0]}, {"north": 1, "south": 1})
+    >>> two = TrainingRound([2.0], {"south": [4.0]}, {"south": 1})
+    >>> one_round([one, two], lambda model: float(model[0])).values
+    (0.0, 6.0)
+    """
+    history = checked_rounds(rounds)
+    checked_callable(utility)
+
+    def worth(coalition: frozenset[Name]) -> float:
+        model = history[0].parameters.copy()
+        for step in history:
+            model += step.step(coalition)
+        return utility(model)
+
+    game = Game(players_of(history), worth)
+    bounded_size(game.size, "the rounds have", "Use gtg_shapley.")
+    values = exact_values(game)
+    return PlayerValues(
+        names=game.names,
+        values=game.listed(values),
+        standard_errors=(0.0,) * game.size,
+        method="one_round",
+        status=f"exact: all {game.evaluations} models were evaluated",
+        converged=True,
+        evaluations=game.evaluations,
+    )
+
+
+def gtg_shapley(
+    rounds: Sequence[TrainingRound[Name]],
+    utility: ModelUtility,
+    *,
+    tolerance: float = 0.05,
+    truncation: float = 0.001,
+    round_truncation: float = 0.01,
+    max_permutations: int = 1000,
+    seed: int = 0,
+) -> PlayerValues:
+    r"""Shapley values of every round, sampled with guidance and truncated: GTG-Shapley.
+
+    .. math:: \phi_i = \sum_t \phi_i(v_t), \qquad v_t(S) = u\bigl(M^t + \Delta^t_S\bigr)
+
+    as ``multi_rounds``, with three savings. A round that moves the utility by less than
+    ``round_truncation`` counts nothing and costs two evaluations. In the others every player
+    leads a sampled order in turn: a cycle is one order a leader. Within an order, players who
+    join once the model is worth as much as that of all, to less than ``truncation``, add
+    nothing and are not evaluated.
+
+    Parameters
+    ----------
+    rounds
+        The training, in order; any number of players.
+    utility
+        Gives the worth of a model, as an array of the shape of ``parameters``.
+    tolerance
+        A round has converged when the running means after each of its last cycles, as many as
+        make 30 orders, differ from the present ones by at most this:
+        :math:`\sum_i |\phi_i^k - \phi_i^{k-d}| \le \tau \sum_i |\phi_i^k|`.
+    truncation
+        Within a round, in units of the utility; 0 evaluates every order to its end.
+    round_truncation
+        Between rounds, in units of the utility; 0 samples every round.
+    max_permutations
+        Most orders sampled a round, rounded down to whole cycles; two cycles at the least.
+    seed
+        Seed of the sampling.
+
+    Returns
+    -------
+    PlayerValues
+        With players in the order they first appear. Standard errors are those of the cycles;
+        they do not include what truncation left out. ``evaluations`` and ``permutations`` are
+        summed over rounds.
+
+    Raises
+    ------
+    InputError
+        No rounds (``rounds-empty``), a utility that is not a finite number
+        (``game-utility``), a negative ``tolerance``, ``truncation`` or ``round_truncation``
+        (``option-tolerance``, ``option-truncation``), ``max_permutations`` below twice the
+        number of players of a round (``option-permutations``), a seed that is not one
+        (``option-seed``).
+    MismatchError
+        Rounds of models of different shapes (``rounds-shape``).
+
+    References
+    ----------
+    Z. Liu, Y. Chen, H. Yu, Y. Liu and L. Cui, "GTG-Shapley: efficient and accurate participant
+    contribution evaluation in federated learning" (2022). Two changes: the change of the means
+    is divided by the sum of their sizes, not each by its own, which a player worth 0 has none
+    of; and it is looked at after whole cycles only, where every player has led as often.
+
+    Examples
+    --------
+    >>> one = TrainingRound([0.0], {"north": [1.0], "south": [3.0]}, {"north": 1, "south": 1})
+    >>> found = gtg_shapley([one], lambda model: float(model[0]))
+    >>> found.values, found.evaluations
+    ((0.0, 2.0), 4)
+    """
+    history = checked_rounds(rounds)
+    tolerance = not_negative(tolerance, "tolerance", "option-tolerance")
+    truncation = not_negative(truncation, "truncation", "option-truncation")
+    between = not_negative(round_truncation, "round_truncation", "option-truncation")
+    least = 2 * max(len(step.updates) for step in history)
+    most = whole(max_permutations, "max_permutations", "option-permutations", least=least)
+    seed = as_seed(seed)
+    rng = np.random.default_rng(seed)
+    totals: dict[Hashable, float] = dict.fromkeys(players_of(history), 0.0)
+    variances: dict[Hashable, float] = dict.fromkeys(totals, 0.0)
+    evaluations = permutations = skipped = truncated = unfinished = 0
+    for step in history:
+        game = round_game(step, utility)
+        if abs(game.value(game.everyone) - game.value(0)) < between:
+            skipped += 1
+        else:
+            cycles, cut, converged = _guided(game, rng, tolerance, truncation, most)
+            for k, name in enumerate(game.order):
+                totals[name] += float(cycles.mean[k])
+                variances[name] += float(cycles.errors[k]) ** 2
+            permutations += cycles.count * game.size
+            truncated += cut
+            unfinished += not converged
+        evaluations += game.evaluations
+    status = _guided_status(len(history), skipped, unfinished, tolerance, most)
+    if skipped or truncated:
+        status += (
+            f"; {skipped} round(s) and {truncated} of {permutations} permutations were truncated, "
+            "which the standard errors do not include: lower round_truncation or truncation to "
+            "see what they hide"
+        )
+    return PlayerValues(
+        names=tuple(totals),
+        values=tuple(totals.values()),
+        standard_errors=tuple(math.sqrt(variance) for variance in variances.values()),
+        method="gtg_shapley",
+        status=status,
+        converged=not unfinished,
+        evaluations=evaluations,
+        permutations=permutations,
+        seed=seed,
+    )
+
+
+def _guided(
+    game: Game[Any], rng: np.random.Generator, tolerance: float, truncation: float, most: int
+) -> tuple[Running, int, bool]:
+    """Means over cycles of orders led by each player, truncated orders, and convergence."""
+    n = game.size
+    window = math.ceil(_WINDOW / n)
+    running = Running(n)
+    past: list[Array] = []
+    truncated = 0
+    while (running.count + 1) * n <= most:
+        gains = np.zeros(n)
+        for leader in range(n):
+            others = np.delete(np.arange(n), leader)
+            order = [leader, *rng.permutation(others).tolist()]
+            added, cut = gains_along(game, order, truncation)
+            gains += added
+            truncated += cut
+        running.add(gains / n)
+        past = [*past[-window:], running.mean]
+        if running.count > window:
+            change = max(float(np.abs(running.mean - mean).sum()) for mean in past)
+            if change <= tolerance * float(np.abs(running.mean).sum()):
+                return running, truncated, True
+    return running, truncated, False
+
+
+def _guided_status(rounds: int, skipped: int, unfinished: int, tolerance: float, most: int) -> str:
+    sampled = rounds - skipped
+    if not unfinished:
+        return f"converged: the means of {sampled} sampled round(s) moved by at most {tolerance:g}"
+    return (
+        f"stopped early: the means of {unfinished} of {sampled} sampled round(s) still moved by "
+        f"more than {tolerance:g} within {most} permutations a round; raise max_permutations or "
+        "tolerance"
+    )

@@ -1,0 +1,349 @@
+"""Values of the players of a cooperative game: Shapley, exact and sampled, and leave-one-out."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from silot_transport._check import whole
+
+from ._game import (
+    Game,
+    Name,
+    Running,
+    as_seed,
+    bounded_size,
+    exact_values,
+    gains_along,
+    not_negative,
+)
+
+# Fewer samples than this say too little about their own spread to stop on it.
+_LEAST_PERMUTATIONS = 30
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlayerValues:
+    """What each player of a cooperative game is worth.
+
+    Attributes
+    ----------
+    names
+        Players, in the order they were given.
+    values
+        Their values, in units of the utility.
+    standard_errors
+        Of the values, by sampling alone: 0 for exact values, infinite when a single sample
+        says nothing. They do not include what truncation left out.
+    method
+        Name of the function that computed them.
+    status
+        In words: whether the values are exact or converged, and what to change if not.
+    converged
+        Whether the values are exact or their sampling met its tolerance.
+    evaluations
+        How many times the utility was evaluated.
+    permutations
+        How many orders of players were sampled, 0 for methods that sample none.
+    seed
+        Seed of the sampling; with it and the same game the values are the same.
+
+    Examples
+    --------
+    >>> found = exact_shapley(["north", "south"], lambda group: 3.0 * len(group))
+    >>> found["north"], found.shares, found.converged
+    (3.0, (0.5, 0.5), True)
+    """
+
+    names: tuple[Hashable, ...]
+    values: tuple[float, ...]
+    standard_errors: tuple[float, ...]
+    method: str
+    status: str
+    converged: bool
+    evaluations: int
+    permutations: int = 0
+    seed: int | None = None
+
+    @property
+    def shares(self) -> tuple[float, ...]:
+        r"""Shares of the players, zero or more, that sum to 1.
+
+        .. math:: s_i = \max(\phi_i, 0) / \sum_j \max(\phi_j, 0)
+
+        A player with a negative value gets nothing. When no value is positive there is nothing
+        to divide by merit and all shares are equal.
+        """
+        largest = max(self.values)
+        if largest <= 0.0:
+            return (1.0 / len(self.values),) * len(self.values)
+        # Dividing by the largest first keeps tiny values from vanishing in the quotient.
+        parts = [max(value, 0.0) / largest for value in self.values]
+        total = math.fsum(parts)
+        return tuple(part / total for part in parts)
+
+    def __getitem__(self, name: Hashable) -> float:
+        """The value of one player."""
+        if name not in self.names:
+            raise KeyError(name)
+        return self.values[self.names.index(name)]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Fields by name and the shares, ready for JSON.
+
+        Names that are neither texts nor whole numbers become texts; an infinite error is
+        ``None``.
+        """
+        return {
+            "names": [name if isinstance(name, str | int) else str(name) for name in self.names],
+            "values": list(self.values),
+            "standard_errors": [
+                error if math.isfinite(error) else None for error in self.standard_errors
+            ],
+            "shares": list(self.shares),
+            "method": self.method,
+            "status": self.status,
+            "converged": self.converged,
+            "evaluations": self.evaluations,
+            "permutations": self.permutations,
+            "seed": self.seed,
+        }
+
+    def to_json(self) -> str:
+        """``to_dict`` as JSON text."""
+        return json.dumps(self.to_dict(), allow_nan=False)
+
+    def __repr__(self) -> str:
+        return (
+            f"PlayerValues({len(self.names)} players, {self.method}, {self.status.split(':')[0]})"
+        )
+
+
+def exact_shapley(
+    players: Iterable[Name], utility: Callable[[frozenset[Name]], float]
+) -> PlayerValues:
+    r"""Shapley values, from the utility of every coalition.
+
+    .. math:: \phi_i = \sum_{S \subseteq N \setminus i} \frac{|S|!\,(n - |S| - 1)!}{n!}
+              \bigl(v(S \cup i) - v(S)\bigr)
+
+    The values sum to :math:`v(N) - v(\emptyset)`.
+
+    Parameters
+    ----------
+    players
+        Names, hashable and distinct, n of them, at most 20.
+    utility
+        Gives the worth of a set of names; called once for each of the 2^n sets, the empty one
+        included, whose worth need not be 0. Truth values are not numbers: give ``float(won)``.
+
+    Returns
+    -------
+    PlayerValues
+        With standard errors 0.
+
+    Raises
+    ------
+    InputError
+        No players, players listed twice or that cannot be hashed (``game-players``), more than
+        20 (``game-size``), a utility that is not a finite number (``game-utility``).
+
+    References
+    ----------
+    L. S. Shapley, "A value for n-person games" (1953).
+
+    Examples
+    --------
+    Two left gloves and one right glove, where only pairs are worth something.
+
+    >>> def pairs(gloves):
+    ...     sides = [side for side, _ in gloves]
+    ...     return min(sides.count("left"), sides.count("right"))
+    >>> found = exact_shapley([("left", 1), ("left", 2), ("right", 1)], pairs)
+    >>> [round(value, 6) for value in found.values]
+    [0.166667, 0.166667, 0.666667]
+    """
+    game = Game(players, utility)
+    bounded_size(game.size, "there are", "Use monte_carlo_shapley, or group players.")
+    values = exact_values(game)
+    return PlayerValues(
+        names=game.names,
+        values=game.listed(values),
+        standard_errors=(0.0,) * game.size,
+        method="exact_shapley",
+        status=f"exact: all {game.evaluations} coalitions were evaluated",
+        converged=True,
+        evaluations=game.evaluations,
+    )
+
+
+def leave_one_out(
+    players: Iterable[Name], utility: Callable[[frozenset[Name]], float]
+) -> PlayerValues:
+    r"""What all players together lose when one leaves.
+
+    .. math:: \phi_i = v(N) - v(N \setminus i)
+
+    Players who can stand in for one another all get 0, and the values need not sum to
+    anything: it is the cheapest baseline, not a fair division.
+
+    Parameters
+    ----------
+    players
+        Names, hashable and distinct, n of them.
+    utility
+        Gives the worth of a set of names; called n + 1 times.
+
+    Returns
+    -------
+    PlayerValues
+        With standard errors 0.
+
+    Raises
+    ------
+    InputError
+        As ``exact_shapley``, at any number of players.
+
+    Examples
+    --------
+    >>> leave_one_out(["north", "south"], lambda group: float("north" in group)).values
+    (1.0, 0.0)
+    """
+    game = Game(players, utility)
+    total = game.value(game.everyone)
+    values = [total - game.value(game.everyone ^ 1 << k) for k in range(game.size)]
+    return PlayerValues(
+        names=game.names,
+        values=game.listed(values),
+        standard_errors=(0.0,) * game.size,
+        method="leave_one_out",
+        status=f"exact: all players and {game.size} coalitions of all but one were evaluated",
+        converged=True,
+        evaluations=game.evaluations,
+    )
+
+
+def monte_carlo_shapley(
+    players: Iterable[Name],
+    utility: Callable[[frozenset[Name]], float],
+    *,
+    tolerance: float = 0.01,
+    truncation: float = 0.0,
+    max_permutations: int = 10_000,
+    seed: int = 0,
+) -> PlayerValues:
+    r"""Shapley values from sampled orders of the players, truncated.
+
+    .. math:: \phi_i = \mathbb{E}_\pi \bigl[v(P_i^\pi \cup i) - v(P_i^\pi)\bigr]
+
+    where :math:`P_i^\pi` are the players before i in the order :math:`\pi`. Sampling stops when
+    the largest standard error of a value is at most ``tolerance``, after 30 orders at the
+    least. A coalition already evaluated is not evaluated again.
+
+    Parameters
+    ----------
+    players
+        Names, hashable and distinct; the order they are given in changes nothing.
+    utility
+        Gives the worth of a set of names, the empty one included; it must give the same set
+        the same worth.
+    tolerance
+        Largest standard error aimed at, in units of the utility.
+    truncation
+        The rest of an order is taken to add nothing once its coalition is worth as much as all
+        players to less than this, in units of the utility; 0 evaluates every order to its end.
+        The values then sum to :math:`v(N) - v(\emptyset)` to less than ``truncation``, and each
+        is off by less than that if the utility never falls when a player joins.
+    max_permutations
+        Most orders sampled, at least 2.
+    seed
+        Seed of the sampling.
+
+    Returns
+    -------
+    PlayerValues
+        ``converged`` says whether ``tolerance`` was met; ``status`` what to change if not.
+
+    Raises
+    ------
+    InputError
+        As ``exact_shapley``, at any number of players; a negative ``tolerance``
+        (``option-tolerance``) or ``truncation`` (``option-truncation``), ``max_permutations``
+        below 2 (``option-permutations``), a seed that is not one (``option-seed``).
+
+    References
+    ----------
+    A. Ghorbani and J. Zou, "Data Shapley: equitable valuation of data for machine learning",
+    algorithm 1 (2019). Their stopping rule compares running means; standard errors are used
+    here, which say how far the values can be trusted.
+
+    Examples
+    --------
+    >>> found = monte_carlo_shapley(range(8), lambda group: len(group) ** 2, tolerance=0.5)
+    >>> found.converged, max(abs(value - 8.0) for value in found.values) < 2.0
+    (True, True)
+    """
+    tolerance = not_negative(tolerance, "tolerance", "option-tolerance")
+    truncation = not_negative(truncation, "truncation", "option-truncation")
+    most = whole(max_permutations, "max_permutations", "option-permutations", least=2)
+    seed = as_seed(seed)
+    game = Game(players, utility)
+    rng = np.random.default_rng(seed)
+    running = Running(game.size)
+    truncated = 0
+    largest = math.inf
+    while running.count < most and not (
+        running.count >= _LEAST_PERMUTATIONS and largest <= tolerance
+    ):
+        gains, cut = gains_along(game, rng.permutation(game.size).tolist(), truncation)
+        running.add(gains)
+        truncated += cut
+        largest = float(running.errors.max())
+    converged = largest <= tolerance and running.count >= _LEAST_PERMUTATIONS
+    return PlayerValues(
+        names=game.names,
+        values=game.listed(running.mean),
+        standard_errors=game.listed(running.errors),
+        method="monte_carlo_shapley",
+        status=_sampled(running.count, largest, tolerance, converged)
+        + _truncated(truncated, running.count, truncation),
+        converged=converged,
+        evaluations=game.evaluations,
+        permutations=running.count,
+        seed=seed,
+    )
+
+
+def _sampled(count: int, largest: float, tolerance: float, converged: bool) -> str:
+    if converged:
+        return (
+            f"converged: the largest standard error is {largest:.3g} after {count} permutations, "
+            f"within the tolerance of {tolerance:g}"
+        )
+    advice = f"raise max_permutations to {_LEAST_PERMUTATIONS} or more"
+    if largest > tolerance:
+        # The error falls with the root of the number of samples.
+        needed = count * (largest / tolerance) ** 2 if tolerance > 0.0 else math.inf
+        advice = (
+            f"raise max_permutations to about {needed:.2g}, or the tolerance"
+            if needed <= 10_000_000
+            else "raise the tolerance"
+        )
+    return (
+        f"stopped early: the largest standard error is {largest:.3g} after {count} permutations, "
+        f"the tolerance is {tolerance:g}; {advice}"
+    )
+
+
+def _truncated(truncated: int, count: int, truncation: float) -> str:
+    if not truncated:
+        return ""
+    return (
+        f"; {truncated} of {count} permutations were truncated, which the standard errors do not "
+        f"include: lower truncation from {truncation:g} to see what it hides"
+    )

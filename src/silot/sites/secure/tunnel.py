@@ -1,0 +1,324 @@
+"""The links between parties: TLS on which both ends prove which party they are.
+
+The engine has TLS of its own, and its server takes plain connections on the same port; it also
+asks for any certificate of the authority, not for that of the party. So the engine speaks to
+sockets in a folder that only this user can enter, and what leaves the machine goes through here.
+
+All of it is one loop over sockets that never wait, run by whoever waits for something else: an
+engine sends thousands of small messages, and each costs what this loop costs.
+"""
+
+from __future__ import annotations
+
+import json
+import selectors
+import ssl
+import tempfile
+import time
+from collections import defaultdict, deque
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any, Self, cast
+
+from ...errors import HolderError, InputError, SilotError
+from ._link import Link, connecting, listening
+from .peers import Files, Links
+
+_TALK, _DATA = b"?", b">"
+_AGAIN = 0.1
+# Seconds between signs of life, and without any after which a party counts as lost.
+_PULSE, _SILENCE = 2.0, 30.0
+# A party's words are few.
+_LONGEST = 2**16
+
+
+class Tunnel:
+    """Encrypted links of one party with the others; a context manager.
+
+    Parameters
+    ----------
+    role
+        Which party this is.
+    links
+        Where all are, and how each proves that it is the party of its role.
+
+    Attributes
+    ----------
+    sent, received
+        Bytes of the engine that left for the other parties, and that came from them.
+    heard
+        What each other party said and nobody took yet, first to last.
+    lost
+        Parties that were here and are no more.
+    """
+
+    def __init__(self, role: str, links: Links) -> None:
+        self.role, self.addresses, self.names = role, links.addresses, links.names
+        self.peers = tuple(peer for peer in links.addresses if peer != role)
+        self.sent = self.received = 0
+        self.heard: dict[str, deque[dict[str, Any]]] = {peer: deque() for peer in self.peers}
+        self.lost: set[str] = set()
+        self._owner_of, self._source = links.owner, links.source
+        self._roles = {links.names[peer]: peer for peer in self.peers}
+        self._server = context_of(links.files, server=True)
+        self._client = context_of(links.files, server=False, verified=links.owner is None)
+        self._folder = tempfile.TemporaryDirectory(prefix="silot-")
+        self._selector = selectors.DefaultSelector()
+        self._links: set[Link] = set()
+        self._talk: dict[str, Link] = {}
+        self._words: dict[str, bytes] = defaultdict(bytes)
+        self._said: list[bytes] = []
+        self._refused: dict[str, bool] = {}
+        self._later: list[tuple[float, Callable[[], None]]] = []
+        self._seen: dict[str, float] = {}
+        self._pulse = 0.0
+
+    def __enter__(self) -> Self:
+        try:
+            self._listen()
+        except BaseException:
+            self.close()
+            raise
+        for peer in self.peers:
+            self._greet(peer)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def folder(self) -> str:
+        """A folder that only this user can enter; it ends with the tunnel."""
+        return self._folder.name
+
+    def local(self) -> dict[str, str]:
+        """Where the engine finds the parties on this machine, by role."""
+        return {role: f"unix:{self._socket(role)}" for role in self.addresses}
+
+    def watch(self, descriptor: int) -> None:
+        """Let ``poll`` return when something can be read from a descriptor."""
+        self._selector.register(descriptor, selectors.EVENT_READ, None)
+
+    def say(self, **words: Any) -> None:
+        """Tell all other parties something public; those not here yet hear it first."""
+        line = json.dumps(words, sort_keys=True).encode() + b"\n"
+        self._said.append(line)
+        for peer in self._talk:
+            self._talk[peer].write(line)
+
+    def flush(self, seconds: float) -> None:
+        """Wait until what was said has left, towards those who are there."""
+        end = time.monotonic() + seconds
+
+        def waits(peer: str, link: Link) -> bool:
+            return link.unsent > 0 and not link.closed and peer not in self.lost
+
+        while any(waits(*each) for each in self._talk.items()) and time.monotonic() < end:
+            self.poll(0.02)
+
+    def poll(self, seconds: float) -> None:
+        """Serve the links until something happened, or for so long."""
+        now = time.monotonic()
+        due = [work for when, work in self._later if when <= now]
+        self._later = [(when, work) for when, work in self._later if when > now]
+        for work in due:
+            work()
+        if now - self._pulse > _PULSE:
+            self._pulse = now
+            for link in self._talk.values():
+                link.write(b"\n")
+            self._prune(now)
+        wait = min([seconds, *(max(when - now, 0.0) for when, _ in self._later)])
+        for key, events in self._selector.select(wait):
+            if key.data is not None:
+                key.data(events)
+
+    def unreachable(self) -> SilotError | None:
+        """Say what is wrong with a party that is not here; ``None`` when all are."""
+        for peer in self.peers:
+            if peer not in self._seen:
+                if self._refused.get(peer):
+                    return self._mistrust(peer)
+                return HolderError(
+                    f"{self.names[peer]!r} does not answer at {self.addresses[peer]}. Start it, or "
+                    f"correct {self._source}.",
+                    code="secure-unreachable",
+                )
+        return None
+
+    def close(self) -> None:
+        """End all links."""
+        for link in list(self._links):
+            link.close()
+        for key in list(self._selector.get_map().values()):
+            if key.data is not None:
+                cast("Any", key.fileobj).close()
+        self._selector.close()
+        self._folder.cleanup()
+
+    def _socket(self, role: str) -> str:
+        return str(Path(self._folder.name) / f"{role}.sock")
+
+    def _listen(self) -> None:
+        self._accepting(self.addresses[self.role], self._arrive)
+        for peer in self.peers:
+            self._accepting(f"unix:{self._socket(peer)}", partial(self._outward, peer))
+
+    def _accepting(self, address: str, arrived: Callable[[Any], None]) -> None:
+        try:
+            server = listening(address)
+        except OSError as error:
+            raise InputError(
+                f"this party cannot listen at {address} ({type(error).__name__}). Free the port, "
+                f"or correct {self._source}.",
+                code="secure-address",
+            ) from None
+
+        def ready(_: int) -> None:
+            try:
+                connection, _address = server.accept()
+            except OSError:
+                return
+            arrived(connection)
+
+        self._selector.register(server, selectors.EVENT_READ, ready)
+
+    def _link(self, socket: Any, **more: Any) -> Link:
+        link = Link(socket, self._selector, self._links.discard, **more)
+        self._links.add(link)
+        return link
+
+    def _soon(self, seconds: float, work: Callable[[], None]) -> None:
+        self._later.append((time.monotonic() + seconds, work))
+
+    def _prune(self, now: float) -> None:
+        for link in list(self._links):
+            if link.late(now):
+                link.close()
+        for peer, seen in self._seen.items():
+            if now - seen > _SILENCE:
+                self.lost.add(peer)
+
+    # What this party says goes over connections it made, what it hears over those it took.
+
+    def _greet(self, peer: str) -> None:
+        try:
+            link = self._dial(peer, _TALK)
+        except OSError:
+            self._soon(_AGAIN, partial(self._greet, peer))
+            return
+        link.on_end = partial(self._ungreeted, peer, link)
+        for line in self._said:
+            link.write(line)
+        self._talk[peer] = link
+
+    def _ungreeted(self, peer: str, link: Link) -> None:
+        # Closed after both ends agreed on keys: the other one did not like this certificate.
+        self._refused[peer] = link.mistrusted or link.opened
+        if peer in self._seen:
+            self.lost.add(peer)
+        else:
+            self._soon(_AGAIN, partial(self._greet, peer))
+
+    def _dial(self, peer: str, purpose: bytes) -> Link:
+        socket = connecting(self.addresses[peer])
+        expected, owner_of = self.names[peer], self._owner_of
+        link = self._link(socket, context=self._client, expected=expected, owner_of=owner_of)
+        link.write(purpose)
+        return link
+
+    def _mistrust(self, peer: str) -> SilotError:
+        return HolderError(
+            f"{self.names[peer]!r} at {self.addresses[peer]} has no certificate of this authority "
+            "for its role, or refuses this party's. Give all parties certificates of one "
+            "authority.",
+            code="secure-certificate",
+        )
+
+    def _arrive(self, socket: Any) -> None:
+        link = self._link(socket, context=self._server, owner_of=self._owner_of)
+        link.on_data = partial(self._first, link)
+
+    def _first(self, link: Link, data: bytes) -> None:
+        """Serve a connection from outside; only other parties get anywhere."""
+        peer, purpose = self._roles.get(link.owner or ""), data[:1]
+        if peer is None or purpose not in (_TALK, _DATA):
+            link.close()
+        elif purpose == _TALK:
+            self._seen[peer] = time.monotonic()
+            self._words[peer] = b""
+            link.on_data = partial(self._hear, peer)
+            link.on_end = partial(self.lost.add, peer)
+            self._hear(peer, data[1:])
+        else:
+            link.hold(data[1:])
+            self._inward(link)
+
+    def _hear(self, peer: str, data: bytes) -> None:
+        self._seen[peer] = time.monotonic()
+        *lines, rest = (self._words[peer] + data).split(b"\n")
+        self._words[peer] = rest if len(rest) <= _LONGEST else b""
+        for line in lines:
+            if line:
+                self.heard[peer].append(_words(line))
+
+    def _inward(self, far: Link) -> None:
+        if far.closed:
+            return
+        try:
+            near = connecting(f"unix:{self._socket(self.role)}")
+        except OSError:
+            # The other party was faster: the engine here is about to start.
+            self._soon(0.05, partial(self._inward, far))
+        else:
+            self._join(self._link(near), far)
+
+    def _outward(self, peer: str, socket: Any) -> None:
+        near = self._link(socket)
+        try:
+            self._join(near, self._dial(peer, _DATA))
+        except OSError:
+            near.close()
+
+    def _join(self, near: Link, far: Link) -> None:
+        near.forward(far, self._count_sent)
+        far.forward(near, self._count_received)
+
+    def _count_sent(self, count: int) -> None:
+        self.sent += count
+
+    def _count_received(self, count: int) -> None:
+        self.received += count
+
+
+def _words(line: bytes) -> dict[str, Any]:
+    try:
+        words = json.loads(line)
+    except ValueError:
+        words = None
+    return cast("dict[str, Any]", words) if isinstance(words, dict) else {}
+
+
+def context_of(files: Files, *, server: bool, verified: bool = True) -> ssl.SSLContext:
+    """Return TLS settings under which both ends must show a certificate of the authority.
+
+    One that is not ``verified`` here is the caller's to check, as ``Links.owner`` does: of a
+    project's members all have certificates of clients, which TLS does not let serve.
+    """
+    ca, certificate, key = files
+    try:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER if server else ssl.PROTOCOL_TLS_CLIENT)
+        # Names are those of parties, checked by ``Link``, not of hosts.
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_REQUIRED if verified else ssl.CERT_NONE
+        context.minimum_version = ssl.TLSVersion.TLSv1_3
+        context.load_verify_locations(ca)
+        context.load_cert_chain(certificate, key)
+    except (OSError, ValueError):
+        raise InputError(
+            f"{ca.name}, {certificate.name} and {key.name} are no authority, certificate and key "
+            "that fit together. Make them anew.",
+            code="secure-certificate",
+        ) from None
+    return context

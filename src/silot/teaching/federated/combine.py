@@ -1,0 +1,193 @@
+"""Several models as one: by their outputs, their parameters, or by where their data lie."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from ...errors import InputError, MismatchError
+from .density import DensitySpec, log_density
+from .spec import Array, ModelSpec
+from .training import probabilities
+
+Rule = Literal["output", "parameter", "density"]
+RULES: tuple[str, ...] = get_args(Rule)
+
+
+def combine(
+    spec: ModelSpec,
+    parameters: npt.ArrayLike,
+    weights: npt.ArrayLike,
+    points: npt.ArrayLike,
+    *,
+    rule: Rule = "output",
+    density: DensitySpec | None = None,
+    densities: npt.ArrayLike | None = None,
+    factors: npt.ArrayLike | None = None,
+) -> Array:
+    r"""Predict with a weighted combination of models of one architecture.
+
+    .. math::
+        h(x) = \sum_k \alpha_k h_k(x), \qquad
+        h(x) = h\Big(x; \sum_k \alpha_k \theta_k\Big), \qquad
+        h(x) \propto \sum_k \alpha_k D_k(x) h_k(x)
+
+    for the rules ``"output"``, ``"parameter"`` and ``"density"``.
+
+    Parameters
+    ----------
+    spec
+        The architecture.
+    parameters
+        One model a row, shape (S, P).
+    weights
+        Shape (S,), zero or more, summing to 1. A model of weight 0 is not evaluated.
+    points
+        Records, shape (n, inputs).
+    rule
+        ``"output"`` averages predictions; ``"parameter"`` predicts with the average of the
+        parameters, as the paper does (its eq. 12), which needs models trained from one start;
+        ``"density"`` believes each model where its training data lie, which is what models
+        that saw different classes need.
+    density, densities
+        For ``"density"``: the description, and one density a row, shape (S, D), of
+        ``fit_density``.
+    factors
+        Shape (S, C): what each model's probabilities are multiplied by, class by class, before
+        they are scaled to sum to 1 again and combined. The class proportions of the target over
+        those a model was trained with adjust it to the target. Not for ``"parameter"``.
+
+    Returns
+    -------
+    numpy.ndarray
+        Probabilities (n, C); rows sum to 1.
+
+    Raises
+    ------
+    InputError, MismatchError
+        An unknown rule, weights that are no weights, arrays that do not fit together.
+    ExtraError
+        A cnn, and torch is not installed.
+
+    Notes
+    -----
+    The distribution-weighted rule is that of Mansour, Mohri and Rostamizadeh, *Domain adaptation
+    with multiple sources*, 2008.
+
+    Examples
+    --------
+    >>> spec = ModelSpec("logistic", (1,), 2)
+    >>> combine(spec, [[9.0, 0.0], [0.0, 0.0]], [0.5, 0.5], [[5.0]]).round(3)
+    array([[0.25, 0.75]])
+    """
+    if rule not in RULES:
+        raise InputError(f"rule is {rule!r}; give one of {', '.join(RULES)}.", code="option-rule")
+    models = np.asarray(parameters, dtype=np.float64)
+    shares = np.asarray(weights, dtype=np.float64)
+    records = np.asarray(points, dtype=np.float64)
+    _check_weights(shares, models)
+    scales = None if factors is None else np.asarray(factors, dtype=np.float64)
+    if scales is not None:
+        _check_factors(scales, rule, (len(models), spec.classes))
+    if rule == "parameter":
+        return probabilities(spec, shares @ models, records)
+    used = np.flatnonzero(shares > 0)
+    outputs = np.stack([probabilities(spec, models[k], records) for k in used])
+    if scales is not None:
+        outputs = outputs * scales[used, None]
+        outputs /= outputs.sum(axis=2, keepdims=True)
+    if rule == "output":
+        return np.einsum("k,knc->nc", shares[used], outputs)
+    if density is None or densities is None:
+        raise InputError("rule 'density' needs density and densities.", code="density-absent")
+    laws = np.asarray(densities, dtype=np.float64)
+    trust = _trust(spec, density, laws, shares, records)
+    return np.einsum("kn,knc->nc", trust, outputs)
+
+
+def _check_weights(shares: Array, models: Array) -> None:
+    if models.ndim != 2 or shares.shape != models.shape[:1] or len(models) == 0:
+        raise MismatchError(
+            f"parameters have shape {models.shape} and weights {shares.shape}; (S, P) and (S,) "
+            "are needed.",
+            code="combination-shape",
+        )
+    if not np.isfinite(shares).all() or (shares < 0).any() or abs(shares.sum() - 1.0) > 1e-6:
+        raise InputError(
+            "weights of models are negative, not finite, or do not sum to 1.",
+            code="combination-weights",
+        )
+
+
+def _trust(
+    spec: ModelSpec, density: DensitySpec, laws: Array, shares: Array, records: Array
+) -> Array:
+    """How far each model of some weight is believed at each record; columns sum to 1."""
+    if laws.shape != (len(shares), density.size) or density.inputs != spec.inputs:
+        raise MismatchError(
+            f"densities have shape {laws.shape}; {(len(shares), density.size)} is needed.",
+            code="density-shape",
+        )
+    used = np.flatnonzero(shares > 0)
+    scaled = spec.scaled(records)
+    logs = np.stack([log_density(density, laws[k], scaled) for k in used]) + np.log(
+        shares[used, None]
+    )
+    # Far from all sources every density underflows: only their ratios count.
+    trust = np.exp(logs - logs.max(axis=0))
+    return trust / trust.sum(axis=0)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Combination:
+    r"""A combination of models, ready to predict.
+
+    Attributes
+    ----------
+    spec, parameters, weights, rule, density, densities, factors
+        As in ``combine``.
+
+    Examples
+    --------
+    >>> spec = ModelSpec("logistic", (1,), 2)
+    >>> model = Combination(spec=spec, parameters=np.array([[9.0, 0.0]]), weights=np.ones(1))
+    >>> model.probabilities([[5.0], [-5.0]]).argmax(axis=1)
+    array([1, 0])
+    """
+
+    spec: ModelSpec
+    parameters: Array
+    weights: Array
+    rule: Rule = "output"
+    density: DensitySpec | None = None
+    densities: Array | None = None
+    factors: Array | None = None
+
+    def probabilities(self, points: npt.ArrayLike) -> Array:
+        """Probability of every class for every record, (n, C)."""
+        return combine(
+            self.spec,
+            self.parameters,
+            self.weights,
+            points,
+            rule=self.rule,
+            density=self.density,
+            densities=self.densities,
+            factors=self.factors,
+        )
+
+
+def _check_factors(factors: Array, rule: str, shape: tuple[int, int]) -> None:
+    if factors.shape != shape or not np.isfinite(factors).all() or (factors <= 0).any():
+        raise InputError(
+            f"factors have shape {factors.shape}; {shape} positive numbers are needed.",
+            code="combination-factors",
+        )
+    if rule == "parameter":
+        raise InputError(
+            "factors apply to the outputs of each model. Use another rule than 'parameter'.",
+            code="combination-factors",
+        )

@@ -1,0 +1,290 @@
+"""A few points that stand for the records of all holders: a federated Wasserstein coreset."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from ...data.measure import Measure
+from ...distances.joint import Joint
+from ...distances.result import Distance
+from ...distances.sketches.derived import LEAST_NU
+from ...distances.sketches.result import Sketches
+from ...distances.worth.fedbary import FedBary, Rounds
+from ...distances.worth.result import Barycenter
+from ...errors import MismatchError
+from ...federation.protocol import Protocol, Steps
+from ...federation.question import Answerer
+from ...options import anything, count, none_or, number, option, seed, truth
+from ...render.words import percent
+from .neighbour import NearestNeighbour
+
+# Part of the mass of a sketch that noise alone may put into a class.
+_NOISE = 0.05
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Coreset(Barycenter):
+    r"""A few points that stand for the records of several holders.
+
+    What ``Barycenter`` has; ``points`` are those of the coreset, all of one weight within a class.
+
+    Attributes
+    ----------
+    method
+        ``"fedbary"``: from couplings with the records. ``"sketch"``: from one differentially
+        private release of each holder; ``objective`` and ``distances`` are estimates then, with
+        the scatter of records around what was released, and ``lower`` is 0.
+    accuracy
+        Of the 1-nearest-neighbour classifier on it, on the records of ``tested``; ``None`` where
+        it was tested on none.
+    tests
+        How many records it was tested on.
+    public_accuracy
+        Of the labelled public records themselves, as nearest neighbours of the same records;
+        ``None`` where there are none.
+    """
+
+    view: ClassVar = "coreset_view:coreset"
+
+    method: str = "fedbary"
+    accuracy: float | None = None
+    tests: int = 0
+    public_accuracy: float | None = None
+
+    @classmethod
+    def of(cls, found: Barycenter) -> Self:
+        """A barycenter as what it is used for."""
+        return cls(**{item.name: getattr(found, item.name) for item in fields(found)})
+
+    @property
+    def size(self) -> int:
+        """How many points there are."""
+        return len(self.weights)
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """How many points each class has; empty without labels."""
+        return {} if self.labels is None else dict(Counter(map(str, self.labels.tolist())))
+
+    @property
+    def classifier(self) -> NearestNeighbour:
+        """The 1-nearest-neighbour classifier on its points; ``InputError`` without labels."""
+        return NearestNeighbour.of(self.measure)
+
+    def tested(self, records: Measure, public: Measure | None = None) -> Self:
+        """The same, with the accuracy of its classifier on labelled records.
+
+        And with that of ``public`` records, where these have labels: they may do without it.
+        """
+        accuracy = self.classifier.accuracy(records)
+        found = replace(self, accuracy=accuracy, tests=int(np.count_nonzero(records.weights)))
+        if public is None or not public.labelled:
+            return found
+        other = NearestNeighbour.of(public).accuracy(records)
+        told = f"the labelled public records alone classify {percent(other)} of the test records"
+        cure = f", the coreset {percent(accuracy)}: where their labels can be trusted, use them"
+        told += cure * (other >= accuracy)
+        return replace(found, public_accuracy=other, status=f"{self.status}; {told}")
+
+    def to_dict(self) -> dict[str, Any]:
+        told = {"method": self.method, "size": self.size, "sizes": self.sizes}
+        tested = {
+            "accuracy": self.accuracy, "tests": self.tests, "public_accuracy": self.public_accuracy,
+        }  # fmt: skip
+        return {**told, **tested, **super().to_dict()}
+
+    def __repr__(self) -> str:
+        return (
+            f"Coreset({self.size} points, {len(self.distances)} holders, objective "
+            f"{self.objective:.6g}, {self.status.split(':')[0]})"
+        )
+
+
+class Condensing(Joint[Coreset]):
+    r"""Federated Wasserstein coreset: K free points near the records of all holders.
+
+    .. math:: \min_{q_1, \dots, q_K} \sum_i \lambda_i
+        W_2^2\Big(P_i, \frac{1}{K} \sum_k \delta_{q_k}\Big)
+
+    by the rounds of ``FedBary``: a holder tells for each point the mean of the records that an
+    optimal plan brings there, and each point moves to the weighted mean of those means, which is
+    the gradient step that is exact for these plans. With ``active`` only some holders are asked a
+    round; what the others told before stays a coupling with the points, so that the objective
+    never rises.
+
+    Returns
+    -------
+    Protocol[Coreset]
+        A stationary point, which depends on the first points. Discloses every record, and its
+        points are means of records: one that stands for a single record is that record.
+
+    Raises
+    ------
+    InputError, MismatchError
+        Options out of range, fewer points than classes, weights of other holders.
+
+    Notes
+    -----
+    Rakotomamonjy, Nadjahi and Ralaivola, *Federated Wasserstein Distance*, 2024, sec. 4.2. There a
+    holder's part in the gradient is lost when it is not asked again; here it is kept.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from silot import LocalFederation
+    >>> x = np.random.default_rng(0).normal(size=(40, 2))
+    >>> fed = LocalFederation({"a": x, "b": x + [4.0, 0.0]})
+    >>> found = fed.run(Condensing(size=1).among(["a", "b"]))
+    >>> np.allclose(found.points, x.mean(axis=0) + [2.0, 0.0])
+    True
+    """
+
+    name = "coreset"
+
+    weights: Mapping[str, float] | None = option(
+        "The :math:`\\lambda_i` by holder, any positive numbers; equal by default.",
+        anything("numbers by holder, or None"),
+        default=None,
+    )
+    size: int = option(
+        "Points K of the coreset. With labels one for each class at least; more than there are "
+        "records stand for parts of them.",
+        count(most=5_000),
+        default=100,
+        brief="Points of the coreset.",
+    )
+    rounds: int = option("Most rounds.", count(), default=20)
+    active: int | None = option(
+        "Holders asked a round, all of them in turn. ``None`` asks all every round.",
+        none_or(count()),
+        default=None,
+        brief="Holders asked a round, all in turn. Default: all.",
+    )
+    tol: float = option(
+        "Stop when a round, or a turn of all holders, lowers the objective by less than this "
+        "share.",
+        number(least=0),
+        default=1e-4,
+        flag=False,
+    )
+    seed: int = option(
+        "Seed of the first points, and of who is asked when.",
+        seed(),
+        default=0,
+        brief="Seed of everything random.",
+    )
+    labels: bool = option(
+        "Find the points of each class apart, in proportion to its mass, one at least.",
+        truth(),
+        default=False,
+        flag=False,
+    )
+    quorum: int | None = option(
+        "Fewest holders that must take part; ``None`` means all. Others are dropped when they "
+        "fail, and named in the result.",
+        none_or(count()),
+        default=None,
+        brief="Fewest holders that must answer. Default: all.",
+    )
+
+    def fit(self) -> None:
+        _ = self.barycenter
+
+    @cached_property
+    def barycenter(self) -> FedBary:
+        """The barycenter that it is."""
+        shared = ("weights", "rounds", "active", "tol", "seed", "labels", "quorum")
+        return FedBary(support=self.size, **self.values(*shared))
+
+    def among(self, holders: Sequence[str], own: Answerer | None = None) -> Protocol[Coreset]:
+        rounds = self.barycenter.between(holders)
+        shown = ("size", "rounds", "active", "tol", "seed", "labels")
+        return Protocol(
+            self.name,
+            rounds.holders,
+            self.disclosure,
+            lambda: _start(rounds),
+            self.values(*shown),
+            expected_rounds=self.rounds + 2 + self.labels,
+        )
+
+
+def _start(rounds: Rounds) -> Steps[Coreset]:
+    found = yield from rounds.start()
+    return Coreset.of(found)
+
+
+def released(sketches: Sketches) -> dict[str, Measure]:
+    """What the sketches of holders tell of the public classes, as measures of their own."""
+    found: dict[str, Measure] = {}
+    for name, each in sketches.measures.items():
+        if each.names is None:
+            found[name] = each
+            continue
+        known = np.isin(each.names, sketches.book.classes)
+        if each.weights[known].sum() < _NOISE:
+            raise MismatchError(
+                f"the sketch of {name!r} has hardly a record of a public class. Write labels "
+                "alike on both sides, or leave the holder out.",
+                code="labels-disjoint",
+            )
+        # Records of all other classes were counted together: they are no class.
+        found[name] = Measure(each.points[known], each.weights[known], each.names[known])
+    return found
+
+
+def _left_out(sketches: Sketches, shares: Mapping[str, float]) -> str:
+    """How a status says that records are of no public class."""
+    other = sum(
+        share * float(each.weights[~np.isin(each.names, sketches.book.classes)].sum())
+        for name, share in shares.items()
+        if (each := sketches.measures[name]).names is not None
+    )
+    if other < _NOISE:
+        return ""
+    return f"; about {100 * other:.0f} % of the records are of no public class, and left out"
+
+
+def of_released(found: Coreset, sketches: Sketches) -> Coreset:
+    """A coreset of released measures, as what it says of the records behind them.
+
+    Records lie around the atoms of a sketch as far as its scatter says, and are coupled with the
+    points through them.
+    """
+    through = {name: sketches.scatter[name] for name in found.distances}
+    distances = {name: _estimated(each, through[name]) for name, each in found.distances.items()}
+    scatter = sum(found.shares[name] * square for name, square in through.items())
+    loud = sketches.nu < LEAST_NU
+    noise = "noise outweighs what is to be told: give more records or a larger privacy_epsilon; "
+    return replace(
+        found,
+        method="sketch",
+        objective=found.objective + scatter,
+        lower=0.0,
+        distances=distances,
+        status=(
+            f"{noise * loud}{found.status}; of what was released: objective and distances are "
+            f"estimates, not certified{_left_out(sketches, found.shares)}"
+        ),
+        converged=found.converged and not loud,
+        seed=sketches.seed,
+    )
+
+
+def _estimated(told: Distance, scatter: float) -> Distance:
+    return replace(
+        told,
+        value=(told.value**2 + scatter) ** 0.5,
+        lower=0.0,
+        upper=math.inf,
+        method="sketch",
+        status="estimate: through what was released, not certified",
+        chance=None,
+    )

@@ -1,0 +1,100 @@
+"""Random features of a Gaussian kernel: means of them tell laws apart."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from silot_transport._check import real, whole
+
+from ...errors import InputError, MismatchError
+from .spec import Array
+
+_ROWS = 4096
+
+
+def random_features(points: Array, *, features: int, bandwidth: float, seed: int) -> Array:
+    r"""Random Fourier features: :math:`\phi(x)^\top \phi(y) \approx e^{-|x - y|^2 / 2 h^2}`.
+
+    .. math::
+        \phi(x) = \sqrt{2 / D}\,[\cos(\omega_k^\top x), \sin(\omega_k^\top x)]_{k \le D / 2},
+        \quad \omega_k \sim N(0, h^{-2} I)
+
+    Parameters
+    ----------
+    points
+        Records, shape (n, d).
+    features
+        D, even.
+    bandwidth
+        h > 0, in the units of the records.
+    seed
+        Seed of the frequencies.
+
+    Returns
+    -------
+    numpy.ndarray
+        Shape (n, D); every row has norm 1.
+
+    Raises
+    ------
+    InputError
+        Options out of range.
+
+    Notes
+    -----
+    Rahimi and Recht, *Random features for large-scale kernel machines*, 2007.
+
+    Examples
+    --------
+    >>> found = random_features(np.zeros((1, 3)), features=4, bandwidth=1.0, seed=0)
+    >>> found @ found.T
+    array([[1.]])
+    """
+    half, odd = divmod(whole(features, "features", "option-features", most=1 << 16), 2)
+    if odd or not real(bandwidth, "bandwidth", "option-bandwidth") > 0:
+        raise InputError(
+            f"features is {features} and bandwidth {bandwidth}; an even number of features and "
+            "a positive bandwidth are needed.",
+            code="option-features",
+        )
+    whole(seed, "seed", "option-seed", least=0, most=1 << 62)
+    drawn = np.random.default_rng([seed, 3]).standard_normal((points.shape[1], half))
+    found = np.empty((len(points), 2 * half))
+    for at in range(0, len(points), _ROWS):
+        angles = (points[at : at + _ROWS] / bandwidth) @ drawn
+        found[at : at + _ROWS, :half] = np.cos(angles)
+        found[at : at + _ROWS, half:] = np.sin(angles)
+    return found / math.sqrt(half)
+
+
+def in_units(points: Array, scale: Array) -> Array:
+    """Records, each column divided by its scale; an empty scale leaves them.
+
+    Raises
+    ------
+    InputError, MismatchError
+        A scale that is not positive and finite, or of another number of columns.
+    """
+    if not scale.size:
+        return points
+    if scale.shape != points.shape[1:]:
+        raise MismatchError(
+            f"the scale has {scale.size} columns, the records {points.shape[1]}.",
+            code="dimension-mismatch",
+        )
+    if not np.isfinite(scale).all() or not (scale > 0).all():
+        raise InputError("a scale is not positive and finite.", code="model-scale")
+    return points / scale
+
+
+def effective_columns(variance: Array) -> float:
+    """As how many columns those of such variances count: all where they are alike, or one.
+
+    Examples
+    --------
+    >>> effective_columns(np.ones(4)), effective_columns(np.array([1e9, 1.0, 1.0, 1.0])) < 1.001
+    (4.0, True)
+    """
+    return max(1.0, float(variance.sum()) ** 2 / max(float(variance @ variance), 1e-300))

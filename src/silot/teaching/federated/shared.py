@@ -1,0 +1,153 @@
+"""What holders of one model share: all of it, or all but its last layer, the head."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from ...errors import InputError
+from . import _network
+from .spec import Array, ModelSpec
+from .training import batches_of, checked_finite
+
+Algorithm = Literal["fedavg", "fedper", "fedrep"]
+ALGORITHMS: tuple[str, ...] = get_args(Algorithm)
+
+Codes = npt.NDArray[np.int64]
+
+
+def check_head(spec: ModelSpec, algorithm: str) -> None:
+    """Raise where a model has a head and nothing else to share."""
+    if algorithm != "fedavg" and len(spec.layers) < 2:
+        raise InputError(
+            f"a {spec.kind} model has one layer, and {algorithm} shares all but the last. Use "
+            "model='mlp', or algorithm='fedavg'.",
+            code="model-head",
+        )
+
+
+def head_size(spec: ModelSpec) -> int:
+    """Parameters of the last layer."""
+    weights, bias = spec.split(np.empty(spec.size))[-1]
+    return weights.size + bias.size
+
+
+def shared_size(spec: ModelSpec, algorithm: str) -> int:
+    """Parameters that travel: all of them, or those of all layers but the last."""
+    return spec.size if algorithm == "fedavg" else spec.size - head_size(spec)
+
+
+@dataclass(frozen=True)
+class InRound:
+    """How a holder trains within one round.
+
+    Attributes
+    ----------
+    passes, head_passes
+        Over its records: with the shared part, and to fit a head to it first.
+    batch, rate, momentum
+        Of stochastic gradient descent.
+    seed
+        Of the batches.
+    """
+
+    passes: float
+    head_passes: float
+    batch: int
+    rate: float
+    momentum: float
+    seed: int
+
+    def steps(self, records: int, passes: float) -> int:
+        """How many batches there are in so many passes."""
+        return math.ceil(passes * records / min(self.batch, records))
+
+
+def descend(
+    spec: ModelSpec,
+    start: Array,
+    points: Array,
+    codes: Codes,
+    how: InRound,
+    passes: float,
+    *,
+    fixed: int = 0,
+) -> Array:
+    """Parameters after some passes, all layers but the ``fixed`` last moved; points are scaled."""
+    steps = how.steps(len(points), passes)
+    if steps == 0:
+        return start
+    order = batches_of(len(points), min(how.batch, len(points)), steps, how.seed)
+    with np.errstate(over="ignore", invalid="ignore"):
+        found = _network.train(
+            spec, start, points, codes, order, how.rate, how.momentum, fixed=fixed
+        )
+    return checked_finite(found)
+
+
+def personal(spec: ModelSpec, body: Array, points: Array, codes: Codes, how: InRound) -> Array:
+    r"""A whole model: the shared body, and a head that is fitted to these records.
+
+    .. math:: \theta_i = (\phi, h_i), \qquad
+        h_i \approx \arg\min_h \tfrac{1}{n_i} \sum_k \ell\big(h^\top \phi(x_k), y_k\big)
+
+    The head starts at 0: it is a function of body and records, so that no holder keeps anything
+    between rounds, a site that starts again goes on, and a holder that never took part gets its
+    model in the same way.
+
+    Parameters
+    ----------
+    spec
+        The architecture.
+    body
+        Parameters of all layers but the last.
+    points, codes
+        Records as they enter the model (n, inputs), and their classes (n,).
+    how
+        ``head_passes`` over the records.
+
+    Returns
+    -------
+    numpy.ndarray
+        Shape (P,).
+    """
+    whole = np.concatenate([body, np.zeros(head_size(spec))])
+    inner = _network.body_outputs(spec, whole, points)
+    head = ModelSpec("logistic", (inner.shape[1],), spec.classes)
+    found = descend(head, np.zeros(head.size), inner, codes, how, how.head_passes)
+    if head.outputs < spec.outputs:
+        # One unit of log odds for two classes, where the model has a unit for each.
+        weights, bias = head.split(found)[0]
+        pairs = np.stack([np.zeros(len(weights)), weights[:, 0]], axis=1)
+        found = np.concatenate([pairs.ravel(), [0.0], bias])
+    return np.concatenate([body, found])
+
+
+def local_round(
+    spec: ModelSpec, algorithm: str, model: Array, points: Array, codes: Codes, how: InRound
+) -> Array:
+    """What a holder shares after a round, from its whole model at the start of it.
+
+    FedAvg trains and shares all layers. FedPer trains all and shares all but the head; FedRep
+    trains all but the head, which was fitted before, and shares those.
+    """
+    fixed = 1 if algorithm == "fedrep" else 0
+    found = descend(spec, model, points, codes, how, how.passes, fixed=fixed)
+    return found[: shared_size(spec, algorithm)]
+
+
+__all__ = [
+    "ALGORITHMS",
+    "Algorithm",
+    "InRound",
+    "check_head",
+    "descend",
+    "head_size",
+    "local_round",
+    "personal",
+    "shared_size",
+]

@@ -1,0 +1,300 @@
+"""Start, train and apply a model given as one vector of parameters."""
+
+from __future__ import annotations
+
+import math
+from types import ModuleType
+from typing import TypedDict, Unpack
+
+import numpy as np
+import numpy.typing as npt
+
+from silot_transport._check import real, whole
+
+from ...errors import InputError, MismatchError
+from . import _network, _perceptron
+from .spec import Array, ModelSpec
+
+Codes = npt.NDArray[np.int64]
+
+
+class Training(TypedDict, total=False):
+    """Options of ``train``, to be passed on."""
+
+    iterations: int
+    passes: float
+    batch: int
+    rate: float
+    momentum: float
+    seed: int
+
+
+def initial(spec: ModelSpec, seed: int) -> Array:
+    r"""Draw parameters to start from: the same for everybody who knows the seed.
+
+    Weights and biases of a layer whose units have m inputs are uniform on
+    :math:`\pm 1 / \sqrt m`; a logistic model starts at 0.
+
+    Parameters
+    ----------
+    spec
+        The architecture.
+    seed
+        Zero or more.
+
+    Returns
+    -------
+    numpy.ndarray
+        Shape (P,).
+
+    Examples
+    --------
+    >>> initial(ModelSpec("logistic", (2,), 3), seed=0)
+    array([0., 0., 0., 0., 0., 0., 0., 0., 0.])
+    """
+    rng = np.random.default_rng(whole(seed, "seed", "option-seed", least=0, most=1 << 62))
+    if spec.kind == "logistic":
+        return np.zeros(spec.size)
+    parts: list[Array] = []
+    for (weights, bias), (_, fan) in zip(spec.split(np.empty(spec.size)), spec.layers, strict=True):
+        reach = 1.0 / math.sqrt(fan)
+        parts.append(rng.uniform(-reach, reach, weights.size + bias.size))
+    return np.concatenate(parts)
+
+
+def train(
+    spec: ModelSpec,
+    parameters: npt.ArrayLike,
+    points: npt.ArrayLike,
+    codes: npt.ArrayLike,
+    *,
+    iterations: int = 100,
+    passes: float = 0.0,
+    batch: int = 10,
+    rate: float = 0.01,
+    momentum: float = 0.0,
+    seed: int = 0,
+) -> Array:
+    r"""Train by stochastic gradient descent on the mean cross-entropy of each batch.
+
+    .. math:: v \leftarrow \beta v - r \nabla L(\theta), \qquad \theta \leftarrow \theta + v
+
+    Parameters
+    ----------
+    spec, parameters
+        The architecture, and where to start, shape (P,).
+    points
+        Records, shape (n, inputs).
+    codes
+        Class of each record, 0 to classes - 1; some classes may be absent.
+    iterations
+        Steps, at least; 0 returns the start.
+    passes
+        Passes over the records, at least: there are
+        ``max(iterations, ceil(passes * n / batch))`` steps.
+    batch
+        Records a step, at most n. Batches run through random permutations of the records.
+    rate, momentum
+        Learning rate r > 0 and :math:`0 \le \beta < 1`.
+    seed
+        Seed of the permutations. The same arguments give the same parameters; no global random
+        state is read or changed.
+
+    Returns
+    -------
+    numpy.ndarray
+        Shape (P,).
+
+    Raises
+    ------
+    InputError, MismatchError
+        Arguments out of range or that do not fit together; ``"training-diverged"`` when
+        parameters are no longer finite.
+    ExtraError
+        A cnn, and torch is not installed.
+
+    Notes
+    -----
+    The paper's setting is 100 iterations, batches of 10, rate .01, no momentum (sec. V).
+
+    Examples
+    --------
+    >>> spec = ModelSpec("logistic", (1,), 2)
+    >>> found = train(spec, initial(spec, 0), [[-1.0], [1.0]], [0, 1], batch=2, rate=1.0)
+    >>> probabilities(spec, found, [[-1.0], [1.0]]).argmax(axis=1)
+    array([0, 1])
+    """
+    start = _parameters(spec, parameters)
+    inputs = _inputs(spec, points)
+    labels = _codes(spec, codes, len(inputs))
+    rate = real(rate, "rate", "option-rate")
+    momentum = real(momentum, "momentum", "option-momentum")
+    passes = real(passes, "passes", "option-passes")
+    if not (rate > 0 and 0 <= momentum < 1 and passes >= 0):
+        raise InputError(
+            f"rate is {rate}, momentum {momentum}, passes {passes}; rate > 0, 0 <= momentum < 1 "
+            "and passes >= 0 are needed.",
+            code="option-training",
+        )
+    size = min(whole(batch, "batch", "option-batch"), len(inputs))
+    steps = whole(iterations, "iterations", "option-iterations", least=0)
+    steps = max(steps, math.ceil(passes * len(inputs) / size))
+    whole(seed, "seed", "option-seed", least=0, most=1 << 62)
+    if steps == 0:
+        return start
+    order = batches_of(len(inputs), size, steps, seed)
+    with np.errstate(over="ignore", invalid="ignore"):
+        try:
+            found = _backend(spec).train(spec, start, inputs, labels, order, rate, momentum)
+        except ValueError:
+            # scikit-learn's word for weights that are no longer finite.
+            found = np.full(1, np.nan)
+    return checked_finite(found)
+
+
+def checked_finite(parameters: Array) -> Array:
+    """Parameters after training; ``training-diverged`` where one is no number any more."""
+    if not np.isfinite(parameters).all():
+        raise InputError(
+            "training diverged: parameters are no longer finite. Lower the rate, or scale the "
+            "features (ModelSpec(centre=..., scale=...)).",
+            code="training-diverged",
+        )
+    return parameters
+
+
+def probabilities(spec: ModelSpec, parameters: npt.ArrayLike, points: npt.ArrayLike) -> Array:
+    """Probability of every class for every record: shape (n, classes), rows sum to 1.
+
+    Parameters
+    ----------
+    spec, parameters
+        The model.
+    points
+        Records, shape (n, inputs).
+
+    Raises
+    ------
+    InputError, MismatchError
+        Parameters or records that do not fit the architecture, or are so large that outputs
+        are not finite (``model-outputs``).
+    ExtraError
+        A cnn, and torch is not installed.
+
+    Examples
+    --------
+    >>> spec = ModelSpec("logistic", (1,), 2)
+    >>> probabilities(spec, initial(spec, 0), [[3.0]])
+    array([[0.5, 0.5]])
+    """
+    values = _parameters(spec, parameters)
+    records = _inputs(spec, points)
+    # What overflows is refused below.
+    with np.errstate(over="ignore", invalid="ignore"):
+        found = np.asarray(_backend(spec).probabilities(spec, values, records), dtype=np.float64)
+    if not np.isfinite(found).all():
+        raise InputError(
+            "outputs of the model are not finite: parameters or records are too large. Scale the "
+            "records (centre, scale), or lower the rate of training.",
+            code="model-outputs",
+        )
+    return found
+
+
+def cross_predictions(
+    spec: ModelSpec,
+    parameters: npt.ArrayLike,
+    points: npt.ArrayLike,
+    codes: npt.ArrayLike,
+    *,
+    folds: int,
+    **options: Unpack[Training],
+) -> Array:
+    """Predictions for every record by a model trained without it.
+
+    Each of ``folds`` parts of the records is predicted by a model trained on the others, from
+    the same start with the same options (of ``train``). Their errors are to be expected of new
+    records; those on the training records are not.
+
+    Returns
+    -------
+    numpy.ndarray
+        Probabilities, shape (n, classes).
+
+    Raises
+    ------
+    InputError
+        Fewer than two folds, or more than records.
+
+    Examples
+    --------
+    >>> spec = ModelSpec("logistic", (1,), 2)
+    >>> x = [[-2.0], [-1.0], [1.0], [2.0]]
+    >>> start = initial(spec, 0)
+    >>> cross_predictions(spec, start, x, [0, 0, 1, 1], folds=4, batch=1).argmax(axis=1)
+    array([0, 0, 1, 1])
+    """
+    inputs = np.asarray(points, dtype=np.float64)
+    labels = np.asarray(codes)
+    folds = whole(folds, "folds", "option-folds", least=2, most=max(2, len(inputs)))
+    if len(inputs) < folds:
+        raise InputError(f"{len(inputs)} record cannot be split.", code="option-folds")
+    order = np.random.default_rng([options.get("seed", 0), 4]).permutation(len(inputs))
+    found = np.empty((len(inputs), spec.classes))
+    for part in range(folds):
+        out = order[part::folds]
+        rest = np.setdiff1d(order, out)
+        model = train(spec, parameters, inputs[rest], labels[rest], **options)
+        found[out] = probabilities(spec, model, inputs[out])
+    return found
+
+
+def batches_of(records: int, size: int, steps: int, seed: int) -> npt.NDArray[np.intp]:
+    """Rows of each step: whole batches from one permutation after the other."""
+    rng = np.random.default_rng([seed, 1])
+    whole_batches = records // size
+    rows = [
+        rng.permutation(records)[: whole_batches * size].reshape(whole_batches, size)
+        for _ in range(-(-steps // whole_batches))
+    ]
+    return np.concatenate(rows)[:steps]
+
+
+def _backend(spec: ModelSpec) -> ModuleType:
+    return _network if spec.kind == "cnn" else _perceptron
+
+
+def _parameters(spec: ModelSpec, parameters: npt.ArrayLike) -> Array:
+    found = np.array(parameters, dtype=np.float64)
+    if found.shape != (spec.size,):
+        raise MismatchError(
+            f"parameters have shape {found.shape}; ({spec.size},) fits this model.",
+            code="model-parameters",
+        )
+    if not np.isfinite(found).all():
+        raise InputError("a parameter is not finite.", code="model-parameters")
+    return found
+
+
+def _inputs(spec: ModelSpec, points: npt.ArrayLike) -> Array:
+    found = np.asarray(points, dtype=np.float64)
+    if found.ndim != 2 or found.shape[1] != spec.inputs or len(found) == 0:
+        raise MismatchError(
+            f"records have shape {found.shape}; (n, {spec.inputs}) fits this model.",
+            code="dimension-mismatch",
+        )
+    if not np.isfinite(found).all():
+        raise InputError("a record holds a number that is not finite.", code="measure-nan")
+    return spec.scaled(found)
+
+
+def _codes(spec: ModelSpec, codes: npt.ArrayLike, records: int) -> Codes:
+    found = np.asarray(codes)
+    if found.shape != (records,) or found.dtype.kind not in "iu":
+        raise MismatchError(
+            f"codes are {found.dtype} of shape {found.shape}; {records} whole numbers are needed.",
+            code="labels-shape",
+        )
+    if found.min() < 0 or found.max() >= spec.classes:
+        raise InputError(f"a code is not from 0 to {spec.classes - 1}.", code="labels-range")
+    return found.astype(np.int64)

@@ -1,0 +1,255 @@
+"""Intervals of worth, ties, chance, and that padding does not pay."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from scipy.stats import spearmanr
+
+import silot
+from silot import Measure
+from silot.distances.questions.labelled import encode_classes
+from silot.distances.questions.uncertainty import DistanceWithError, LabelledDistanceWithError
+from silot.distances.worth.contributions import contributions
+from silot.distances.worth.result import Contributions
+from silot.distances.worth.worth import Sampled
+from silot.errors import WireError
+from silot.federation import Answer, Holder, LocalFederation, Policy, Question
+from silot.privacy.ledger import Ledger
+from silot_transport import exact_plan
+from silot_transport.classwise import class_distances
+from silot_transport.resampling import MOST_TAILS, corrected_cost
+
+Array = np.ndarray
+
+
+def normal(key: int, size: int, dimension: int = 5) -> Array:
+    return np.random.default_rng([71, key]).normal(size=(size, dimension))
+
+
+VALIDATION = normal(0, 200)
+
+
+def test_intervals_of_a_shifted_law_cover_the_distance_of_the_law() -> None:
+    """A pool of one law and what draws from it say of it."""
+    pool = normal(1, 3000) + 0.3
+    known = exact_plan(pool, VALIDATION).distance
+    hits = 0
+    for k in range(40):
+        drawn = np.random.default_rng([72, k]).integers(0, 3000, 120)
+        low, high = silot.value_holders({"h": pool[drawn]}, VALIDATION)["h"].interval or (0, 0)
+        hits += low <= known <= high
+    assert hits >= 32
+
+
+def test_translated_clouds_are_at_their_translation_and_more_than_chance() -> None:
+    far = silot.distance(normal(2, 80), normal(3, 80) + 4.0)
+    assert far.chance is not None and not far.by_chance
+    assert far.value**2 == pytest.approx(5 * 16.0 + far.chance**2, rel=0.2)
+
+
+@pytest.mark.parametrize("labels", [False, True])
+def test_two_samples_of_one_law_are_no_more_than_chance(labels: bool) -> None:
+    def measure(key: int) -> Measure:
+        x = normal(key, 120)
+        return Measure(x, labels=np.where(x[:, 0] > 0, "a", "b"))
+
+    found = silot.value_holders({"h": measure(4)}, measure(5), labels=labels)
+    assert found["h"].distance.by_chance
+    assert "no more than chance: h" in found.status
+    assert "no more than chance" in silot.distance(normal(4, 120), normal(5, 120)).status
+
+
+def test_false_alarms_of_chance_are_few() -> None:
+    alarms = [
+        not silot.distance(normal(100 + k, 40, 2), normal(200 + k, 60, 2)).by_chance
+        for k in range(60)
+    ]
+    assert sum(alarms) <= 9
+
+
+def test_equal_holders_tie_and_broken_ones_are_told_apart() -> None:
+    found = silot.value_holders(
+        {"a": normal(6, 150), "b": normal(7, 150), "far": normal(8, 150) + 2.0}, VALIDATION
+    )
+    assert found["a"].place == found["b"].place == "1-2"
+    assert found["far"].place == "3"
+    same = silot.value_holders({"p": normal(6, 60), "q": normal(6, 60)}, VALIDATION)
+    assert same["p"].rank == same["q"].rank and same["p"].share == same["q"].share
+
+
+def test_small_holders_of_one_law_rank_no_worse() -> None:
+    sizes = [30, 70, 160, 400, 1000]
+    raw: list[float] = []
+    corrected: list[float] = []
+    for k in range(10):
+        holders = {str(n): normal(1000 + 10 * k + i, n) for i, n in enumerate(sizes)}
+        items = silot.value_holders(holders, normal(2000 + k, 200)).holders
+        raw.append(float(spearmanr(sizes, [item.distance.value for item in items])[0]))
+        corrected.append(float(spearmanr(sizes, [item.corrected for item in items])[0]))
+    assert np.mean(raw) < -0.9
+    assert abs(np.mean(corrected)) < 0.5
+
+
+def _worth(holders: dict[str, Array]) -> Contributions:
+    return silot.value_holders(holders, VALIDATION)
+
+
+def test_repeating_all_records_changes_nothing() -> None:
+    own, other = normal(9, 80) + 0.5, normal(10, 80)
+    before, after = (
+        _worth({"h": np.repeat(own, k, axis=0), "other": other}) for k in (1, 3)
+    )  # fmt: skip
+    for name in ("h", "other"):
+        assert after[name].corrected == pytest.approx(before[name].corrected, rel=1e-6)
+        assert after[name].share == pytest.approx(before[name].share, rel=1e-6)
+        assert after[name].distance.chance == pytest.approx(before[name].distance.chance, rel=0.05)
+
+
+@pytest.mark.parametrize("noise", [0.05, 0.5])
+def test_noisy_copies_of_ones_own_records_do_not_pay(noise: float) -> None:
+    rises: list[float] = []
+    for k in range(6):
+        own, other = normal(300 + k, 80) + 0.3, normal(400 + k, 80)
+        copies = own + noise * normal(500 + k, 80)
+        before = _worth({"h": own, "other": other})
+        after = _worth({"h": np.concatenate([own, copies]), "other": other})
+        assert after["h"].explained <= (before["h"].explained_interval or (0, 0))[1]
+        assert after["other"].share >= (before["other"].share_interval or (0, 1))[0]
+        rises.append(after["h"].explained - before["h"].explained)
+    assert np.mean(rises) <= 0.03
+
+
+def test_a_split_holder_is_not_worth_more_in_either_part() -> None:
+    """Shares count holders, and two get two; the part explained is each one's own."""
+    for k in range(4):
+        own = normal(600 + k, 200) + 0.3
+        whole = _worth({"h": own})["h"]
+        parts = _worth({"a": own[:100], "b": own[100:]})
+        ends = whole.explained_interval or (0.0, 0.0)
+        mean = np.mean([item.explained for item in parts.holders])
+        assert mean <= ends[1] + 0.05
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda: normal(20, 1),
+        lambda: normal(20, 2),
+        lambda: np.random.default_rng([7, 7]).standard_cauchy((60, 5)),
+        lambda: np.zeros((60, 5)),
+        lambda: np.repeat(normal(20, 1), 60, axis=0),
+        lambda: np.hstack([normal(20, 60, 1), np.ones((60, 4))]),
+        lambda: Measure(normal(20, 60), np.eye(60)[0]),
+        lambda: Measure(normal(20, 60), np.r_[np.ones(30), np.zeros(30)]),
+        lambda: VALIDATION,
+        lambda: 1e8 + normal(20, 60),
+    ],
+)
+def test_hard_holders_have_finite_numbers(made: Callable[[], Array | Measure]) -> None:
+    found = silot.value_holders({"h": made(), "other": normal(21, 40)}, VALIDATION)
+    told = json.loads(found.to_json())
+    json.dumps(told, allow_nan=False)
+    for item in found.holders:
+        if item.interval is not None and item.corrected is not None:
+            low, high = item.interval
+            assert 0 <= low <= item.corrected * (1 + 1e-9) and item.corrected <= high * (1 + 1e-9)
+            assert item.corrected <= item.distance.upper * (1 + 1e-9)
+
+
+def test_order_of_holders_and_records_changes_nothing() -> None:
+    holders = {"a": normal(22, 70), "b": normal(23, 300) + 0.2, "c": normal(24, 40)}
+    one = _worth(holders)
+    other = _worth({name: holders[name][::-1] for name in reversed(holders)})
+    for name in holders:
+        here, there = one[name], other[name]
+        assert here.ranks == there.ranks
+        for field in ("corrected", "share", "explained"):
+            assert getattr(here, field) == pytest.approx(getattr(there, field), rel=1e-9)
+        assert here.distance.chance == pytest.approx(there.distance.chance, rel=1e-9)
+
+
+def test_a_policy_that_refuses_leaves_intervals_out_and_says_so() -> None:
+    strict = Policy(level="scalar", numbers=1)
+    federation = LocalFederation(
+        {
+            "open": normal(25, 80, 12),
+            "strict": Holder(Measure(normal(26, 80, 12)), strict, Ledger()),
+        }
+    )
+    validation = silot.Own(Measure(normal(27, 80, 12)))
+    found = federation.run(contributions(["open", "strict"], own=validation))
+    assert found["strict"].corrected is None and found["open"].corrected is not None
+    assert "no interval of strict (policy-numbers)" in found.status
+    assert found["strict"].ranks == (1, 2)
+    told = LocalFederation(
+        {"h": Holder(Measure(normal(26, 400, 12)), Policy(level="scalar"), Ledger())}
+    ).run(contributions(["h"], own=validation))
+    assert told["h"].interval is not None
+    alone = LocalFederation({"h": normal(25, 80)}).run(
+        contributions(["h"], own=silot.Own(Measure(VALIDATION)), intervals=False)
+    )
+    assert alone["h"].ranks is None and alone["h"].interval is None
+
+
+@pytest.mark.parametrize("labels", [False, True])
+@pytest.mark.parametrize("heavy", [False, True])
+def test_one_record_moves_no_number_by_more_than_is_declared(labels: bool, heavy: bool) -> None:
+    rng = np.random.default_rng([73, heavy])
+    draw = rng.standard_t(3, size=(100, 4)) if heavy else rng.normal(size=(100, 4))
+    x, y = draw[:40], draw[40:]
+    weights = rng.gamma(3.0, size=40)
+    weights /= weights.sum()
+    even = np.full(60, 1 / 60)
+    names = np.where(x[:, 0] > 0, "a", "b") if labels else None
+    question: Question = DistanceWithError(reference=y, reference_weights=even)
+    if labels:
+        codes = (y[:, 0] <= 0).astype(np.int64)
+        question = LabelledDistanceWithError(
+            target=y, target_weights=even, target_codes=codes, classes=encode_classes(["a", "b"]),
+            class_distances=class_distances(y, even, codes, 2), class_slack=np.zeros(2),
+        )  # fmt: skip
+    answer = question.compute(x, weights, names)
+    moves = question.moves(x, weights, names, answer)
+    assert set(moves) == {"distance", "corrected", "margin", "chance"}
+    for k in range(40):
+        rest = np.arange(40) != k
+        masses = weights[rest] / weights[rest].sum()
+        less = question.compute(x[rest], masses, None if names is None else names[rest])
+        for name, move in moves.items():
+            assert abs(less.number(name) - answer.number(name)) <= move
+
+
+def test_margins_are_wider_where_few_records_are_far() -> None:
+    """Of t with 3 degrees of freedom, squares have no variance; of a cube they are bounded."""
+    rng = np.random.default_rng(75)
+    target = np.full(200, 1 / 200)
+
+    def tails(points: Array, other: Array) -> list[int]:
+        found: list[int] = []
+        for start in range(0, len(points), 150):
+            x, a = points[start : start + 150], np.full(150, 1 / 150)
+            plan = exact_plan(x, other, a, target)
+            order = np.arange(150)
+            found.append(corrected_cost(x, a, None, (other, target), plan, order).tails)
+        return found
+
+    heavy = tails(rng.standard_t(3, size=(1500, 4)), rng.standard_t(3, size=(200, 4)))
+    light = tails(rng.random(size=(1500, 4)) + 0.5, rng.random(size=(200, 4)))
+    assert np.mean(heavy) > np.mean(light) + 0.3
+    assert 0 <= min(heavy + light) <= max(heavy + light) <= MOST_TAILS
+
+
+def test_a_margin_that_is_doubled_too_often_is_no_answer() -> None:
+    def told(tails: float) -> Answer:
+        return Answer(scalars={"distance": 1.0, "corrected": 1.0, "margin": 0.5, "tails": tails})
+
+    plain, doubled = Sampled.told(told(0)), Sampled.told(told(1))
+    assert plain is not None and doubled is not None
+    assert doubled.high**2 - 1.0 == pytest.approx(2.0 * (plain.high**2 - 1.0))
+    for wrong in (0.5, MOST_TAILS + 1, 1e9):
+        with pytest.raises(WireError, match="answer-malformed"):
+            Sampled.told(told(wrong))
