@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from ..data.columns import check_schemas, matched
+from ..data.matching import check_schemas, matched
 from ..data.measure import Data, Measure
 from ..data.preflight import Preflight
 from ..distances.sketches.released import ReleaseFile, check_alike, digest_of
