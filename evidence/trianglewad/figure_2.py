@@ -9,6 +9,7 @@ import re
 from dataclasses import dataclass
 
 import numpy as np
+from silot.audits.ball import wasserstein_ball
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
 import silot
@@ -23,7 +24,6 @@ from evidence.common import (
     signed_pixels,
     stream,
 )
-from silot.audits.ball import wasserstein_ball
 from silot.distances.questions.distances import DistanceTo, Interpolate
 
 IMAGES_HIDDEN = Claim(

@@ -7,7 +7,7 @@ import pytest
 
 import silot
 from silot import LocalFederation, Measure
-from silot.audits._metrics import score
+from silot.audits.metrics import score
 from silot.audits.result import Attack, Audit
 from silot.audits.run import ATTACKS
 from silot.errors import InputError, MismatchError
@@ -118,12 +118,12 @@ def test_equal_records_count_as_recovered_together() -> None:
 
 
 def test_what_a_time_limit_cuts_off_is_named() -> None:
-    run = silot.distance(X, Y, method="fedwad", rounds=3).transcript
+    run = silot.distance(X, Y, method="trianglewad", interpolation="barycentric").transcript
     done: list[tuple[int, int]] = []
     found = silot.audit(run, time_limit=1e-9, progress=lambda k, of: done.append((k, of)))
     cut = {(one.name, one.target) for one in found.attacks if not one.finished}
-    assert ("distance-balls", "x") in cut and ("distance-balls", "y") in cut
-    assert "distance-balls on x and y" in found.not_finished
+    assert ("projection-inversion", "x") in cut and ("projection-inversion", "y") in cut
+    assert "projection-inversion on x and y" in found.not_finished
     assert "not finished: " in found.verdict and "not finished" in found.findings
     assert not {name for name, _ in cut} & set(found.tried)
     assert all("time limit" in one.verdict for one in found.attacks if not one.finished)

@@ -51,7 +51,7 @@ def test_audit_prints_rates_and_a_verdict_within_80_columns(files: Path) -> None
 def test_audit_says_what_a_time_limit_cut_off(files: Path) -> None:
     done = command("audit", files / "run.transcript", "--time-limit", "1e-9")
     assert done.returncode == 0
-    assert "not finished distance-balls on x and y" in " ".join(done.stdout.split())
+    assert "not finished projection-inversion on x and y" in " ".join(done.stdout.split())
 
 
 def test_audit_from_a_holder_without_truth_says_what_it_could_not_do(files: Path) -> None:
