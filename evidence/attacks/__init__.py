@@ -32,7 +32,7 @@ from silot.audits.inversion import Array
 from silot.audits.run import ATTACKS, Finding
 from silot.federation import Transcript
 
-DEEPER: Mapping[str, Callable[[Case], Finding]] = {
+SEARCHES: Mapping[str, Callable[[Case], Finding]] = {
     "cellwise-projection": cellwise_projection,
     "joint-rounds": joint_rounds,
     "shared-cells": shared_cells,
@@ -47,7 +47,7 @@ _MOST_RECORDS = 1000
 
 def audit(transcript: Transcript, viewpoint: str = "coordinator", **options: Any) -> silot.Audit:
     """Run the attacks of ``silot.audit`` and those of this folder; ``options`` are its options."""
-    return silot.audit(transcript, viewpoint, attacks={**ATTACKS, **DEEPER}, **options)
+    return silot.audit(transcript, viewpoint, attacks={**ATTACKS, **SEARCHES}, **options)
 
 
 def shares_determined(

@@ -9,10 +9,10 @@ import re
 from dataclasses import dataclass
 
 import numpy as np
-from silot.audits.ball import wasserstein_ball
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
 import silot
+from evidence.attacks.distance_balls import wasserstein_ball
 from evidence.common import (
     WALK,
     Array,

@@ -74,7 +74,7 @@ def test_without_the_truth_whole_records_are_proven_by_the_messages() -> None:
 
 
 @pytest.mark.parametrize("viewpoint", ["x", "y"])
-def test_a_side_of_fedwad_is_sent_to_the_deeper_attacks(viewpoint: str) -> None:
+def test_a_side_of_fedwad_is_sent_to_the_longer_searches(viewpoint: str) -> None:
     x, y = two_sides("digits", 40, 40)
     found = audit_of(x, y, viewpoint, method="fedwad")
     (target,) = found.targets

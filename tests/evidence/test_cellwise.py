@@ -1,6 +1,7 @@
 """The projection of the inversion, ended cell by cell of the plan."""
 
 import numpy as np
+import pytest
 
 from evidence.attacks.cellwise import cellwise_image
 from silot.audits.inversion import Problem, projection_inversion
@@ -36,6 +37,7 @@ def test_cell_by_cell_the_projection_is_the_same() -> None:
     assert sizes_of_relative_error((evidence.atoms - 0.8 * image) / 0.2, x) < 1e-9
 
 
+@pytest.mark.slow
 def test_the_attack_proves_what_whole_plans_do_not() -> None:
     rng = np.random.default_rng(6)
     x, y = (

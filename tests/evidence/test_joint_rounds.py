@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 import silot
-from evidence.attacks import audit
+from evidence.attacks import SEARCHES, audit
 from evidence.attacks.cover import distinct_rows, mixtures_among
 from evidence.attacks.rounds import completed_by_moments
 from silot import LocalFederation, Measure
+from silot.audits import result
 from silot.value.fedbary import fedbary
 
 from ..audits.data import DIGITS, attack, two_sides
@@ -16,6 +17,7 @@ from .data import deep_audit
 RNG = np.random.default_rng(0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["digits", "wine", "cancer"])
 @pytest.mark.parametrize(("n", "support"), [(50, 50), (50, 100), (60, 90)])
 def test_fedwad_gives_every_record_to_the_coordinator(name: str, n: int, support: int) -> None:
@@ -86,3 +88,7 @@ def test_two_missing_records_follow_from_mean_and_covariance() -> None:
     assert np.abs(found[:, None] - x[None]).max(axis=2).min(axis=0).max() < 1e-7
     wrong[0] += 1.0
     assert completed_by_moments(wrong, 26, 30, mean, covariance, x[:0]) is None
+
+
+def test_audits_that_are_shipped_name_every_search_that_is_not() -> None:
+    assert set(SEARCHES) == set(result.SEARCHES)

@@ -24,6 +24,7 @@ def gaussian(d: int, n: int, seed: int) -> np.ndarray:
     return rng.normal(size=(n, d)) @ (turn * np.geomspace(1.0, 0.2, d)).T
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("d", "seed"), [(3, 0), (4, 1)])
 def test_pairs_of_few_features_come_apart_by_where_they_can_lie(d: int, seed: int) -> None:
     x, y = np.split(gaussian(d, 80, seed), 2)
@@ -42,6 +43,7 @@ def rounds_of(run) -> list[Round]:
     return [Round.of(one) for one in cells]
 
 
+@pytest.mark.slow
 def test_what_is_proven_is_right_and_shares_are_told() -> None:
     x, y = two_sides("digits", 80, 80)
     run = silot.distance(x, y, method="fedwad", interpolation="barycentric", support=40)

@@ -20,7 +20,7 @@ SILENCE = "what no attack here recovered may be recovered by another: silence is
 NEEDS = "needs "
 """How a reason begins that whoever runs the audit can remove."""
 
-DEEPER = (
+SEARCHES = (
     "cellwise-projection",
     "joint-rounds",
     "shared-cells",
@@ -300,9 +300,9 @@ class Audit(Shown):
         needs = [f"{name} ({why})" for name, why in reasons.items() if why.startswith(NEEDS)]
         others = [name for name, why in reasons.items() if not why.startswith(NEEDS)]
         lacking = [f"{', '.join(others)} (the messages lack what they work on)"] if others else []
-        absent = [name for name in DEEPER if name not in {one.name for one in self.attacks}]
-        deeper = [f"{', '.join(absent)} (deeper searches, of evidence/attacks)"] if absent else []
-        return (*needs, *lacking, *deeper, *NEVER_TRIED)
+        absent = [name for name in SEARCHES if name not in {one.name for one in self.attacks}]
+        longer = [f"{', '.join(absent)} (longer searches, in evidence/attacks)"] if absent else []
+        return (*needs, *lacking, *longer, *NEVER_TRIED)
 
     def _about(self, target: str) -> str:
         best = self.best(target)
@@ -315,7 +315,7 @@ class Audit(Shown):
         if self.level == "record" and (best is None or best.exact_rate != 1.0):
             parts.append("answers of level record were seen: take the records as known")
             if best is None or not best.certified:
-                parts.append("deeper searches (evidence/attacks) may find more of them")
+                parts.append("longer searches (evidence/attacks) may find more of them")
         return "; ".join(parts)
 
     def _nothing(self, target: str) -> str:
