@@ -7,9 +7,12 @@ import pytest
 
 import silot
 from silot import LocalFederation, Measure
+from silot.audits.case import Case
+from silot.audits.inversion import Guess
 from silot.audits.metrics import score
 from silot.audits.result import Attack, Audit
 from silot.audits.run import ATTACKS
+from silot.distances.questions.distances import Moments
 from silot.errors import InputError, MismatchError
 from silot.report import render, write
 from silot.value.contributions import contributions
@@ -134,6 +137,17 @@ def test_what_a_time_limit_cuts_off_is_named() -> None:
     assert "Not finished: " in render(found)
     assert done[0] == (0, len(found.attacks)) and done[-1] == (len(found.attacks),) * 2
     assert [k for k, _ in done] == sorted(k for k, _ in done)
+
+
+def test_an_attack_of_ones_own_runs_beside_those_of_silot() -> None:
+    def mean(case: Case) -> Guess:
+        (_, answer), *_ = case.answered(Moments)
+        return Guess(answer.array("mean", ndim=1)[None])
+
+    run = silot.distance(X, Y, method="trianglewad").transcript
+    found = silot.audit(run, truth={"x": X}, attacks={**ATTACKS, "mean": mean})
+    assert [one.name for one in found.of("x")] == [*ATTACKS, "mean"]
+    assert attack(found, "mean").exact_rate == 0.0 and "mean" in found.tried
 
 
 def test_time_enough_changes_nothing() -> None:

@@ -195,6 +195,7 @@ def _question(entry: Entry) -> Question | None:
 
 
 def _exchanges(entries: Sequence[Entry]) -> Iterator[Exchange]:
+    # An answer follows its question, and may travel after other questions.
     replies = {
         (entry.round, entry.holder): entry.open()
         for entry in entries
@@ -291,6 +292,7 @@ def _towards(
     item: Exchange, question: Interpolate, atoms: Array, weights: Array, **more: Any
 ) -> Interpolant:
     """Build an interpolant towards the reference of a question; ``more`` are its fields."""
+    # Atoms without weight are in no plan, and would divide by zero.
     used = question.reference_weights > 0
     options = {"t": question.t, "form": _form(question), "p": question.p, "round": item.round}
     return Interpolant(
@@ -332,6 +334,7 @@ def located(squares: Array, points: Array) -> Array | None:
     near = points - centre
     right = squares - np.einsum("ij,ij->i", near, near)
     right = -0.5 * (right - right.mean(axis=1, keepdims=True))
+    # Costs are rounded: nearly flat points would enlarge that to errors beyond any record.
     values = np.linalg.svd(near, compute_uv=False)
     if len(points) <= near.shape[1] or values[-1] <= 1e-10 * values[0]:
         return None

@@ -237,7 +237,6 @@ class Projection:
     image: Array = field(repr=False)
     certified: bool
     error: float
-    steps: int
 
 
 def project(
@@ -267,14 +266,14 @@ def project(
             if gap < least:
                 best, least = candidate, gap
             if gap <= _ROUNDING_GAP * size or _is_same(answer, candidate):
-                return Projection(candidate + centre, True, _error(gap, t), step)
+                return Projection(candidate + centre, True, _error(gap, t))
             vertices.append(answer)
         image, vertices = _nearest_in_hull(vertices, atoms / t, root, image)
         finished = finish(problem, image) if finish and step == _PATIENCE else None
         if finished is not None:
-            return Projection(finished + centre, True, 0.0, step)
+            return Projection(finished + centre, True, 0.0)
     certified, error = _bounded(problem, best, least, size)
-    return Projection(best + centre, certified, error, steps)
+    return Projection(best + centre, certified, error)
 
 
 def _bounded(problem: Problem, image: Array, gap: float, size: float) -> tuple[bool, float]:

@@ -181,6 +181,7 @@ def prediction_membership(case: Case) -> Scores:
     if shadows is None:
         return _scores(columns, inside, "")
     usual = shadows(points, codes)
+    # How many deviations the prediction lies above that of models without the record (LiRA).
     offline = (columns[:, 0] - usual[:, 0]) / usual[:, 1]
     columns = np.column_stack([offline, columns, usual[:, 0]])
     return _scores(columns, inside, "with shadow models trained on the public records")
@@ -199,6 +200,7 @@ def _prediction_columns(
     others[rows, label] = 0.0
     margin = np.log(own) - np.log(np.maximum(others.max(axis=1), _LEAST))
     columns = [_log_odds(own), margin, certainty]
+    # A record whose neighbours are easy is certain without having been in the training.
     around = answers.around(points, _NEIGHBOURS)
     if around is not None:
         usual = np.take_along_axis(around, label[:, None], axis=1)[:, 0]
@@ -298,6 +300,7 @@ def _fits(models: Trained, people: Candidates) -> Iterator[Array]:
         own = _log_odds(_of_labels(predictions, labels))
         yield np.column_stack([own, own - _hardness(people.rows, predictions, labels)])
     else:
+        # A classifier of two holders: each record has the label of its own holder.
         moved = (people.rows - models.centre) / models.scale
         for row, side in zip(models.after, models.question.sides.tolist(), strict=True):
             predictions = probabilities(models.spec, row, moved)
@@ -345,6 +348,7 @@ def feature_membership(case: Case) -> Scores:
             bandwidth=question.bandwidth,
             seed=question.seed,
         )
+        # Without it, records where outsiders are dense would count as members.
         usual = _usual(lifted @ lifted[members:].T, members)
         scores = [lifted @ answer.array("mean", ndim=1) - usual, usual]
         if isinstance(question, ClassFeatures):

@@ -39,6 +39,7 @@ def score(rows: Array, truth: Array, *, ordered: bool, seed: int = 0) -> Score:
     """
     matched = match_rows(rows, truth, ordered=ordered)
     chance = _chance_in_order(truth)
+    # Matching finds near rows for any guess, the more the more guesses: chance must have as many.
     if not ordered or len(rows) != len(truth):
         rng = np.random.default_rng([seed, 7])
         drawn = truth.mean(axis=0) + truth.std(axis=0) * rng.standard_normal(

@@ -315,7 +315,7 @@ class Audit(Shown):
         if self.level == "record" and (best is None or best.exact_rate != 1.0):
             parts.append("answers of level record were seen: take the records as known")
             if best is None or not best.certified:
-                parts.append("longer searches (evidence/attacks) may find more of them")
+                parts.append("longer searches (evidence/attacks) may recover them")
         return "; ".join(parts)
 
     def _nothing(self, target: str) -> str:
