@@ -16,8 +16,7 @@ import pytest
 from sklearn.datasets import load_breast_cancer
 
 from silot import Holder, LocalFederation, Measure, Own, Policy
-from silot.audits.coordinator import audit_policy
-from silot.audits.strategies import STRATEGIES
+from silot.audits.policy import STRATEGIES, audit_policy
 from silot.distances.questions.distances import (
     DistanceTo,
     InterpolantDistance,

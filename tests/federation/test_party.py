@@ -253,7 +253,7 @@ def test_the_file_that_reaches_records_reaches_no_concrete_question() -> None:
     "planted_import",
     [
         "from ..distances.questions.distances import Describe",
-        "def f():\n    from ..sketch.questions import CountRecords",
+        "def f():\n    from ..distances.sketches.questions import CountRecords",
         "from ..distillation import questions",
         "from silot.distances.questions.labelled import decode_classes",
         # By way of another module.

@@ -28,9 +28,8 @@ from ..render import (
     textual,
 )
 from ..render.words import MISSING_NUMBER, count, number, percent, printable
-from ._metrics import exact_rows, match_rows
-from .policies import PolicyAudit
-from .result import SILENCE, Attack, Audit
+from .metrics import exact_rows, match_rows
+from .result import SILENCE, Attack, Audit, PolicyAudit
 
 _PICTURES = 24
 _BEWARE = Paragraph(

@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from ._clock import look
-from ._evidence import Array
+from silot.audits.inversion import Array
+from silot.audits.time_limit import check_time
 
 Index = npt.NDArray[np.intp]
 _WIDTH = 20
@@ -178,7 +178,7 @@ class Threads:
         mass = self._balanced(self.mass, 20)
         inverse = np.empty((0, 0))
         for level in noise:
-            look()
+            check_time()
             model = ((matrix * mass) @ across).toarray()
             model[np.diag_indices(len(used))] += level
             inverse = np.linalg.inv(model)

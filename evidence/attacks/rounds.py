@@ -1,4 +1,4 @@
-"""Records from all rounds together; the last few from the mean and covariance of all."""
+"""Rounds of cell means: how records fit them, and what they determine of the records."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from itertools import combinations
 
 import numpy as np
 
+from silot.audits.inversion import Array, Interpolant
+from silot.audits.time_limit import check_time
 from silot_transport import exact_plan
-
-from ._clock import look
-from ._evidence import Array, Evidence
 
 _FIT = 1e-8
 _MOMENTS_FIT = 1e-7
@@ -29,7 +28,7 @@ class Round:
     p: int = 2
 
     @classmethod
-    def of(cls, cells: Evidence) -> Round:
+    def of(cls, cells: Interpolant) -> Round:
         """The round of an interpolant of form ``"cells"``."""
         return cls(cells.means, cells.reference, cells.reference_weights, cells.p)
 
@@ -50,7 +49,7 @@ def different(rounds: Sequence[Round]) -> list[Round]:
 
 def averages(rows: Array, one: Round) -> Array:
     """Matrix whose product with the rows, of equal mass, gives the means of a round."""
-    look()
+    check_time()
     masses = np.full(len(rows), 1.0 / len(rows))
     plan = exact_plan(rows, one.reference, masses, one.weights, p=one.p)
     return np.asarray(plan.plan.todense(), dtype=np.float64).T / one.weights[:, None]
@@ -149,9 +148,7 @@ def tied(matrix: Array) -> tuple[np.ndarray, int]:
     return np.abs(free).max(axis=0, initial=0.0) <= 1e-8, len(free)
 
 
-def shares_determined(
-    rows: Array, rounds: Sequence[Round], *, moments: bool
-) -> tuple[float, float]:
+def tied_shares(rows: Array, rounds: Sequence[Round], *, moments: bool) -> tuple[float, float]:
     """Share of records that the means tie down given the plans, and share that nothing does.
 
     The second is 0 where the mean and covariance that were told may tie down what is left: they
@@ -207,7 +204,7 @@ def completed_by_moments(
         if not 1 <= records - len(rows) + left <= 3:
             continue
         for dropped in combinations(doubtful, left):
-            look()
+            check_time()
             gone = near[list(dropped)]
             rest = squares + gone.T @ gone
             missing, sum_ = records - len(rows) + left, total + gone.sum(axis=0)

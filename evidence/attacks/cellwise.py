@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 from scipy.sparse.linalg import splu
 
-from silot_transport import ExactPlan, cost_matrix, exact_plan
-
-from ._clock import look
-from ._evidence import Array
+from silot.audits.attacks import easiest_barycentric
+from silot.audits.case import Case
+from silot.audits.inversion import Array, Guess, Problem, projection_inversion
+from silot.audits.time_limit import check_time
+from silot_transport import ExactPlan, cost_matrix
 
 Index = npt.NDArray[np.intp]
 _NEAR = 12
@@ -21,28 +20,10 @@ _STEPS = 60
 _LARGEST = 6_000
 
 
-@dataclass(frozen=True)
-class Problem:
-    """Message, reference and parameter: ``min sum_i a_i |(P y)_i / a_i - eta_i / t|^2``."""
-
-    atoms: Array = field(repr=False)
-    reference: Array = field(repr=False)
-    weights: Array = field(repr=False)
-    reference_weights: Array = field(repr=False)
-    t: float
-
-    def rows(self, image: Array) -> Array:
-        """Records that give the message with this image."""
-        return (self.atoms - self.t * image) / (1.0 - self.t)
-
-    def plan(self, rows: Array) -> ExactPlan:
-        """An optimal plan of records."""
-        return exact_plan(rows, self.reference, self.weights, self.reference_weights)
-
-    def image(self, rows: Array, plan: ExactPlan | None = None) -> Array:
-        """Image of records under an optimal plan."""
-        plan = plan or self.plan(rows)
-        return np.asarray(plan.plan @ self.reference) / self.weights[:, None]
+def cellwise_projection(case: Case) -> Guess:
+    """Projection inversion that ends cell by cell of the plan: for tables of unlike scales."""
+    one = easiest_barycentric(case)
+    return projection_inversion(one, one.known_t, finish=cellwise_image)
 
 
 def cellwise_image(problem: Problem, image: Array) -> Array | None:
@@ -56,7 +37,7 @@ def cellwise_image(problem: Problem, image: Array) -> Array | None:
         return None
     cells = np.empty(0, np.intp)
     for _ in range(_ROUNDS):
-        look()
+        check_time()
         rows = problem.rows(image)
         plan = problem.plan(rows)
         answer = problem.image(rows, plan)
@@ -121,7 +102,7 @@ def _solved(problem: Problem, cells: Index) -> Array | None:
     wanted = np.concatenate([a, b[:-1]])
     p, z, y = np.full(size, n / size), np.ones(size), np.zeros(len(wanted))
     for _ in range(_STEPS):
-        look()
+        check_time()
         dual = hessian @ p + linear - marginals.T @ y - z
         primal = marginals @ p - wanted
         gap = float(p @ z) / size

@@ -7,12 +7,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from silot.audits.case import Case, View
+from silot.audits.inversion import Array, Guess, InapplicableError
+from silot.audits.time_limit import check_time
+from silot.distances.questions.distances import DistanceTo, Interpolate
 from silot_transport import exact_plan
-
-from ._case import Case
-from ._clock import look
-from ._evidence import Array, Guess, InapplicableError
-from .observer import told_distances
 
 _STEPS = 60
 _MOST_SPHERES = 8
@@ -94,7 +93,7 @@ def wasserstein_ball(
 
 def distance_balls(case: Case) -> Guess:
     """The same for the distances to all references that were told."""
-    if not case.outside:
+    if not case.view.is_central:
         raise InapplicableError("distances of the other party are not told to a holder")
     told = told_distances(case.view, case.target)
     if not told or case.records is None:
@@ -111,6 +110,16 @@ def distance_balls(case: Case) -> Guess:
     return Guess(points, note=f"its distances are off by {miss:.2g} % at most")
 
 
+def told_distances(view: View, holder: str) -> list[Sphere]:
+    """References, their weights, and the distance to each that the holder sent."""
+    spheres: list[Sphere] = []
+    for question, answer in view.answered(holder, DistanceTo, Interpolate):
+        distance = answer.optional_number("distance")
+        if distance is not None and question.p == 2:
+            spheres.append((question.reference, question.reference_weights, distance))
+    return spheres
+
+
 def _descend(
     points: Array, spheres: Sequence[Sphere], steps: int, truth: Array | None = None
 ) -> tuple[Array, list[float], list[float]]:
@@ -120,7 +129,7 @@ def _descend(
     for _ in range(steps + 1):
         step, miss = np.zeros_like(points), 0.0
         for cloud, weights, distance in spheres:
-            look()
+            check_time()
             plan = exact_plan(points, cloud, masses, weights)
             image = np.asarray(plan.plan @ cloud) * len(points)
             now = max(plan.distance, 1e-12)

@@ -12,9 +12,9 @@ from scipy import sparse
 from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.spatial.distance import cdist
 
-from ._clock import look, seconds
-from ._evidence import Array
-from ._joint import Round
+from evidence.attacks.rounds import Round
+from silot.audits.inversion import Array
+from silot.audits.time_limit import check_time, remaining_seconds
 
 Index = npt.NDArray[np.intp]
 _MOST_POINTS = 1500
@@ -62,7 +62,7 @@ def mixtures_among(points: Array) -> Mixtures:
     way = _way(points.shape[1], 4)
     found: list[tuple[int, int, int, float]] = []
     for a, point in enumerate(points if points.shape[1] > 1 else points[:0]):
-        look()
+        check_time()
         moved = points - point
         length = np.linalg.norm(moved, axis=1)
         length[a] = 1.0
@@ -191,7 +191,7 @@ class _Programme:
             constraints=LinearConstraint(self.matrix, -np.inf, self.upper),
             bounds=Bounds(0.0, self.most),
             integrality=self.whole,
-            options={"time_limit": seconds(_SECONDS)},
+            options={"time_limit": remaining_seconds(_SECONDS)},
         )
         x = np.zeros(len(self.gain)) if found.x is None else found.x
         return np.asarray(x, dtype=np.float64)

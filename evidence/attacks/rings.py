@@ -9,11 +9,11 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from ._clock import look
-from ._evidence import Array
-from ._joint import tied
-from ._places import Region, agreeing, balanced, places
-from ._threads import Cells, Index, incidence
+from evidence.attacks.places import Region, agreeing, balanced, places
+from evidence.attacks.rounds import tied
+from evidence.attacks.threads import Cells, Index, incidence
+from silot.audits.inversion import Array
+from silot.audits.time_limit import check_time
 
 _POINTS = 96
 _WIDTH, _NARROW, _WORK = 16, 4, 4000
@@ -158,7 +158,7 @@ class Rings:
         for step in range(2 * len(before)):
             longer: list[_Chain] = []
             for chain in chains:
-                look()
+                check_time()
                 longer += self._longer(chain, start, step, 2 * len(before))
             longer.sort(key=lambda chain: -chain.weight)
             chains = [self._spread_out(chain) for chain in longer[:width]]

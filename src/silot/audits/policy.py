@@ -1,15 +1,20 @@
-"""Ways in which a malicious coordinator asks a holder for its records."""
+"""A malicious coordinator, played against a holder's own policy and records."""
 
 from __future__ import annotations
 
+import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.spatial import cKDTree
 
 from silot_transport.geodesic import Interpolation
 
-from ..data.measure import Measure
+from ..data.measure import Data, Measure
 from ..distances.questions.distances import (
     Describe,
     DistanceTo,
@@ -27,7 +32,12 @@ from ..distances.questions.labelled import (
     encode_classes,
 )
 from ..distances.reference import draw_reference
+from ..errors import InputError
+from ..federation.answer import Answer, Failure
+from ..federation.party import Holder
+from ..federation.policy import Policy
 from ..federation.question import Question
+from ..privacy.ledger import Ledger
 from ..teaching.federated import ModelSpec, initial, random_features
 from ..teaching.federated.questions.columns import Spread
 from ..teaching.federated.questions.models import CountLabelled, TrainModel
@@ -41,28 +51,216 @@ from ..teaching.questions.divergences import (
     public_directions,
 )
 from ..teaching.questions.models import FitDensity
-from ._evidence import barycentric_image
-from ._session import Array, Session
+from .inversion import Array, barycentric_image
+from .result import PolicyAudit, Strategy
+
+ASKERS = ("coordinator", "clinic", "bank", "a", "b", "coordinator ")
+"""Names under which the coordinator sends its questions; two look the same on a screen."""
+
+RESTART = 12
+"""Questions after which the holder is started again from its ledger."""
+
+NEAR = 1e-3
+"""A guess hits a record within this share of the median distance of two neighbours."""
+
+UNTRIED = (
+    "secret knowledge of other kinds than all records but one, attacks on releases (their noise is "
+    "what the budget bounds), side channels (timing, power), several holders together, and "
+    "strategies nobody has thought of"
+)
 
 _KINDS: tuple[Interpolation, ...] = ("exact", "barycentric")
 
-_NEAR = 1e-9
-"""As good as t = 0, which no holder takes."""
+# As good as t = 0, which no holder accepts.
+_TINY_T = 1e-9
+
+
+def audit_policy(
+    policy: Policy,
+    data: Data,
+    *,
+    questions: int = 100,
+    seed: int = 0,
+    progress: Callable[[int, int], None] | None = None,
+) -> PolicyAudit:
+    """Play a malicious coordinator against a holder's own policy and records.
+
+    Every strategy sends its questions under changing names, repeats what was refused in other
+    forms, has the holder restarted from its ledger every dozen questions, and meets a fresh
+    ledger. The audit shows what the policy lets out to *these* strategies: finding nothing proves
+    nothing, and ``bound`` says what the policy can tell at most.
+
+    Parameters
+    ----------
+    policy
+        The rules.
+    data
+        The records: the audit stays on the machine that has them.
+    questions
+        Most questions of a strategy.
+    seed
+        Seed of the strategies.
+    progress
+        Called with the number of strategies played, and of all.
+
+    Returns
+    -------
+    PolicyAudit
+
+    Raises
+    ------
+    InputError
+        Fewer than two records, or no question.
+
+    Examples
+    --------
+    >>> rows = Measure(np.random.default_rng(0).normal(size=(60, 3)))
+    >>> audit_policy(Policy(level="record"), rows, questions=5).recovered
+    60
+    """
+    data = Measure.of(data)
+    if data.size < 2 or questions < 1:
+        raise InputError(
+            f"{data.size} records and {questions} questions are given; two records and a question "
+            "are needed at least.",
+            code="audit-policy",
+        )
+    tree = cKDTree(data.points)
+    neighbours = np.asarray(tree.query(data.points, k=2)[0])[:, 1]
+    near = NEAR * float(np.median(neighbours))
+    recovered: set[int] = set()
+    results: list[Strategy] = []
+    numbers = named = 0
+    with tempfile.TemporaryDirectory(prefix="silot-audit-") as folder:
+        for number, (name, (play, informed)) in enumerate(STRATEGIES.items()):
+            rng = np.random.default_rng([seed, number])
+            path = Path(folder) / f"{number}.ledger"
+            session = Session(data, policy, path, questions, rng)
+            hits, guesses = _hits(play(session, data.size, data.dimension), tree, near)
+            session.close()
+            if progress is not None:
+                progress(number + 1, len(STRATEGIES))
+            recovered |= hits
+            results.append(
+                Strategy(
+                    name=name,
+                    asked=session.sent,
+                    answered=session.answered,
+                    refusals=dict(session.refusals),
+                    guesses=guesses,
+                    recovered=len(hits),
+                    informed=informed,
+                )
+            )
+            with Ledger(path, state=folder) as ledger:
+                numbers = max(numbers, ledger.tally.told)
+                named = max(named, ledger.tally.named)
+    return PolicyAudit(
+        strategies=tuple(results),
+        records=data.size,
+        dimension=data.dimension,
+        recovered=len(recovered),
+        numbers=numbers,
+        named=named,
+        bound=policy.explain(Holder(data, policy).limits),
+        untried=UNTRIED,
+    )
+
+
+def _hits(guesses: Iterator[Array], tree: cKDTree, near: float) -> tuple[set[int], int]:
+    """Return the records that guesses hit, and the number of guesses."""
+    hits, count = set[int](), 0
+    for guess in guesses:
+        finite = guess[np.isfinite(guess).all(axis=1)]
+        count += len(finite)
+        if len(finite):
+            distance, rows = (np.asarray(part) for part in tree.query(finite))
+            hits |= set(rows[distance <= near].tolist())
+    return hits, count
+
+
+@dataclass
+class Session:
+    """A coordinator's access to one holder, under changing names and over restarts.
+
+    Attributes
+    ----------
+    data, policy, path
+        The holder's records, its rules, its ledger.
+    limit
+        Most questions.
+    rng
+        Random numbers of the coordinator.
+    """
+
+    data: Measure
+    policy: Policy
+    path: Path
+    limit: int
+    rng: np.random.Generator
+    sent: int = 0
+    answered: int = 0
+    refusals: Counter[str] = field(default_factory=Counter[str])
+    _holder: Holder | None = None
+    _ledger: Ledger | None = None
+
+    def ask(self, question: Question) -> Answer | None:
+        """Send one question, in some name; ``None`` when no answer comes or no question is left."""
+        if self.sent >= self.limit:
+            return None
+        if self.sent % RESTART == 0:
+            self.close()
+        if self._holder is None:
+            self._ledger = Ledger(self.path, state=self.path.parent)
+            self._holder = Holder(self.data, self.policy, self._ledger)
+        asker = ASKERS[int(self.rng.integers(len(ASKERS)))]
+        self.sent += 1
+        answer = self._holder.answer(question, asker)
+        if isinstance(answer, Failure):
+            self.refusals[answer.code] += 1
+            return None
+        self.answered += 1
+        return answer
+
+    def answers(self, *questions: Question) -> Iterator[Answer]:
+        """Send questions one after another, and yield the answers that come."""
+        for question in questions:
+            answer = self.ask(question)
+            if answer is not None:
+                yield answer
+
+    def numbers(self, questions: list[Question], name: str) -> tuple[list[Question], Array]:
+        """Return the questions that were answered, and the numbers of that name in the answers."""
+        pairs = [(one, answer.number(name)) for one in questions for answer in self.answers(one)]
+        return [one for one, _ in pairs], np.array([value for _, value in pairs])
+
+    def turn_to(self, data: Measure) -> None:
+        """Have the holder answer about other records from now on, on the same ledger."""
+        self.close()
+        self.data = data
+
+    def close(self) -> None:
+        """Close the ledger, as the end of the holder's process does."""
+        if self._ledger is not None:
+            self._ledger.close()
+        self._holder = self._ledger = None
+
 
 Play = Callable[[Session, int, int], Iterator[Array]]
-"""A strategy: asks, and yields guesses (k, d) at records. Given the session, n and d."""
+"""A strategy: sends questions, and yields guesses (k, d), from the session, n and d."""
 
 
-def even(size: int) -> Array:
-    """Equal weights."""
+def _even(size: int) -> Array:
+    """Return equal weights."""
     return np.full(size, 1.0 / size)
 
 
 def _everything(session: Session, n: int, d: int) -> Iterator[Array]:
+    """Request records as they are, and interpolants towards a far reference at t near 0."""
     for answer in session.answers(Records(), LabelledRecords(), LabelledRecords(classes='["a"]')):
         yield answer.arrays["points"]
-    far, w = 1e3 * draw_reference(0, n, d), even(n)
-    for t in (_NEAR, 0.3):
+    far, w = 1e3 * draw_reference(0, n, d), _even(n)
+    for t in (_TINY_T, 0.3):
         for kind in _KINDS:
             near = Interpolate(reference=far, reference_weights=w, t=t, interpolation=kind)
             for answer in session.answers(near):
@@ -71,13 +269,13 @@ def _everything(session: Session, n: int, d: int) -> Iterator[Array]:
 
 
 def _cells(session: Session, n: int, d: int) -> Iterator[Array]:
-    """Means of cells whose weights single records out; other costs, shifts, sizes S and S + 1."""
+    """Request cell means with weights that single out records, at sizes S and S + 1."""
     for size in (max(n // 20, 6), max(n // 20, 6) + 1, n):
         drawn, other = draw_reference(0, size, d), draw_reference(7, size, d)
         for p, moved in ((2, drawn), (1, drawn), (1, 1.05 * drawn + 0.03), (2, other)):
             weights = np.full(size, (1 - 5 / n) / max(size - 5, 1))
             weights[session.rng.permutation(size)[:5]] = 1.0 / n
-            for w in (even(size), weights / weights.sum()):
+            for w in (_even(size), weights / weights.sum()):
                 means = Interpolate(
                     reference=moved, reference_weights=w, t=0.01, p=p, on_reference=True,
                     scalars=False,
@@ -87,11 +285,11 @@ def _cells(session: Session, n: int, d: int) -> Iterator[Array]:
 
 
 def _costs(session: Session, n: int, d: int) -> Iterator[Array]:
-    """Costs to d + 1 points, and class by class interpolants."""
-    reference, weights = draw_reference(0, n, d), even(n)
+    """Request costs to d + 1 points, and interpolants class by class at t = 0."""
+    reference, weights = draw_reference(0, n, d), _even(n)
     to_points = InterpolantCosts(
-        reference=reference, reference_weights=weights, t=_NEAR,
-        target=np.vstack([np.zeros(d), np.eye(d)]), target_weights=even(d + 1),
+        reference=reference, reference_weights=weights, t=_TINY_T,
+        target=np.vstack([np.zeros(d), np.eye(d)]), target_weights=_even(d + 1),
     )  # fmt: skip
     for answer in session.answers(to_points):
         costs = answer.arrays["costs"]
@@ -104,7 +302,8 @@ def _costs(session: Session, n: int, d: int) -> Iterator[Array]:
 
 
 def _two_clusters(session: Session, n: int, d: int) -> Iterator[Array]:
-    """Distances to two far clusters, the smaller of one record's mass: the outermost record."""
+    """Compute the outermost record from distances to two far clusters, one of its weight."""
+    # Far beyond standardised data, and near enough that squares keep the digits of a record.
     radius = 50.0
 
     def ends(direction: Array, share: float) -> DistanceTo:
@@ -126,36 +325,36 @@ def _two_clusters(session: Session, n: int, d: int) -> Iterator[Array]:
 
 
 def _last_record(session: Session, n: int, d: int) -> Iterator[Array]:
-    """Distances to the known records and a guess, by somebody who knows all but the last.
+    """Locate the last record by distances to all others and a guess, as who knows the others.
 
     With p = 1 nothing is gained by moving others: n times the distance is that of the guess.
     """
     points = session.data.points
     guesses = points.mean(axis=0) + points.std(axis=0) * session.rng.standard_normal((2 * d, d))
-    asked: list[Question] = [
-        DistanceTo(reference=np.vstack([points[:-1], guess]), reference_weights=even(n), p=1)
+    questions: list[Question] = [
+        DistanceTo(reference=np.vstack([points[:-1], guess]), reference_weights=_even(n), p=1)
         for guess in guesses
     ]
-    kept, told = session.numbers(asked, "distance")
-    if len(told) < 2:
+    answered, distances = session.numbers(questions, "distance")
+    if len(distances) < 2:
         return
-    at = np.array([q.reference[-1] for q in kept if isinstance(q, DistanceTo)])
-    squares = (n * told) ** 2
+    at = np.array([q.reference[-1] for q in answered if isinstance(q, DistanceTo)])
+    squares = (n * distances) ** 2
     right = (squares[0] - squares[1:] + (at[1:] ** 2).sum(1) - (at[0] ** 2).sum()) / 2.0
-    left = at[1:] - at[0]
-    # With too few numbers: the solution that is nearest to the mean.
+    matrix = at[1:] - at[0]
+    # With too few numbers, least squares gives the solution that is nearest to the mean.
     middle = points[:-1].mean(axis=0)
-    yield (middle + np.linalg.lstsq(left, right - left @ middle)[0])[None]
+    yield (middle + np.linalg.lstsq(matrix, right - matrix @ middle)[0])[None]
 
 
 def _last_from_moments(session: Session, n: int, d: int) -> Iterator[Array]:
-    """The last record from a mean of all, by somebody who knows the others."""
+    """Compute the last record from a mean of all, as who knows the others."""
     for answer in session.answers(Moments(), Spread()):
         yield (n * answer.arrays["mean"] - session.data.points[:-1].sum(axis=0))[None]
 
 
 def _rare_values(session: Session, n: int, d: int) -> Iterator[Array]:
-    """Records that alone have a value of some feature, from second moments and label means."""
+    """Compute records that alone have a value of some feature from second moments."""
     session.ask(MeanFeatures(features=-(10**15), bandwidth=1.0, seed=0))
     session.ask(ProjectedQuantiles(directions=-(10**12), quantiles=10, seed=0))
     for answer in session.answers(Moments(), Moments(embedding="diagonal")):
@@ -168,15 +367,15 @@ def _rare_values(session: Session, n: int, d: int) -> Iterator[Array]:
 
 
 def _rare_class(session: Session, n: int, d: int) -> Iterator[Array]:
-    """Distances of classes that make the smallest class pay for where its atoms are."""
+    """Locate the smallest class by distances that it alone pays for."""
     names = session.data.names
     if names is None:
         for question in (ClassSizes(), CountLabelled(), ClassSizes(classes='["a","b"]')):
             session.ask(question)
         return
-    found, counts = np.unique(names, return_counts=True)
+    distinct, counts = np.unique(names, return_counts=True)
     order = np.argsort(-counts)
-    classes, sizes = [str(found[k]) for k in order], counts[order]
+    classes, sizes = [str(distinct[k]) for k in order], counts[order]
     text = encode_classes(classes)
     for question in (ClassSizes(), ClassSizes(classes=text), CountLabelled(classes=text)):
         session.ask(question)
@@ -197,20 +396,20 @@ def _rare_class(session: Session, n: int, d: int) -> Iterator[Array]:
         )
 
     places = [np.zeros(d), *(3.0 * np.eye(d))]
-    _, told = session.numbers([costly(at) for at in places], "distance")
-    if len(told) == d + 1:
+    _, distances = session.numbers([costly(at) for at in places], "distance")
+    if len(distances) == d + 1:
         share = sizes[-1] / sizes.sum()
-        yield (((told[0] ** 2 - told[1:] ** 2) / share + 9.0) / 6.0)[None]
+        yield (((distances[0] ** 2 - distances[1:] ** 2) / share + 9.0) / 6.0)[None]
 
 
 def _quantiles(session: Session, n: int, d: int) -> Iterator[Array]:
-    """Quantiles of many directions and seeds: one coordinate of every record each."""
+    """Request quantiles of many directions and seeds: one coordinate of every record in turn."""
     lines: list[Array] = []
     directions: list[Array] = []
     for seed in range(2 * d):
         for count in (d, 1, 2 * d):
-            asked = ProjectedQuantiles(directions=count, quantiles=n, seed=seed, least=1)
-            for answer in session.answers(asked):
+            question = ProjectedQuantiles(directions=count, quantiles=n, seed=seed, least=1)
+            for answer in session.answers(question):
                 lines.extend(answer.arrays["quantiles"])
                 directions.extend(public_directions(seed, count, d).T)
     fine = [k for k, line in enumerate(lines) if len(line) == n]
@@ -219,11 +418,11 @@ def _quantiles(session: Session, n: int, d: int) -> Iterator[Array]:
 
 
 def _untangled(directions: Array, lines: list[Array]) -> Array:
-    """Records whose projections on the first d + 1 directions are all among the values told."""
+    """Return the points whose projections on all directions are among the values of the lines."""
     d = directions.shape[1]
     inverse = np.linalg.inv(directions[:d])
     partial = lines[0][:, None]
-    # The most that are tried together; beyond, the strategy has failed.
+    # Beyond so many combinations the strategy has failed: they fill the memory.
     for line in lines[1:d]:
         if len(partial) * len(line) > 2_000_000:
             return np.empty((0, d))
@@ -241,15 +440,15 @@ def _untangled(directions: Array, lines: list[Array]) -> Array:
 
 
 def _features(session: Session, n: int, d: int) -> Iterator[Array]:
-    """Means of ever more random features at narrow bandwidths, and records at their modes."""
-    told: list[tuple[MeanFeatures, Array]] = []
+    """Request means of many random features, and climb to the modes of their density."""
+    means: list[tuple[MeanFeatures, Array]] = []
     for seed in range(20):
         for bandwidth in (0.5, 1.0):
             question = MeanFeatures(
                 features=max(n * d // 10 * 2, 2), bandwidth=bandwidth, seed=seed, least=1
             )
-            told += [(question, answer.arrays["mean"]) for answer in session.answers(question)]
-    if len(told) < 4:
+            means += [(question, answer.arrays["mean"]) for answer in session.answers(question)]
+    if len(means) < 4:
         return
 
     def score(rows: Array) -> Array:
@@ -257,12 +456,12 @@ def _features(session: Session, n: int, d: int) -> Iterator[Array]:
             (
                 random_features(rows, features=q.features, bandwidth=q.bandwidth, seed=q.seed)
                 @ mean
-                for q, mean in told
+                for q, mean in means
             ),
             start=np.zeros(len(rows)),
         )
 
-    # Hill climbing from random starts on the density that the features tell.
+    # Hill climbing from random starts, with steps that shrink to a hundredth.
     rows = session.rng.standard_normal((40, d))
     step = 0.5
     for _ in range(60):
@@ -274,7 +473,7 @@ def _features(session: Session, n: int, d: int) -> Iterator[Array]:
 
 
 def _models(session: Session, n: int, d: int) -> Iterator[Array]:
-    """Classifiers that are coordinates, thresholds along them, and one step of training."""
+    """Request scores of classifiers that are coordinates, and one step of training."""
     spec = ModelSpec("logistic", (d,), 2)
     rows = np.zeros((d + 1, d + 1))
     rows[:d, :d], rows[d, :d] = np.eye(d), session.rng.standard_normal(d)
@@ -302,9 +501,9 @@ def _models(session: Session, n: int, d: int) -> Iterator[Array]:
 
 
 def _random(session: Session, n: int, d: int) -> Iterator[Array]:
-    """Distances to random references of all kinds, and the records that fit all of them."""
+    """Request distances to random references of all kinds, and guess records at their atoms."""
     rng = session.rng
-    asked: list[Question] = []
+    questions: list[Question] = []
     for _ in range(40):
         size = int(rng.integers(1, 40))
         shape = rng.integers(4)
@@ -316,7 +515,7 @@ def _random(session: Session, n: int, d: int) -> Iterator[Array]:
             weights = np.r_[np.full(size - 1, 1.0 / n), max(1.0 - (size - 1) / n, 1e-9)]
         weights = weights / weights.sum()
         if shape == 3:
-            asked.append(
+            questions.append(
                 InterpolantDistance(
                     reference=atoms,
                     reference_weights=weights,
@@ -327,18 +526,16 @@ def _random(session: Session, n: int, d: int) -> Iterator[Array]:
                 )
             )
         else:
-            asked.append(
+            questions.append(
                 DistanceTo(reference=atoms, reference_weights=weights, p=int(rng.integers(1, 3)))
             )
-    kept = [
-        each for each in asked if session.ask(each) is not None and isinstance(each, DistanceTo)
-    ]
+    answered = [one for one in questions if session.ask(one) is not None]
     # Each atom of a reference that was answered is a guess at the record nearest to it.
-    yield from (each.reference for each in kept)
+    yield from (one.reference for one in answered if isinstance(one, DistanceTo))
 
 
 def _differences(session: Session, n: int, d: int) -> Iterator[Array]:
-    """The same statistics before and after a record was added: a mean, twice."""
+    """Request the same statistics before and after a record was added: a mean, twice."""
     means: list[Array] = []
     data = session.data
     parts = None if data.labels is None else data.labels[:-1]

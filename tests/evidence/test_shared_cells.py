@@ -4,14 +4,15 @@ import numpy as np
 import pytest
 
 import silot
-from silot.audits._case import Case
-from silot.audits._joint import Round, averages, shares_determined
-from silot.audits._places import balanced, places
-from silot.audits._threads import Cells, Threads, overlaps
-from silot.audits.observer import View
-from silot.audits.shared import cells_of, shared_cells
+from evidence.attacks import audit, shares_determined
+from evidence.attacks.places import balanced, places
+from evidence.attacks.rounds import Round, averages, tied_shares
+from evidence.attacks.shared_cells import cells_of, shared_cells
+from evidence.attacks.threads import Cells, Threads, overlaps
+from silot.audits.case import Case, View
 
-from .data import attack, audit_of, two_sides
+from ..audits.data import attack, two_sides
+from .data import deep_audit
 
 RNG = np.random.default_rng(0)
 
@@ -23,17 +24,18 @@ def gaussian(d: int, n: int, seed: int) -> np.ndarray:
     return rng.normal(size=(n, d)) @ (turn * np.geomspace(1.0, 0.2, d)).T
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("d", "seed"), [(3, 0), (4, 1)])
 def test_pairs_of_few_features_come_apart_by_where_they_can_lie(d: int, seed: int) -> None:
     x, y = np.split(gaussian(d, 80, seed), 2)
     run = silot.distance(x, y, method="fedwad", interpolation="barycentric", support=20)
     found = shared_cells(Case(View.of(run.transcript, "coordinator"), "x"))
-    assert not isinstance(found, str) and found.sure is not None
+    assert not isinstance(found, str) and found.proven is not None
     near = np.abs(found.rows[:, None] - x).max(axis=2) < 1e-6 * np.abs(x).max()
-    tied, _ = shares_determined(x, rounds_of(run), moments=True)
+    tied, _ = tied_shares(x, rounds_of(run), moments=True)
     assert tied > 0.1
     assert near.any(axis=0).mean() >= 0.9 * tied
-    assert near.any(axis=1)[found.sure].all()
+    assert near.any(axis=1)[found.proven].all()
 
 
 def rounds_of(run) -> list[Round]:
@@ -41,17 +43,18 @@ def rounds_of(run) -> list[Round]:
     return [Round.of(one) for one in cells]
 
 
+@pytest.mark.slow
 def test_what_is_proven_is_right_and_shares_are_told() -> None:
     x, y = two_sides("digits", 80, 80)
     run = silot.distance(x, y, method="fedwad", interpolation="barycentric", support=40)
     found = shared_cells(Case(View.of(run.transcript, "coordinator"), "x"))
-    assert not isinstance(found, str) and found.sure is not None and not found.certified
+    assert not isinstance(found, str) and found.proven is not None and not found.certified
     right = np.abs(found.rows[:, None] - x).max(axis=2).min(axis=1) < 1e-6 * np.abs(x).max()
-    assert right[found.sure].all() and found.sure.mean() > 0.5
-    audited = silot.audit(run.transcript, truth={"x": x})
-    told = attack(audited, "shared-cells")
-    assert 0.5 < told.exact_rate <= told.determined < 1.0
-    assert "whoever finds the plans is told" in audited.verdict
+    assert right[found.proven].all() and found.proven.mean() > 0.5
+    audited = audit(run.transcript, truth={"x": x})
+    determined, _ = shares_determined(run.transcript, "x", x)
+    assert 0.5 < attack(audited, "shared-cells").exact_rate <= determined < 1.0
+    assert "evidence/attacks" not in " ".join(audited.not_tried)
 
 
 def test_groups_of_cells_with_one_total_are_found() -> None:
@@ -104,5 +107,5 @@ def test_threads_follow_records_through_rounds() -> None:
 
 def test_one_plan_for_all_rounds_says_nothing() -> None:
     x, y = two_sides("digits", 40, 40)
-    found = audit_of(x, y, method="fedwad", interpolation="barycentric", support=20, rounds=1)
+    found = deep_audit(x, y, method="fedwad", interpolation="barycentric", support=20, rounds=1)
     assert all(one.name != "shared-cells" or not one.exact_rate for one in found.of("x"))

@@ -12,9 +12,9 @@ import numpy.typing as npt
 from scipy.optimize import linprog
 from scipy.special import ndtr, ndtri
 
-from ._clock import look
-from ._evidence import Array
-from ._threads import Cells
+from evidence.attacks.threads import Cells
+from silot.audits.inversion import Array
+from silot.audits.time_limit import check_time
 
 _EXACT = 1e-9
 _MOST_SUBSETS = 400_000
@@ -71,7 +71,7 @@ class Region:
         """
         points = np.repeat(start[None], _POINTS, axis=0)
         met = np.zeros(len(self.limits), dtype=bool)
-        look()
+        check_time()
         for _ in range(steps):
             way = rng.standard_normal(points.shape)
             along = way @ self.normals.T

@@ -7,25 +7,22 @@ from dataclasses import replace
 
 import numpy as np
 
-from silot_transport import interpolate
-
-from ..distances.questions.distances import DistanceTo, Interpolate
-from ._case import Case
-from ._clock import look
-from ._cover import distinct_rows
-from ._evidence import (
+from evidence.attacks.cover import distinct_rows
+from silot.audits.case import Case, Exchange, sent_interpolants
+from silot.audits.inversion import (
     NO_PARAMETER,
     Array,
-    Evidence,
     Guess,
     InapplicableError,
+    Interpolant,
     barycentric_image,
-    normal,
+    direct_inversion,
+    normalized,
 )
-from ._interpolants import sent
-from ._inversion import direct_inversion
-from ._parameter import solved_by_mean
-from .observer import Seen
+from silot.audits.parameter import solved_by_mean
+from silot.audits.time_limit import check_time
+from silot.distances.questions.distances import DistanceTo, Interpolate
+from silot_transport import interpolate
 
 Side = tuple[Array, Array]
 """Atoms (k, d) and their weights (k,)."""
@@ -39,7 +36,7 @@ def undone_merges(case: Case) -> Guess:
 
     The parameter of the merge follows from that of the round: both are steps of one sequence.
     """
-    if case.outside or case.view.protocol != "fedwad":
+    if case.view.is_central or case.view.protocol != "fedwad":
         raise InapplicableError("no merge of an own interpolant with another party's was seen")
     if len(case.view.holders) > 1 and case.target not in case.view.holders:
         raise InapplicableError("the coordinator took no part with records of its own")
@@ -49,7 +46,7 @@ def undone_merges(case: Case) -> Guess:
     return _lasting(found)
 
 
-def _other_sides(case: Case, party: str) -> Iterator[Evidence]:
+def _other_sides(case: Case, party: str) -> Iterator[Interpolant]:
     """The other side's interpolants of all rounds, from what one party saw."""
     seen = case.view.about(party)
     mine = [item for item in seen if type(item.question) is Interpolate and item.answer is not None]
@@ -63,17 +60,17 @@ def _other_sides(case: Case, party: str) -> Iterator[Evidence]:
     for k, item in enumerate(mine):
         merged = references.get(item.round + 1)
         if merged is not None:
-            look()
+            check_time()
             yield from _other_side(item, merged, ts[k], merge_parameter(ts, k))
 
 
-def _parameters(case: Case, party: str, mine: Sequence[Seen]) -> list[float]:
+def _parameters(case: Case, party: str, mine: Sequence[Exchange]) -> list[float]:
     """Parameters of the own answers; found from them where they count as not seen."""
     if not case.hide_t:
         return [item.question.t for item in mine if isinstance(item.question, Interpolate)]
     moments = case.view.moments(party)
     mean = None if moments is None else moments[0]
-    own = [replace(one, t=None) for item in mine for one in sent(item, mean)]
+    own = [replace(one, t=None) for item in mine for one in sent_interpolants(item, mean)]
     ts = [one.t for one in solved_by_mean(own) if one.t is not None]
     if not ts or len(ts) != len(mine):
         raise InapplicableError(f"{NO_PARAMETER}, and own answers do not tell it")
@@ -95,17 +92,17 @@ def merge_parameter(ts: Sequence[float], k: int) -> float:
 
 
 def _other_side(
-    item: Seen, merge: DistanceTo | Interpolate, t: float, s: float
-) -> Iterator[Evidence]:
+    item: Exchange, merge: DistanceTo | Interpolate, t: float, s: float
+) -> Iterator[Interpolant]:
     """The other side's interpolant of one round, whichever side was named first.
 
     The reference of ``merge`` is what the coordinator made of both.
     """
-    (mine,) = sent(item, None)
+    (mine,) = sent_interpolants(item, None)
     assert item.answer is not None
     own = item.answer.array("atoms", ndim=2), item.answer.array("weights", ndim=1)
     used = merge.reference_weights > 0
-    merged, weights = merge.reference[used], normal(merge.reference_weights[used])
+    merged, weights = merge.reference[used], normalized(merge.reference_weights[used])
     image = barycentric_image(merged, own[0], weights, own[1], mine.p)
     for share, mine_first in ((1.0 - s, True), (s, False)):
         other = (merged - share * image) / (1.0 - share), weights
@@ -117,7 +114,7 @@ def _other_side(
             yield _like(mine, *other, t)
 
 
-def _merged(first: Side, second: Side, s: float, like: Evidence) -> Array:
+def _merged(first: Side, second: Side, s: float, like: Interpolant) -> Array:
     return interpolate(
         first[0],
         second[0],
@@ -129,16 +126,14 @@ def _merged(first: Side, second: Side, s: float, like: Evidence) -> Array:
     ).atoms
 
 
-def _like(mine: Evidence, atoms: Array, weights: Array, t: float) -> Evidence:
+def _like(mine: Interpolant, atoms: Array, weights: Array, t: float) -> Interpolant:
     """The other side's interpolant towards the reference of the own one."""
     towards, masses = mine.reference, mine.reference_weights
     if mine.form == "cells":
         # Atoms of the other side go with the atoms of the reference they belong to.
         towards = barycentric_image(atoms, towards, weights, masses, mine.p)
         masses = weights
-    return Evidence(
-        atoms, weights, towards, masses, t, mine.form, mine.p, mine.round, "undone-merges"
-    )
+    return Interpolant(atoms, weights, towards, masses, t, mine.form, mine.p, mine.round)
 
 
 def _precedes(first: Side, second: Side) -> bool | None:
@@ -167,12 +162,12 @@ def _apart(first: Array, second: Array) -> float:
     return float(np.abs(one - two).max())
 
 
-def _means(one: Evidence) -> Array:
+def _means(one: Interpolant) -> Array:
     """Means of records behind the atoms."""
     return one.means if one.form == "cells" else direct_inversion(one, one.t or 0.0).rows
 
 
-def _lasting(found: Sequence[Evidence]) -> Guess:
+def _lasting(found: Sequence[Interpolant]) -> Guess:
     """Means that come again in another round are records, or records that never part."""
     means = [_means(one) for one in found]
     rows, label = distinct_rows(np.vstack(means))

@@ -6,10 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ._case import Case
-from ._cover import records_among
-from ._evidence import Array, Evidence, Guess, InapplicableError
-from ._joint import (
+from evidence.attacks.cover import records_among
+from evidence.attacks.rounds import (
     Round,
     completed_by_moments,
     determined,
@@ -20,13 +18,15 @@ from ._joint import (
     repaired,
     sorted_rows,
 )
+from silot.audits.case import Case
+from silot.audits.inversion import Array, Guess, InapplicableError, Interpolant
 
 _FIT = 1e-7
 
 
 def joint_rounds(case: Case) -> Guess:
     """Combine the means of all rounds: every round mixes the records in another way."""
-    cells = case.known_cells()
+    cells = case.usable_cells()
     if case.records is None:
         raise InapplicableError("the number of records was not seen")
     groups = [
@@ -35,13 +35,13 @@ def joint_rounds(case: Case) -> Guess:
     rows, sure, fits = zip(*(_group(case, each, case.records) for each in groups), strict=True)
     proven = np.concatenate(sure)
     note = "" if all(fits) else f"{int(proven.sum())} rows proven, the others a best fit"
-    return Guess(np.vstack(rows), certified=all(fits), note=note, sure=proven)
+    return Guess(np.vstack(rows), certified=all(fits), note=note, proven=proven)
 
 
-def _group(case: Case, cells: Sequence[Evidence], told: int) -> tuple[Array, np.ndarray, bool]:
+def _group(case: Case, cells: Sequence[Interpolant], told: int) -> tuple[Array, np.ndarray, bool]:
     """Rows of one class, which of them are proven, and whether all are."""
     records = max(round(cells[0].mass * told), 1)
-    uniform = case.view.uniform(case.target)
+    uniform = case.view.is_uniform(case.target)
     rounds = different([Round.of(one) for one in cells])
     line = sorted_rows(rounds[0], records) if uniform else None
     if line is not None:

@@ -12,14 +12,14 @@ from scipy import sparse
 from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.spatial.distance import cdist
 
-from ._case import Case
-from ._clock import look, seconds
-from ._cover import distinct_rows
-from ._evidence import Array, Evidence, Guess, InapplicableError
-from ._joint import Round, completed_by_moments, misfit
-from ._places import agreeing
-from ._rings import followed, tied_rows
-from ._threads import Cells, Index, Threads, incidence, overlaps
+from evidence.attacks.cover import distinct_rows
+from evidence.attacks.places import agreeing
+from evidence.attacks.rings import followed, tied_rows
+from evidence.attacks.rounds import Round, completed_by_moments, misfit
+from evidence.attacks.threads import Cells, Index, Threads, incidence, overlaps
+from silot.audits.case import Case
+from silot.audits.inversion import Array, Guess, InapplicableError, Interpolant
+from silot.audits.time_limit import check_time, remaining_seconds
 
 Bools = npt.NDArray[np.bool_]
 _SURE = 0.9
@@ -35,7 +35,7 @@ def shared_cells(case: Case) -> Guess:
 
     Sums of cells then give the records.
     """
-    told = case.known_cells()
+    told = case.usable_cells()
     records, moments = case.records, case.moments
     if records is None or moments is None:
         raise InapplicableError("the number of records or their covariance was not seen")
@@ -57,15 +57,15 @@ def shared_cells(case: Case) -> Guess:
             fits = misfit(last, rounds) <= 1e-7
             rows, proven = last, proven | fits
     if proven.all():
-        return Guess(rows, certified=True, sure=proven)
+        return Guess(rows, certified=True, proven=proven)
     note = f"{sure} rows proven, the others likely, or means of few records"
-    return Guess(rows, certified=False, note=note, sure=proven)
+    return Guess(rows, certified=False, note=note, proven=proven)
 
 
-def _units(case: Case, told: Sequence[Evidence], records: int) -> int:
+def _units(case: Case, told: Sequence[Interpolant], records: int) -> int:
     """How many records each cell holds."""
     atoms = len(told[0].weights)
-    if not case.view.uniform(case.target) or not all(_of_equal_mass(one, atoms) for one in told):
+    if not case.view.is_uniform(case.target) or not all(_of_equal_mass(one, atoms) for one in told):
         raise InapplicableError(
             "cells of equal mass of records of equal mass (p = 2) were not seen"
         )
@@ -76,7 +76,7 @@ def _units(case: Case, told: Sequence[Evidence], records: int) -> int:
     return records // atoms
 
 
-def _of_equal_mass(one: Evidence, atoms: int) -> bool:
+def _of_equal_mass(one: Interpolant, atoms: int) -> bool:
     """Whether these are so many cells of equal mass of all records, for p = 2."""
     equal = len(one.weights) == atoms and bool(np.ptp(one.weights) <= 1e-9 / atoms)
     return equal and one.mass > 1.0 - 1e-9 and one.p == 2
@@ -180,7 +180,7 @@ def chosen_paths(cells: Cells, paths: Index, mass: Array) -> tuple[Index, Index]
         ),
         bounds=Bounds(0.0, np.concatenate([most, cells.room])),
         integrality=np.concatenate([np.ones(len(paths)), np.zeros(len(price))]),
-        options={"time_limit": seconds(_SECONDS)},
+        options={"time_limit": remaining_seconds(_SECONDS)},
     )
     if found.x is None:
         counts = np.where(mass > _SURE, np.rint(mass), 0.0)
@@ -243,7 +243,7 @@ def proven_rows(
     exchanges = _Exchanges(cells, known, good, place)
     loose = np.zeros(len(paths), dtype=bool)
     for a, b, k, j in exchanges.unnoticed(paths):
-        look()
+        check_time()
         if now.tied[[a, b]].any() and max(counts[a], counts[b]) == 1:
             now, doubtful = exchanges.tried(now, a, b, slice(k, j))
             loose |= doubtful
@@ -359,7 +359,7 @@ class _Exchanges:
         found: list[tuple[int, int, int, int]] = []
         for k in range(rounds):
             for j in range(k + 1, rounds + (k > 0)):
-                look()
+                check_time()
                 for a, b in _near(sums[:, j] - sums[:, k]):
                     differ = own[a] != own[b]
                     if differ[k:j].any() and (differ[:k].any() or differ[j:].any()):
