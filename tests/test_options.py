@@ -34,6 +34,8 @@ from silot.sketch.sketch import Sketching
 from silot.value.contributions import Valuation
 from silot.value.fedbary import FedBary
 
+pytestmark = pytest.mark.all_cases
+
 
 class Few(Options):
     """A few options.

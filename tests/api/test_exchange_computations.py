@@ -27,6 +27,7 @@ from silot.federation.message import pack
 from silot.federation.sealed import read_sealed, write_sealed
 from silot.privacy import Ledger
 from tests.api.test_exchange import untimed
+from tests.tiers import examples
 
 OPEN = Policy(level="record", privacy_epsilon=4.0)
 NAMES = ("n\u00f6rd", "south/2", "west")
@@ -349,7 +350,7 @@ def test_without_data_nothing_is_answered_and_the_request_is_said(desk: Path) ->
     assert not file.with_suffix(".answer").exists() and not list(desk.glob("*.key"))
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(place=st.integers(0, 10**9), value=st.integers(0, 255), cut=st.booleans())
 def test_files_that_were_changed_or_cut_have_a_code(
     place: int, value: int, cut: bool, tmp_path_factory: pytest.TempPathFactory

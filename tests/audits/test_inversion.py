@@ -12,6 +12,7 @@ from silot.audits._cellwise import Problem, cellwise_image
 from silot.audits._evidence import Evidence
 from silot.audits._inversion import direct_inversion, project, projection_inversion
 from silot.transport import interpolate
+from tests.tiers import examples
 
 DIGITS = load_digits().data / 16.0
 WINE = load_wine().data
@@ -30,7 +31,7 @@ def sizes_of_relative_error(rows, truth) -> float:
     return float(np.abs(rows - truth).max() / max(np.abs(truth).max(), 1.0))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(
     n=st.integers(1, 30),
     m=st.integers(1, 30),

@@ -18,6 +18,8 @@ from silot.federation.answer import Failure
 from silot.federation.exchange import LARGEST_FLIGHT, Limits, Unreached, exchange
 from silot.federation.run import Reply
 
+pytestmark = pytest.mark.all_cases
+
 QUICK = Limits(deadline=5.0, first_pause=0.001, longest_pause=0.004)
 
 

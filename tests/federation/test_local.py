@@ -32,6 +32,8 @@ from silot.federation.answer import decode_reply, encode_reply
 from silot.federation.question import decode_question, encode_question
 from silot.privacy import Ledger
 
+pytestmark = pytest.mark.all_cases
+
 SECRET = 123456.789
 X = np.random.default_rng(0).normal(size=(30, 3))
 Y = X[:20] + 1.0

@@ -37,6 +37,8 @@ from silot.teaching.questions.divergences import MeanFeatures, ProjectedQuantile
 from silot.transport import exact_plan
 from silot.value.contributions import contributions
 
+pytestmark = pytest.mark.all_cases
+
 RNG = np.random.default_rng(11)
 ROUND = RNG.normal(size=(120, 4)) @ np.diag([3.0, 2.0, 1.0, 0.5])
 LABELS = np.array(["a"] * 80 + ["b"] * 39 + ["rare"])

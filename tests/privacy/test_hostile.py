@@ -13,6 +13,8 @@ from silot.federation.question import encode_question
 from silot.privacy import Ledger
 from silot.sketch.questions import SketchRecords, SketchTree
 
+pytestmark = pytest.mark.all_cases
+
 ZEROS = np.zeros((8, 2))
 
 

@@ -20,6 +20,8 @@ from silot.privacy import Ledger, compose
 
 from .killing import FRAME, MU, policy, question
 
+pytestmark = pytest.mark.all_cases
+
 KILLS = 300
 ROOT = Path(__file__).parents[2]
 

@@ -18,6 +18,7 @@ from silot.privacy import Ledger, epsilon_of, mu_of
 from silot.records.counted import Bins
 from silot.records.questions.suspects import CountSuspects
 from silot.records.screen import Screen
+from tests.tiers import examples
 
 from ..privacy.likelihood import audit
 
@@ -56,7 +57,7 @@ records = st.one_of(
     records, st.sampled_from([*NAMES, "other", ""]), st.floats(0.0, 1.5), st.integers(0, 30),
     st.sampled_from([16, 1024, 1 << 20]), st.sampled_from([0.0, 1.0]), st.booleans(),
 )  # fmt: skip
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 def test_one_record_anywhere_moves_counts_by_at_most_the_sensitivity_and_as_if_alone(
     record: tuple[float, ...],
     label: str,
@@ -223,7 +224,7 @@ def test_a_holder_answers_with_a_budget_and_a_ledger_alone() -> None:
 
 
 @given(st.permutations(range(30)))
-@settings(deadline=None, max_examples=5)
+@settings(deadline=None, max_examples=examples(5))
 def test_the_order_of_records_does_not_show(order: list[int]) -> None:
     question = asked()
     np.testing.assert_array_equal(

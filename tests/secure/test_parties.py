@@ -26,7 +26,7 @@ from silot.transport import exact_plan
 
 from .needs import needs_keys, needs_noise, needs_spu
 
-pytestmark = needs_keys
+pytestmark = [needs_keys, pytest.mark.all_cases]
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.normal(size=(12, 2)), RNG.normal(size=(10, 2)) + 1.0

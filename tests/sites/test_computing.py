@@ -27,6 +27,8 @@ from silot.sites.site import Site
 
 from .here import ASKER, project_in
 
+pytestmark = pytest.mark.all_cases
+
 NAMES = ("north", "south")
 RNG = np.random.default_rng(0)
 ROWS = {name: RNG.normal(size=(30, 24)) for name in NAMES}

@@ -31,6 +31,7 @@ from silot.sites.authority import Role
 from silot.sites.joined import LOG, Joined, Log
 from silot.sites.kit import Kit, Project, begin_kit, complete_kit, sign
 from silot.sites.words import KINDS, LEVELS
+from tests.tiers import examples
 
 from .project import authority, private
 
@@ -410,7 +411,9 @@ PLANTED = st.sampled_from(
 
 
 @settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(25),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(asker=PLANTED | ODD, kind=PLANTED | ODD, code=PLANTED | ODD)
 def test_texts_of_others_are_texts(

@@ -26,6 +26,8 @@ from silot.sites.runs import all_runs
 
 from .here import project_in, wire_of
 
+pytestmark = pytest.mark.all_cases
+
 NAMES = ["north", "south"]
 ONE = threading.RLock()
 RNG = np.random.default_rng(3)

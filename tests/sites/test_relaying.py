@@ -20,6 +20,8 @@ from silot.sites.site import refused
 
 from .here import ASKER, project_in, site_at
 
+pytestmark = pytest.mark.all_cases
+
 flare = pytest.importorskip("silot.sites.flare", reason="sites need silot[nvflare]")
 
 

@@ -24,6 +24,8 @@ from silot.sites.seat import Seat
 
 from .project import authority, private
 
+pytestmark = pytest.mark.all_cases
+
 ASKER = "uni@example.org"
 PROJECT = Project(name="wards", host="localhost", sites=("north", "south", "west"), askers=(ASKER,))
 MEMBERS = {"a": "north", "b": "south", "third": ASKER}
