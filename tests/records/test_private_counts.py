@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -29,14 +30,16 @@ PUBLIC = RNG.normal(size=(200, 3)) + 2.0 * CODES[:, None]
 NAMES = ["a", "b", "c"]
 RECORDS = RNG.normal(size=(30, 3)) + 2.0
 LABELS = np.array(["a", "b", "c", "never heard of"])[RNG.integers(4, size=30)]
-SCREENS = {
-    True: Screen.fit(PUBLIC, np.full(200, 1 / 200), CODES, 3, 0)[0],
-    False: Screen.fit(PUBLIC, np.full(200, 1 / 200), None, 0, 0)[0],
-}
+
+
+@cache
+def screen_of(labelled: bool) -> Screen:
+    codes, classes = (CODES, 3) if labelled else (None, 0)
+    return Screen.fit(PUBLIC, np.full(200, 1 / 200), codes, classes, 0)[0]
 
 
 def asked(labelled: bool = True, **changes: Any) -> CountSuspects:
-    screen = SCREENS[labelled]
+    screen = screen_of(labelled)
     question = CountSuspects.of(
         screen,
         encode_classes(NAMES) if labelled else "",
