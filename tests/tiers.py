@@ -123,5 +123,12 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _shared_calibrations() -> None:
+    from tests.calibrations import share_calibrations
+
+    share_calibrations()
+
+
 def pytest_report_header(config: pytest.Config) -> str:
     return f"tier: {config.getoption('--tier')}, turn: {config.option.turn}"

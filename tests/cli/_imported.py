@@ -7,5 +7,7 @@ from tests.cli.running import TERMINAL
 os.environ.update(TERMINAL)
 
 from silot.cli.app import build
+from tests.calibrations import share_calibrations
 
 build("all")
+share_calibrations()
