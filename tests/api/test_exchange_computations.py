@@ -44,7 +44,7 @@ def processed(folder: Path, *lines: list[str]) -> str:
     """What command lines print in a process and folder of their own."""
     done = subprocess.run(
         [sys.executable, "-c", RUNNER, json.dumps(lines)],
-        cwd=folder, capture_output=True, text=True, check=False, timeout=300,
+        cwd=folder, capture_output=True, text=True, check=False, timeout=3000,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-2000:]
     return done.stdout

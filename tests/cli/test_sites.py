@@ -218,7 +218,7 @@ def test_python_goes_on_with_a_run(desk: Path, monkeypatch: Any) -> None:
     kit = desk / "kits" / "asker"
     with (
         pytest.raises(HolderError, match="goes on") as caught,
-        silot.connect(kit, ["north", "south"], timeout=2.0) as sites,
+        silot.connect(kit, ["north", "south"], timeout=6.0) as sites,
     ):
         silot.distance("north", "south", federation=sites)
     assert caught.value.code == "holder-unreachable"

@@ -151,7 +151,7 @@ def test_a_reply_that_is_no_message_is_a_failure() -> None:
 
 
 def test_holders_answer_at_the_same_time() -> None:
-    barrier = threading.Barrier(2, timeout=20)
+    barrier = threading.Barrier(2, timeout=300)
 
     class Meeting(Holder):
         def reply(self, message: bytes) -> bytes:

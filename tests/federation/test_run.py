@@ -46,7 +46,7 @@ class Queued:
     ) -> Mapping[str, Reply | Failure]:
         for name, message in messages.items():
             self._inbox[name].put(message)
-        return {name: Reply(self._outbox[name].get(timeout=30), clock()) for name in messages}
+        return {name: Reply(self._outbox[name].get(timeout=300), clock()) for name in messages}
 
 
 @pytest.fixture

@@ -761,7 +761,7 @@ with Ledger(sys.argv[1]) as ledger:
     running = [
         subprocess.Popen([sys.executable, "-c", script, str(path), str(k)]) for k in range(3)
     ]
-    assert [process.wait(timeout=120) for process in running] == [0, 0, 0]
+    assert [process.wait(timeout=1200) for process in running] == [0, 0, 0]
     with Ledger(path) as ledger:
         assert ledger.tally.told == 12
         assert sum(row.event == "told" for row in ledger.entries()) == 12

@@ -157,7 +157,7 @@ def test_a_party_that_is_killed_ends_all_and_leaves_nothing(
         # One that was killed before it met the others is not there, and time is up.
         assert (code, out) == (6, "")
         assert "[secure-" in errors
-    end = time.monotonic() + 10.0
+    end = time.monotonic() + 300.0
     while any(map(alive, workers)) and time.monotonic() < end:
         time.sleep(0.05)
     assert not any(map(alive, workers))

@@ -89,7 +89,7 @@ class Browser:
                      "Content-Type": "application/x-www-form-urlencoded"}  # fmt: skip
         sent |= {name.capitalize(): value for name, value in headers.items()}
         host, port = self.console.host.split(":")
-        connection = http.client.HTTPConnection(host, int(port), timeout=30)
+        connection = http.client.HTTPConnection(host, int(port), timeout=300)
         connection.putrequest(method, path, skip_host=True)
         for name, value in sent.items():
             if value is not None:

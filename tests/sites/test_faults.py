@@ -45,7 +45,7 @@ ROOT = Path(__file__).parents[2]
 NAMES = ["north", "south"]
 RULES = {"level": "record", "privacy_epsilon": 1e6}
 PUBLIC = np.random.default_rng(9).normal(size=(300, 4))
-PATIENT = Limits(deadline=90.0)
+PATIENT = Limits(deadline=600.0)
 
 
 def measure(name: str) -> Measure:

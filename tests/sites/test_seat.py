@@ -62,7 +62,7 @@ def tunnel(kit: Kit, places: dict[str, str], **members: str) -> Tunnel:
     return Tunnel(own, links)
 
 
-def serve(tunnels: list[Tunnel], until: Callable[[], bool], seconds: float = 20.0) -> bool:
+def serve(tunnels: list[Tunnel], until: Callable[[], bool], seconds: float = 300.0) -> bool:
     end = time.monotonic() + seconds
     while not until() and time.monotonic() < end:
         for each in tunnels:
