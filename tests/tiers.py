@@ -29,7 +29,10 @@ _FEWEST_EXAMPLES = 5
 class Tier:
     """How deep a run of the suite goes."""
 
+    # A function with more parameter sets than this is thinned, so far that all sets of it run
+    # within this number of commits.
     parameter_sets: float
+    commits: int
     share_of_examples: float
     # The marks that run, as pytest's option -m writes them.
     marks: str
@@ -38,9 +41,9 @@ class Tier:
 
 
 TIERS = {
-    "commit": Tier(4, 0.25, "not slow and not real and not nightly", True),
-    "merge": Tier(16, 1.0, "not real and not nightly", True),
-    "nightly": Tier(math.inf, 5.0, "", False),
+    "commit": Tier(4, 8, 0.25, "not slow and not real and not nightly", True),
+    "merge": Tier(16, 4, 1.0, "not real and not nightly", True),
+    "nightly": Tier(math.inf, 1, 5.0, "", False),
 }
 
 _tier = TIERS["merge"]
@@ -87,13 +90,13 @@ def count_commits(folder: Path) -> int:
     return 0
 
 
-def take_turn(names: Sequence[str], number: float, turn: int) -> set[str]:
-    """Choose at most so many names: the first and the last always, the others in turns."""
-    if len(names) <= number:
+def take_turn(names: Sequence[str], tier: Tier, turn: int) -> set[str]:
+    """Choose some of the names: the first and the last always, the others in turns."""
+    if len(names) <= tier.parameter_sets:
         return set(names)
     # In the order of parametrization neighbours differ in one value; a hash mixes them.
     inner = sorted(names[1:-1], key=lambda name: hashlib.sha256(name.encode()).digest())
-    share = int(number) - 2
+    share = max(int(tier.parameter_sets) - 2, math.ceil(len(inner) / tier.commits))
     start = turn * share % len(inner)
     return {names[0], names[-1], *(inner + inner)[start : start + share]}
 
@@ -106,8 +109,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     selected: set[str] = set()
     for cases in functions.values():
         is_exempt = any(item.get_closest_marker("all_cases") for item in cases)
-        number = math.inf if is_exempt else _tier.parameter_sets
-        selected |= take_turn([item.nodeid for item in cases], number, config.option.turn)
+        names = [item.nodeid for item in cases]
+        selected |= set(names) if is_exempt else take_turn(names, _tier, config.option.turn)
     deselected = [item for item in items if item.nodeid not in selected]
     if deselected:
         config.hook.pytest_deselected(items=deselected)

@@ -27,8 +27,6 @@ from silot.teaching.divergences import DIVERGENCES, divergences
 
 from .project import ASKER, asker, carry, sites
 
-pytestmark = pytest.mark.all_cases
-
 NAMES = ("north", "south", "west")
 RECORD = Policy(level="record", privacy_epsilon=50.0)
 
