@@ -9,7 +9,7 @@ KERNELS = $(BIN)/cmake -S native -B $(VENV)/kernels -G Ninja -DPython_EXECUTABLE
 # How deep the suite goes: commit, merge or nightly (tests/tiers.py has the table).
 TIER := commit
 # One worker for each core, each with one thread. A worker that has finished takes over tests from the end of another's list.
-EACH = OMP_NUM_THREADS=1 $(1)/bin/python -m pytest --tier $(TIER) --numprocesses auto --maxprocesses 8 --dist worksteal
+EACH = OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(1)/bin/python -m pytest --tier $(TIER) --numprocesses auto --maxprocesses 8 --dist worksteal
 PIP := $(BIN)/python -m pip --quiet --quiet --disable-pip-version-check
 
 .PHONY: demo demo-sites docs test nightly slow sites sites-nightly sites-secure secure bench reproduce clean kernels sanitize lint types contracts unit

@@ -12,9 +12,11 @@ import hashlib
 import math
 import subprocess
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -101,6 +103,15 @@ def take_turn(names: Sequence[str], tier: Tier, turn: int) -> set[str]:
     return {names[0], names[-1], *(inner + inner)[start : start + share]}
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file(file_path: Path) -> Generator[None, list[Any], list[Any]]:
+    """Look for doctests in the package alone: tests have none, and looking takes seconds."""
+    collectors = yield
+    return [
+        one for one in collectors if "tests" not in file_path.parts or type(one) is pytest.Module
+    ]
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     functions: dict[str, list[pytest.Item]] = defaultdict(list)
@@ -127,10 +138,15 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.fixture(autouse=True, scope="session")
-def _shared_calibrations() -> None:
+def _share_what_is_slow() -> None:
+    """Compute the calibration of sketches once, and check each private key of a test once."""
+    from cryptography.hazmat.primitives import serialization
+
     from tests.calibrations import share_calibrations
 
     share_calibrations()
+    # Reading an RSA key proves its primes again, which takes a tenth of a second.
+    serialization.load_pem_private_key = lru_cache(maxsize=256)(serialization.load_pem_private_key)
 
 
 def pytest_report_header(config: pytest.Config) -> str:

@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,8 @@ from silot.transport import exact_plan
 
 from .needs import needs_spu
 
-pytest.importorskip("nvflare", reason="sites need silot[nvflare]")
+if find_spec("nvflare") is None:
+    pytest.skip("sites need silot[nvflare]", allow_module_level=True)
 
 from ..sites.deployment import ASKER, Deployment, free_port
 
