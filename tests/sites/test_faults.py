@@ -15,6 +15,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
 from typing import Any
