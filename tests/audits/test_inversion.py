@@ -10,6 +10,7 @@ import silot
 from silot import Measure
 from silot.audits.inversion import Interpolant, direct_inversion, project, projection_inversion
 from silot_transport import interpolate
+from tests.tiers import examples
 
 DIGITS = load_digits().data / 16.0
 WINE = load_wine().data
@@ -28,7 +29,7 @@ def sizes_of_relative_error(rows, truth) -> float:
     return float(np.abs(rows - truth).max() / max(np.abs(truth).max(), 1.0))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(
     n=st.integers(1, 30),
     m=st.integers(1, 30),

@@ -513,7 +513,7 @@ def test_a_process_that_stops_answering_is_out_after_the_timeout() -> None:
     try:
         # It has started before the clock matters.
         slow.reply(encode_question(DescribeTeacher()))
-        found = run({"slow": slow, "near": Teacher(skewed)}, timeout=5.0, noise=None, batch=50)
+        found = run({"slow": slow, "near": Teacher(skewed)}, timeout=15.0, noise=None, batch=50)
         assert found.excluded == {"slow": "holder-timeout"}
         np.testing.assert_allclose(found.outputs, [skewed(X)], rtol=1e-12)
     finally:

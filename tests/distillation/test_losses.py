@@ -15,6 +15,7 @@ from silot.distillation import LabelSpace, _trees
 from silot.distillation._trees import potentials
 from silot.errors import InputError, MismatchError, SolverError
 from silot_transport import _native
+from tests.tiers import examples
 
 torch = pytest.importorskip("torch", reason="the losses need torch")
 
@@ -124,7 +125,7 @@ def losses(p: Array, q: Array, space: LabelSpace | Array, dtype: object, **optio
 
 @pytest.mark.parametrize("kind", METRICS)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(pair=st.sampled_from(list(PAIRS)), size=st.integers(2, 7), seed=st.integers(0, 2**32 - 1))
 def test_the_loss_is_exact_transport(
     kind: str, dtype: object, pair: str, size: int, seed: int
@@ -207,7 +208,7 @@ EPSILONS = (None, 1.0, 0.1, 0.02)
 
 @pytest.mark.parametrize("epsilon", EPSILONS)
 @pytest.mark.parametrize("side", [0, 1])
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(kind=st.sampled_from(list(METRICS)), size=st.integers(2, 6), seed=st.integers(0, 2**32 - 1))
 def test_gradients_are_finite_differences(
     epsilon: float | None, side: int, kind: str, size: int, seed: int

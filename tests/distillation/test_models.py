@@ -10,6 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.tiers import examples
+
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
 from silot.distillation import LabelSpace  # noqa: E402
@@ -54,7 +56,7 @@ def opinions(count: int, seed: int) -> tuple[list[str], list[int]]:
 
 @pytest.mark.parametrize("kind", ["bag", "transformer"])
 @given(texts=st.lists(SENTENCES, min_size=2, max_size=6), paired=st.booleans())
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 def test_an_answer_does_not_depend_on_its_batch(kind: str, texts: list[str], paired: bool) -> None:
     if paired:
         texts = [PAIR.join((text, texts[0])) for text in texts]

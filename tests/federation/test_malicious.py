@@ -36,6 +36,8 @@ from silot.teaching.federated.questions.models import CountLabelled
 from silot.teaching.questions.divergences import MeanFeatures, ProjectedQuantiles
 from silot_transport import exact_plan
 
+pytestmark = pytest.mark.all_cases
+
 RNG = np.random.default_rng(11)
 ROUND = RNG.normal(size=(120, 4)) @ np.diag([3.0, 2.0, 1.0, 0.5])
 LABELS = np.array(["a"] * 80 + ["b"] * 39 + ["rare"])

@@ -20,6 +20,8 @@ from silot.federation.answer import decode_reply
 from silot.federation.question import _KINDS, encode_question, question_kinds
 from silot.privacy import Ledger
 
+pytestmark = pytest.mark.all_cases
+
 X = np.random.default_rng(0).normal(size=(400, 2))
 
 PLANTED = '''
