@@ -151,10 +151,10 @@ def test_the_same_result_gives_the_same_page() -> None:
 
 
 def test_what_only_the_user_may_read_is_so_on_disk(tmp_path: Path) -> None:
-    scores = result_of("records")
-    for name, result in (("a", scores), ("b", result_of("distance"))):
+    audit = silot.audit(distance(method="fedwad", rounds=2).transcript)
+    for name, result in (("a", audit), ("b", result_of("distance"))):
         write_result(tmp_path / name, result)
-    assert is_private(page(scores)) and not is_private(page(result_of("distance")))
+    assert is_private(page(audit)) and not is_private(page(result_of("distance")))
     assert (tmp_path / "a").stat().st_mode & 0o077 == 0
     assert (tmp_path / "b").stat().st_mode & 0o044 != 0
     assert Page(render([Private()])).all("p") == []
