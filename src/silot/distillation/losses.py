@@ -12,8 +12,7 @@ import torch
 from torch import Tensor
 
 from ..errors import InputError, MismatchError
-from ._exact import Array, Solved, exact
-from ._sinkhorn import entropic
+from ._label_transport import Array, Solution, solve_entropic, solve_exact
 from .labels import LabelSpace
 
 Reduction = Literal["mean", "sum", "none"]
@@ -42,8 +41,8 @@ def sinkhorn_loss(
         \quad \nabla_p T_\varepsilon = f - \langle f, p \rangle
 
     With ``epsilon=None`` it is the exact :math:`W(p, q)`: on a line the L1 distance of cumulative
-    distributions; else network simplex for all pairs at the same time, on the CPU. Every value is
-    proven: a flow costs what the potentials are worth, to 1e-9.
+    distributions; else shortest augmenting paths for all pairs at the same time, on the CPU. Every
+    value is proven: a flow costs what the potentials are worth, to 1e-9.
 
     Parameters
     ----------
@@ -107,10 +106,10 @@ def sinkhorn_loss(
     shape = left.shape[:-1]
     left, right = left.reshape(-1, len(cost)), right.reshape(-1, len(cost))
 
-    def solve(one: Tensor, other: Tensor) -> Solved:
+    def solve(one: Tensor, other: Tensor) -> Solution:
         if epsilon is None:
-            return exact(one, other, cost, positions)
-        return entropic(one, other, cost, epsilon, tolerance)
+            return solve_exact(one, other, cost, positions)
+        return solve_entropic(one, other, cost, epsilon, tolerance)
 
     values = _Transport.apply(left, right, solve, epsilon is None)
     return _reduce(values.reshape(shape), reduction, torch.promote_types(p.dtype, q.dtype))
@@ -167,7 +166,7 @@ class _Transport(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, p: Tensor, q: Tensor, solve: Callable[[Tensor, Tensor], Solved], linear: bool
+        ctx: Any, p: Tensor, q: Tensor, solve: Callable[[Tensor, Tensor], Solution], linear: bool
     ) -> Tensor:
         values, f, g = solve(p, q)
         ctx.save_for_backward(p, q, f, g)

@@ -58,11 +58,11 @@ def _distance(p: Array, q: Array, space: LabelSpace) -> float:
     # Slow to import.
     import torch
 
-    from ._exact import exact
+    from ._label_transport import solve_exact
 
     line = space.coordinates[:, 0] if space.line else None
     total = 0.0
     for at in range(0, len(p), _BATCH):
         one, other = (torch.from_numpy(each[at : at + _BATCH]) for each in (p, q))
-        total += float(exact(one, other, space.cost, line)[0].sum())
+        total += float(solve_exact(one, other, space.cost, line)[0].sum())
     return total / len(p)
