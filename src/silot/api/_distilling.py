@@ -14,8 +14,7 @@ from silot_transport._check import whole
 
 from ..data.measure import Measure
 from ..data.preflight import Preflight
-from ..distillation import LabelSpace
-from ..distillation._coding import LabelCodes, ambiguous
+from ..distillation import LabelCodes, LabelSpace
 from ..distillation.checkpoint import fingerprint, folder, load, save
 from ..distillation.questions import Inputs, digest_of, inputs_of
 from ..distillation.result import Predictions
@@ -155,7 +154,7 @@ def _codes(name: str, labels: npt.ArrayLike | LabelCodes, space: LabelSpace) -> 
         )
     known: list[Any] = given.tolist()
     # A class that the test set lacks must not decide which of the two is meant.
-    if given.dtype.kind != "U" and ambiguous(known, space.names):
+    if given.dtype.kind != "U" and space.is_ambiguous(known):
         raise InputError(
             f"the labels of test set {name!r} are numbers that may be names of labels or their "
             "places, which differ. Give names as texts, or labels.coded(numbers) for places.",

@@ -14,11 +14,10 @@ import numpy.typing as npt
 
 from ..distillation import Asking, LabelCodes, LabelSpace, Scores, Training, Weighing
 from ..distillation.asking import distill as questions
-from ..distillation.confidence import teacher_weights
 from ..distillation.questions import Inputs, inputs_of, tempered
 from ..distillation.result import Distillation, Predictions
-from ..distillation.robust import majority
 from ..distillation.scores import scores
+from ..distillation.weights import majority, teacher_weights
 from ..errors import InputError, MismatchError
 from ..federation.local import Progress
 from ..federation.protocol import COORDINATOR

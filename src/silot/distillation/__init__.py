@@ -7,13 +7,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ExtraError
-from ._coding import LabelCodes
-from .confidence import Weights, teacher_weights
-from .labels import LabelSpace
+from .labels import LabelCodes, LabelSpace
 from .options import Asking, Fit, Training, Weighing
-from .robust import majority
 from .scores import ClassScores, Scores, scores
 from .text import Vocabulary, noise, noise_vectors
+from .weights import Weights, majority, teacher_weights
 
 if TYPE_CHECKING:
     from .fitting import fit, module_predict

@@ -28,6 +28,7 @@ from ..federation.answer import Answer
 from ..federation.disclosure import Account, Disclosure
 from ..federation.question import Array, Codes, Question, Subject, Text, register
 from ..federation.release import Release
+from .labels import are_probabilities
 
 Inputs = Array | list[str]
 """Records (n, d), or n texts."""
@@ -38,7 +39,6 @@ TOLERANCE = 1e-6
 RESOLUTION = 1 << 20
 """Steps that a probability of a release is counted in."""
 
-_NEGATIVE = 1e-5
 _MOST_BYTES = 1 << 28
 _MOST_DECIMALS = 12
 _MOST_LABELS = 4096
@@ -129,15 +129,7 @@ def fault_of(values: object, shape: tuple[int, ...], tolerance: float = TOLERANC
     array = cast("Array", values)
     if not np.isfinite(array).all():
         return "prediction-nan"
-    return None if proper(array, tolerance).all() else "prediction-simplex"
-
-
-def proper(array: Array, tolerance: float = TOLERANCE) -> npt.NDArray[np.bool_]:
-    """Which rows are points of the simplex."""
-    with np.errstate(invalid="ignore", over="ignore"):
-        close = np.abs(array.sum(axis=-1) - 1.0) <= tolerance
-    # Sums gather the rounding of many labels; a softmax of few bits is no more negative for it.
-    return close & (array >= -min(tolerance, _NEGATIVE)).all(axis=-1)
+    return None if are_probabilities(array, tolerance).all() else "prediction-simplex"
 
 
 def tempered(probabilities: Array, temperature: float) -> Array:

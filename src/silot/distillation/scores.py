@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import InputError, MismatchError
-from .labels import LabelSpace, improper
+from .labels import LabelSpace, are_probabilities, are_rows
 
 Array = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.int64]
@@ -199,11 +199,11 @@ def _checked(
         )
     if len(given) == 0:
         raise InputError("no predictions arrived: nothing to score.", code="scores-empty")
-    if not np.issubdtype(truth.dtype, np.integer) or truth.min() < 0 or truth.max() >= space.size:
+    if not are_rows(truth, space.size):
         raise InputError(
             f"labels must be whole numbers from 0 to {space.size - 1}.", code="scores-codes"
         )
-    if improper(given).any():
+    if not are_probabilities(given).all():
         raise InputError(
             "predictions are not probabilities: an entry is not finite or negative, or a row does "
             "not sum to 1.",

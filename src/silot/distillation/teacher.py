@@ -20,6 +20,7 @@ from ..federation.policy import Policy
 from ..federation.question import Codes, Question
 from ..federation.release import Release
 from ..privacy.ledger import Ledger
+from .labels import are_probabilities
 from .questions import (
     TOLERANCE,
     DescribeTeacher,
@@ -29,7 +30,6 @@ from .questions import (
     digest_of,
     fault_of,
     inputs_of,
-    proper,
     rounded,
     shape_fault,
 )
@@ -196,7 +196,7 @@ class Teacher(Party):
         try:
             predictions, tolerance = self._matrix(model, inputs)
             if shape_fault(predictions, shape) is None:
-                fine = proper(predictions, tolerance)
+                fine = are_probabilities(predictions, tolerance)
                 even[fine] = _normalised(predictions[fine])
         except (Exception, SystemExit):  # noqa: BLE001 - see above
             fine = np.zeros(len(inputs), dtype=np.bool_)

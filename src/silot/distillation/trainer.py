@@ -17,7 +17,7 @@ from ..errors import FileError, InputError, MismatchError, SolverError
 from ..options import taking
 from . import checkpoint as files
 from ._batches import Inputs, batch_of, batches_of, count_of, device_of, seeded
-from .labels import LabelSpace, improper
+from .labels import LabelSpace, are_probabilities
 from .losses import entropy_loss, sinkhorn_loss
 from .options import Training
 from .parameters import load_parameters, parameters_of
@@ -314,7 +314,7 @@ def _checked(
             f"weights of shape {shares.shape} arrived; {taught.shape[:2]} is needed.",
             code="weights-shape",
         )
-    if improper(taught).any():
+    if not are_probabilities(taught).all():
         raise InputError("the predictions are no probabilities.", code="prediction-simplex")
     fine = np.isfinite(shares).all() and (shares >= 0).all()
     if not fine or (np.abs(shares.sum(axis=0) - 1) > 1e-6).any():
