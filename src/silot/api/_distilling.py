@@ -15,7 +15,7 @@ from silot_transport._check import whole
 from ..data.measure import Measure
 from ..data.preflight import Preflight
 from ..distillation import LabelCodes, LabelSpace
-from ..distillation.checkpoint import fingerprint, folder, load, save
+from ..distillation.checkpoint import fingerprint, load, make_folder, save
 from ..distillation.questions import Inputs, digest_of, inputs_of
 from ..distillation.result import Predictions
 from ..distillation.teacher import Teacher
@@ -92,7 +92,7 @@ def identity_of(teacher: Any) -> Any:
     """What can be told of a teacher: parameters of modules, rules, and of functions nothing."""
     from torch import nn
 
-    from ..distillation.parameters import parameters_of
+    from ..distillation.modules import parameters_of
 
     if isinstance(teacher, nn.Module):
         return [repr(teacher), fingerprint(**parameters_of(teacher))]
@@ -198,7 +198,7 @@ def asked(
     """
     if checkpoint is None:
         return federation.run(protocol, progress=progress)
-    place = folder(checkpoint) / FILE
+    place = make_folder(checkpoint) / FILE
     mark = fingerprint(
         inputs=digest_of(inputs),
         noise="" if unmeant is None else digest_of(unmeant),

@@ -13,8 +13,9 @@ import numpy as np
 from torch import nn
 
 from ..distillation import LabelSpace
-from ..distillation.checkpoint import fingerprint, folder, load, save
-from ..distillation.models import Inputs, fit, load_parameters, module_predict, parameters_of
+from ..distillation.checkpoint import fingerprint, load, make_folder, save
+from ..distillation.fitting import fit, module_predict
+from ..distillation.modules import Inputs, load_parameters, parameters_of
 from ..distillation.questions import digest_of
 from ..distillation.recipes import Recipe, load_model
 from ..distillation.teacher import Teacher
@@ -160,7 +161,7 @@ class Workshop:
         module = recipe.build(self.seed)
         place, mark = None, ""
         if self.checkpoint is not None:
-            place = folder(self.checkpoint) / _file(name)
+            place = make_folder(self.checkpoint) / _file(name)
             mark = fingerprint(
                 recipe=recipe.to_dict(),
                 fit=how.model_dump(),

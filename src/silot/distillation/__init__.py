@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from .fitting import fit, module_predict
     from .losses import entropy_loss, sinkhorn_loss
     from .models import BagOfWords, Transformer, VectorHead, pretrained
-    from .parameters import load_parameters, parameters_of
+    from .modules import load_parameters, parameters_of
     from .trainer import Epoch, History, train
 
 __all__ = [
@@ -60,9 +60,9 @@ _LATE = {
     "VectorHead": "models",
     "entropy_loss": "losses",
     "fit": "fitting",
-    "load_parameters": "parameters",
+    "load_parameters": "modules",
     "module_predict": "fitting",
-    "parameters_of": "parameters",
+    "parameters_of": "modules",
     "pretrained": "models",
     "sinkhorn_loss": "losses",
     "train": "trainer",
