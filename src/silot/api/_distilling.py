@@ -16,7 +16,7 @@ from ..data.measure import Measure
 from ..data.preflight import Preflight
 from ..distillation import LabelCodes, LabelSpace
 from ..distillation.checkpoint import fingerprint, load, make_folder, save
-from ..distillation.questions import Inputs, digest_of, inputs_of
+from ..distillation.questions import Inputs, check_inputs, hash_inputs
 from ..distillation.result import Predictions
 from ..distillation.teacher import Teacher
 from ..distillation.text import PAIR, Vocabulary, noise, noise_vectors
@@ -112,7 +112,7 @@ def identity_of(teacher: Any) -> Any:
 def noise_of(given: Any, inputs: Inputs, seed: int) -> Inputs:
     """The noise given, or so much of it made from what the transfer set shows."""
     if given is not None and not isinstance(given, bool | int | float | np.number):
-        return inputs_of(given)
+        return check_inputs(given)
     count = whole(_NOISE if given is None else given, "noise", "option-noise")
     if isinstance(inputs, np.ndarray):
         mean, scale = inputs.mean(axis=0), inputs.std(axis=0)
@@ -134,7 +134,7 @@ def check_tests(
             raise InputError(
                 f"test set {name!r} is no pair of inputs and labels.", code="test-labels"
             )
-        inputs, codes = inputs_of(pair[0]), _codes(name, pair[1], space)
+        inputs, codes = check_inputs(pair[0]), _codes(name, pair[1], space)
         if len(inputs) != len(codes):
             raise MismatchError(
                 f"test set {name!r} has {len(inputs)} inputs and {len(codes)} labels.",
@@ -200,8 +200,8 @@ def asked(
         return federation.run(protocol, progress=progress)
     place = make_folder(checkpoint) / FILE
     mark = fingerprint(
-        inputs=digest_of(inputs),
-        noise="" if unmeant is None else digest_of(unmeant),
+        inputs=hash_inputs(inputs),
+        noise="" if unmeant is None else hash_inputs(unmeant),
         labels=list(space.names),
         teachers=sorted(protocol.holders),
         questions=dict(protocol.parameters),

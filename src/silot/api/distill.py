@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..distillation import Asking, LabelCodes, LabelSpace, Scores, Training, Weighing
-from ..distillation.asking import distill as questions
-from ..distillation.questions import Inputs, inputs_of, tempered
+from ..distillation.protocol import distill as questions
+from ..distillation.questions import Inputs, apply_temperature, check_inputs
 from ..distillation.result import Distillation, Predictions
 from ..distillation.scores import scores
 from ..distillation.weights import majority, teacher_weights
@@ -178,7 +178,7 @@ def distill(
 
     how = Distill.of(how, options)
     how.check_labels(labels)
-    inputs, tests = inputs_of(transfer_set), check_tests(test, labels)
+    inputs, tests = check_inputs(transfer_set), check_tests(test, labels)
     student = _Student(global_model, inputs, labels)
     before = student.scores(tests)
     noise = noise_of(how.noise, inputs, how.seed) if how.weights == "confidence" else None
@@ -270,12 +270,14 @@ class _Student:
         mean = round(sum(sizes) / len(sizes)) if sizes else None
         biases = answers.biases
         if noise is not None and biases is not None:
-            bias = tempered(self.predict(noise), how.temperature).mean(axis=0)
+            bias = apply_temperature(self.predict(noise), how.temperature).mean(axis=0)
             biases = np.vstack([biases, bias])
         return replace(
             answers,
             names=(*answers.names, MEMORY),
-            outputs=np.concatenate([answers.outputs, tempered(self.own, how.temperature)[None]]),
+            outputs=np.concatenate(
+                [answers.outputs, apply_temperature(self.own, how.temperature)[None]]
+            ),
             biases=biases,
             sizes={**answers.sizes, MEMORY: mean if how.memory_size is None else how.memory_size},
         )

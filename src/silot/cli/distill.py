@@ -15,7 +15,7 @@ from rich.markup import escape
 from ..api.distill import distill
 from ..data.measure import Measure
 from ..data.preflight import Preflight
-from ..distillation.asking import distill as questions
+from ..distillation.protocol import distill as questions
 from ..distillation.result import Distillation
 from ..errors import FileError
 from ..federation.local import Progress

@@ -12,7 +12,7 @@ from ..data.files import known_file, read_arrays
 from ..data.table_files import read_table
 from ..data.tables import Table, listing
 from ..distillation import LabelCodes, LabelSpace
-from ..distillation.questions import Inputs, inputs_of
+from ..distillation.questions import Inputs, check_inputs
 from ..distillation.text import PAIR
 from ..errors import InputError, MismatchError, SilotError
 from .distill_config import Columns, FileSource
@@ -97,11 +97,11 @@ def _from_npz(file: Path, space: LabelSpace | None) -> Records:
     arrays = read_arrays(file)
     points = arrays["X"]
     if points.dtype.kind == "U":
-        inputs = inputs_of([_plain(str(text)) for text in points.ravel()])
+        inputs = check_inputs([_plain(str(text)) for text in points.ravel()])
     else:
         if points.ndim > 2:
             points = points.reshape(len(points), int(np.prod(points.shape[1:])))
-        inputs = inputs_of(points)
+        inputs = check_inputs(points)
     codes = None
     if space is not None:
         if "y" not in arrays:
@@ -162,7 +162,7 @@ def _texts(table: Table, names: Sequence[str]) -> Inputs:
                 code="text-missing",
             )
         parts.append([_plain(str(text)) for text in fields])
-    return inputs_of([PAIR.join(row) for row in zip(*parts, strict=True)])
+    return check_inputs([PAIR.join(row) for row in zip(*parts, strict=True)])
 
 
 def _plain(text: str) -> str:
@@ -196,7 +196,7 @@ def _features(
 
 
 def _vectors(table: Table, names: Sequence[str]) -> Inputs:
-    return inputs_of(np.column_stack([table.numbers(name) for name in names]))
+    return check_inputs(np.column_stack([table.numbers(name) for name in names]))
 
 
 def _same(inputs: Inputs, others: Inputs | None) -> None:

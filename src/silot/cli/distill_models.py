@@ -16,7 +16,7 @@ from ..distillation import LabelSpace
 from ..distillation.checkpoint import fingerprint, load, make_folder, save
 from ..distillation.fitting import fit, module_predict
 from ..distillation.modules import Inputs, load_parameters, parameters_of
-from ..distillation.questions import digest_of
+from ..distillation.questions import hash_inputs
 from ..distillation.recipes import Recipe, load_model
 from ..distillation.teacher import Teacher
 from ..distillation.text import PAIR, Vocabulary
@@ -166,7 +166,7 @@ class Workshop:
                 recipe=recipe.to_dict(),
                 fit=how.model_dump(),
                 seed=self.seed,
-                inputs=digest_of(data.inputs),
+                inputs=hash_inputs(data.inputs),
                 codes=data.truth.values,
             )
             known = load(place, "model", mark)
