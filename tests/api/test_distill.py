@@ -19,7 +19,7 @@ from torch import nn
 
 import silot
 from silot import Distill, LabelSpace, LocalFederation, Policy, Teacher
-from silot.api._distilling import check_tests
+from silot.api.distill import check_tests
 from silot.distillation import Training
 from silot.distillation.fitting import module_predict
 from silot.distillation.modules import parameters_of
