@@ -319,12 +319,12 @@ def _join_teachers(teachers: Any, inputs: Inputs | None, how: Distill) -> Any:
     if isinstance(teachers, Mapping):
         named = dict(cast("Mapping[str, Any]", teachers))
     elif isinstance(teachers, Sequence) and not isinstance(teachers, str):
-        named = {str(k): each for k, each in enumerate(teachers)}
+        named = {str(k): teacher for k, teacher in enumerate(teachers)}
     else:
         raise InputError(
             "teachers are neither a mapping, a sequence nor a federation.", code="holder-names"
         )
-    parties = {name: _make_party(each, inputs) for name, each in named.items()}
+    parties = {name: _make_party(teacher, inputs) for name, teacher in named.items()}
     return LocalFederation(parties, timeout=how.timeout, asker=how.asker)
 
 
@@ -353,9 +353,9 @@ def _identify(teacher: Any) -> Any:
         predict, rules = teacher.rules()
         return [_identify(predict), rules]
     if isinstance(teacher, partial):
-        return [_identify(each) for each in teacher.args]
+        return [_identify(part) for part in teacher.args]
     if isinstance(teacher, list | tuple):
-        return [_identify(each) for each in cast("Sequence[Any]", teacher)]
+        return [_identify(part) for part in cast("Sequence[Any]", teacher)]
     if isinstance(teacher, Mapping):
         named = cast("Mapping[str, Any]", teacher)
         return {str(name): _identify(named[name]) for name in named}

@@ -134,19 +134,19 @@ def _run(
             transfer.inputs,
             how,
             labels=space,
-            test={name: (each.inputs, each.truth) for name, each in tests.items()},
+            test={name: (records.inputs, records.truth) for name, records in tests.items()},
             checkpoint=checkpoint,
             progress=step,
         )
     # Of teachers whose models alone are here, nobody saw the records.
     owners = {"transfer set": transfer, MEMORY: files.get("global.train")}
     owners |= {name: files.get(f"teachers.{name}.train") for name in config.teachers}
-    owners |= {f"test set {name}": each for name, each in tests.items()}
-    seen = {name: each for name, each in owners.items() if each is not None}
+    owners |= {f"test set {name}": records for name, records in tests.items()}
+    owned = {name: records for name, records in owners.items() if records is not None}
     preflight = inspect_vectors(
-        {name: each.inputs for name, each in seen.items()},
-        [name for name in config.teachers if name not in seen],
-        {name: each.features for name, each in seen.items()},
+        {name: records.inputs for name, records in owned.items()},
+        [name for name in config.teachers if name not in owned],
+        {name: records.features for name, records in owned.items()},
     )
     notes: dict[str, str] = {}
     if transfer.labelled:
@@ -157,8 +157,8 @@ def _run(
 def _read_files(path: Path, config: Config, space: LabelSpace) -> Mapping[str, Records]:
     """Read every file by its field, so that a broken one shows before a model is trained."""
     sources = {"transfer": config.transfer, "global.train": config.student.train}
-    sources |= {f"teachers.{name}.train": each.train for name, each in config.teachers.items()}
-    sources |= {f"tests.{name}": each for name, each in config.tests.items()}
+    sources |= {f"teachers.{name}.train": own.train for name, own in config.teachers.items()}
+    sources |= {f"tests.{name}": source for name, source in config.tests.items()}
     sources["noise"] = config.noise if isinstance(config.noise, FileSource) else None
     files: dict[str, Records] = {}
     for place, source in sources.items():

@@ -136,7 +136,7 @@ class _Run:
 
     def __init__(self, module: torch.nn.Module, inputs: Inputs, labels: Codes, how: Fit) -> None:
         self.module, self.inputs, self.labels, self.batch = module, inputs, labels, how.batch
-        self.trained = [each for each in module.parameters() if each.requires_grad]
+        self.trained = [own for own in module.parameters() if own.requires_grad]
         if not self.trained:
             raise InputError("the module has no parameter to train.", code="parameters-frozen")
         self.optimiser = torch.optim.AdamW(self.trained, lr=how.rate, weight_decay=how.decay)

@@ -358,8 +358,8 @@ class _Poll:
             if not isinstance(values, str):
                 values = apply_temperature(values[0] if mean else values, self.how.temperature)
         else:
-            field, shape = ("mean", (labels,)) if mean else ("probabilities", (rows, labels))
-            array = answer.arrays.get(field)
+            array = answer.arrays.get((PredictNoise if mean else Predict).array)
+            shape = (labels,) if mean else (rows, labels)
             values = find_fault(array, shape) or normalise(cast("Array", array))
         if isinstance(values, str):
             return Failure(values)

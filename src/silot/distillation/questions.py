@@ -62,7 +62,7 @@ def check_inputs(inputs: npt.ArrayLike | Sequence[str]) -> Inputs:
     if isinstance(inputs, np.ndarray) and inputs.dtype.kind != "U":
         return as_points(cast("npt.NDArray[Any]", inputs), "inputs")
     items: list[Any] = list(cast("Sequence[Any]", inputs))
-    texts = [str(each) for each in items if isinstance(each, str)]
+    texts = [str(item) for item in items if isinstance(item, str)]
     if not texts:
         return as_points(items, "inputs")
     if len(texts) < len(items):
@@ -240,23 +240,25 @@ class Shown(_OfInputs, Question):
 
     on: ClassVar[Subject] = "model"
     level: ClassVar[Disclosure] = Disclosure.RECORD
+    array: ClassVar[str]
+    """Name of the array in the answer."""
+    mean: ClassVar[bool]
+    """Whether it is the mean over the inputs."""
 
     temperature: float = 1.0
     decimals: int = -1
 
-    def show(self, probabilities: Array, *, mean: bool) -> Array:
-        """Scale the probabilities, average them where ``mean``, then round."""
+    def answer_of(self, probabilities: Array) -> Answer:
+        """Compute the answer: scale the model's probabilities, average them, then round."""
         is_scale = math.isfinite(self.temperature) and self.temperature > 0
         if not is_scale or not -1 <= self.decimals <= _MOST_DECIMALS:
             raise _wrong("temperature or decimals are out of range.")
         shown = apply_temperature(probabilities, self.temperature)
-        if mean:
+        if self.mean:
             shown = shown.mean(axis=0)
-        return shown if self.decimals < 0 else round_probabilities(shown, self.decimals)
-
-    def answer_of(self, probabilities: Array) -> Answer:
-        """Compute the answer from the model's predictions."""
-        raise InputError(f"{type(self).__name__} is not a question.", code="question-unknown")
+        if self.decimals >= 0:
+            shown = round_probabilities(shown, self.decimals)
+        return Answer({self.array: shown})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -267,9 +269,8 @@ class Predict(Shown):
     """
 
     kind: ClassVar[str] = "predict"
-
-    def answer_of(self, probabilities: Array) -> Answer:
-        return Answer({"probabilities": self.show(probabilities, mean=False)})
+    array: ClassVar[str] = "probabilities"
+    mean: ClassVar[bool] = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -280,9 +281,8 @@ class PredictNoise(Shown):
     """
 
     kind: ClassVar[str] = "predict-noise"
-
-    def answer_of(self, probabilities: Array) -> Answer:
-        return Answer({"mean": self.show(probabilities, mean=True)})
+    array: ClassVar[str] = "mean"
+    mean: ClassVar[bool] = True
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -183,7 +183,7 @@ class _Run:
     ) -> None:
         self.module, self.inputs, self.space, self.how = module, inputs, space, how
         self.outputs, self.weights = outputs, weights
-        trained = [each for each in module.parameters() if each.requires_grad]
+        trained = [own for own in module.parameters() if own.requires_grad]
         if not trained:
             raise InputError("the model has no parameter to train.", code="model-parameters")
         self.optimiser = torch.optim.AdamW(trained, lr=how.rate)
@@ -199,7 +199,7 @@ class _Run:
             for part in self.module.modules():
                 parameters = list(part.parameters())
                 # What is frozen keeps its statistics too, and drops nothing.
-                if parameters and not any(each.requires_grad for each in parameters):
+                if parameters and not any(own.requires_grad for own in parameters):
                     part.eval()
             total, by_teacher = 0.0, np.zeros(len(self.outputs))
             for rows in split_batches(order, self.how.batch):
@@ -249,7 +249,7 @@ class _Run:
         """Compute the mark of a checkpoint: of the model as it is, options and data."""
         module, how = self.module, self.how
         return files.fingerprint(
-            model=[[name, each.requires_grad] for name, each in module.named_parameters()],
+            model=[[name, own.requires_grad] for name, own in module.named_parameters()],
             # Layers without parameters; what else a forward does cannot be seen.
             layers=repr(module),
             **{f"start.{name}": array for name, array in parameters_of(module).items()},
