@@ -157,11 +157,13 @@ class _Run:
             _check_labels(logits.shape[1], labels, "code")
             wanted = torch.from_numpy(labels[rows]).to(logits.device)
             losses = torch.nn.functional.cross_entropy(logits, wanted, reduction="none")
+            # Divided by the weights of the batch, so that rare labels do not change the rate.
             share = torch.from_numpy(self.weights[labels[rows]]).to(logits)
             loss = (losses * share).sum() / share.sum()
             total += float(loss.detach()) * len(rows)
             _check_finite(np.isfinite(total), number)
             loss.backward()
+            # One odd input must not undo what many steps have learnt.
             torch.nn.utils.clip_grad_norm_(self.trained, _CLIP)
             self.optimiser.step()
             self.schedule.step()
@@ -208,6 +210,7 @@ def module_predict(module: torch.nn.Module, inputs: Inputs, batch: int = 256) ->
         module.eval()
         for rows in split_batches(np.arange(count), batch):
             logits = compute_logits(module, inputs, rows)
+            # In float64, as everything that is computed from predictions.
             parts.append(torch.softmax(logits.double(), dim=1).cpu().numpy())
     if len({part.shape[1] for part in parts}) > 1:
         raise MismatchError(
@@ -254,6 +257,7 @@ def _check_finite(is_finite: bool | np.bool_, epoch: int) -> None:
 
 
 def _balance_classes(labels: Codes) -> Array:
+    # Labels without records have no weight to share, and divide nothing by 0.
     counts = np.bincount(labels)
     return len(labels) / (np.count_nonzero(counts) * np.maximum(counts, 1.0))
 
@@ -267,6 +271,7 @@ def _compute_loss(module: torch.nn.Module, inputs: Inputs, codes: Codes, balance
     probabilities = module_predict(module, inputs)
     _check_labels(probabilities.shape[1], codes, "validation code")
     shares = probabilities[np.arange(len(codes)), codes]
+    # A label that a model excludes costs 708 nats, not an infinite mean.
     losses = -np.log(np.maximum(shares, np.finfo(np.float64).tiny))
     weights = _balance_classes(codes)[codes] if balanced else None
     return float(np.average(losses, weights=weights))

@@ -159,6 +159,7 @@ class LabelSpace:
         if size < 2:
             raise InputError("fewer than two labels arrived.", code="label-count")
         names = None if isinstance(labels, int) else labels
+        # Unit vectors are sqrt(2) apart.
         return cls(np.eye(size) / np.sqrt(2.0), names, title=title)
 
     @property

@@ -159,6 +159,7 @@ def entropy_loss(
     # No logarithm is infinite: a mass at a label that the student excludes costs a finite loss.
     least = torch.finfo(student.dtype).tiny
     logs = teacher.clamp_min(least).log() - student.clamp_min(least).log()
+    # KL(q, p) + KL(p, q) = sum of (q - p) (log q - log p).
     weights = teacher - student if symmetric else teacher
     return _reduce((weights * logs).sum(-1), reduction, student.dtype)
 
@@ -170,6 +171,8 @@ class _Transport(torch.autograd.Function):
     def forward(
         ctx: Any, p: Tensor, q: Tensor, solve: Callable[[Tensor, Tensor], Solution], linear: bool
     ) -> Tensor:
+        # The envelope theorem: at the optimum potentials are the derivatives, so that no gradient
+        # has to pass through the iterations.
         values, f, g = solve(p, q)
         ctx.save_for_backward(p, q, f, g)
         ctx.linear = linear
@@ -208,6 +211,7 @@ class _Once(torch.autograd.Function):
 
 def _project_tangent(potentials: Tensor, weights: Tensor) -> Tensor:
     """Compute the derivative with respect to rows that are divided by their sums afterwards."""
+    # d/dp of T(p / s, q) with s = sum(p): potentials less their mean under p, over s.
     total = weights.sum(1, keepdim=True)
     return (potentials - (potentials * weights).sum(1, keepdim=True) / total) / total
 
@@ -234,6 +238,8 @@ def _read_costs(space: LabelSpace | npt.ArrayLike, *, metric: bool) -> tuple[Arr
 
 def _check_metric(cost: Array) -> None:
     apart = cost + np.eye(len(cost))
+    # The shortest way over one more label. Only where none is shorter than the direct way may
+    # mass that p and q have in common stay, as the exact solver takes for granted.
     detour = (cost[:, :, None] + cost[None]).min(axis=1)
     if (apart <= 0).any() or (cost != cost.T).any() or (cost > detour * (1 + 1e-9)).any():
         raise InputError(

@@ -112,6 +112,8 @@ class BagOfWords(nn.Module):
             (both * part).sum(1, keepdim=True) / part.sum(1, keepdim=True).clamp(min=1)
             for part in (words & (second == 0), words & (second == 1))
         ]
+        # What separates entailment from contradiction is where the two texts differ: (u, v,
+        # |u - v|, u * v) as in InferSent, and the words in common.
         read = torch.cat([u, v, (u - v).abs(), u * v, *(s.to(u.dtype) for s in shared)], dim=1)
         return self.readout(self.dropout(read))
 
@@ -409,6 +411,7 @@ def pretrained(
         ) from error
     if tokenizer.pad_token is None:
         raise InputError("the model's tokenizer has no padding token.", code="model-padding")
+    # A model has no places beyond these, and fails on longer inputs.
     room = getattr(config, "max_position_embeddings", None) or length
     return Pretrained(
         model.float().eval(),
@@ -521,9 +524,10 @@ class _Encoder(nn.Module):
         super().__init__()
         self.words = _Words(size, width, vectors)
         self.places = nn.Parameter(torch.randn(length, width) * width**-0.5)
-        # By part of a pair and by being in both: 2 x 2.
+        # By part of a pair and by being in both texts: 2 x 2 marks, added like places.
         self.marks = nn.Parameter(torch.randn(4, width) * width**-0.5)
         self.dropout = nn.Dropout(dropout)
+        # Normalisation first: small transformers then train without a long warm-up.
         layer = nn.TransformerEncoderLayer(
             width, heads, 4 * width, dropout, "gelu", batch_first=True, norm_first=True
         )

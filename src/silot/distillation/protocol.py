@@ -449,6 +449,8 @@ def project(points: Array) -> Array:
     # Before anything else: the level does not matter, and large numbers would lose digits.
     moved = points - points.max(axis=1, keepdims=True)
     ordered = -np.sort(-moved, axis=1)
+    # Of the k largest entries theta is (their sum - 1) / k; the last k whose entry is above its
+    # own theta is the right one.
     ranks = np.arange(1, points.shape[1] + 1)
     levels = (np.cumsum(ordered, axis=1) - 1.0) / ranks
     last = (ordered > levels).sum(axis=1) - 1

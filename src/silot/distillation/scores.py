@@ -147,9 +147,10 @@ def scores(probabilities: npt.ArrayLike, codes: npt.ArrayLike, space: LabelSpace
     np.add.at(confusion, (truth, named), 1)
     of_class, of_label = confusion.sum(axis=1), confusion.sum(axis=0)
     right = np.diagonal(confusion)
-    # Of a class that is neither there nor named F1 is 0 / 0; it does not count in the mean.
+    # Of a class without records that no record is taken for F1 is 0 / 0; it is in no mean.
     f1 = 2.0 * right / np.maximum(of_class + of_label, 1)
     expected = space.expected(predictions)
+    # Euclidean whatever the metric of the space: the paper's semantic distance.
     off = np.linalg.norm(expected - space.coordinates[truth], axis=1)
     per_class: list[ClassScores] = []
     for code in np.flatnonzero(of_class):

@@ -192,6 +192,7 @@ class _Run:
     def train_epoch(self, number: int) -> float:
         """Take one pass over the inputs and return its mean weighted loss."""
         device = find_device(self.module)
+        # By the number of the epoch, so that a resumed training draws what it would have drawn.
         draw = np.random.default_rng([self.how.seed, number])
         order = draw.permutation(len(self.inputs))
         with draw_from(int(draw.integers(2**62)), device):
@@ -201,11 +202,13 @@ class _Run:
                 # What is frozen keeps its statistics too, and drops nothing.
                 if parameters and not any(own.requires_grad for own in parameters):
                     part.eval()
+            # Sums in float64: of float32 a mean over many inputs would lose digits.
             total, by_teacher = 0.0, np.zeros(len(self.outputs))
             for rows in split_batches(order, self.how.batch):
                 values = self._step(rows, number, device)
                 total += float((values * self.weights[:, rows].T).sum())
                 by_teacher += values.sum(axis=0)
+        # A loss can be finite in the step whose gradient is not.
         _check_finite(are_finite(self.module.parameters()), number)
         loss = total / len(order)
         self.losses = np.append(self.losses, loss)
@@ -297,6 +300,7 @@ class _Run:
                 number, _, moment = path.partition(".")
                 moments.setdefault(int(number), {})[moment] = torch.from_numpy(array.copy())
         load_parameters(self.module, state)
+        # The moments of AdamW decide the next steps as much as the parameters do.
         groups = self.optimiser.state_dict()["param_groups"]
         self.optimiser.load_state_dict({"state": moments, "param_groups": groups})
         return len(self.losses)
@@ -322,6 +326,7 @@ def _check_predictions(
     if not are_probabilities(predictions).all():
         raise InputError("the predictions are no probabilities.", code="prediction-simplex")
     is_valid = np.isfinite(shares).all() and (shares >= 0).all()
+    # Far above the rounding of a sum over teachers, and nothing that a loss would show.
     if not is_valid or (np.abs(shares.sum(axis=0) - 1) > 1e-6).any():
         raise InputError(
             "the weights are negative, or do not sum to 1 over the teachers.", code="weights-sum"

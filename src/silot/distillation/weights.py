@@ -103,6 +103,7 @@ def teacher_weights(
             raise InputError(
                 "sizes must be finite, 0 or more, and not all 0.", code="teacher-sizes"
             )
+        # A size is the same for every input.
         raw = np.repeat(counts[:, None], inputs, axis=1)
     elif weights == "uniform":
         raw = np.ones((teachers, inputs))
@@ -113,6 +114,7 @@ def teacher_weights(
         )
     raw = np.where(raw > _ROUNDING, raw, 0.0)
     total = raw.sum(axis=0)
+    # Where no teacher is sure of anything all count alike, for weights must sum to 1.
     shares = np.where(total > 0, raw, 1.0) / np.where(total > 0, total, teachers)
     return shares if cap is None else _limit_shares(shares, check_cap(cap))
 
@@ -133,6 +135,7 @@ def _limit_shares(shares: Array, cap: float) -> Array:
     most = float(shares.mean(axis=1).max())
     if most <= cap * even:
         return shares
+    # Solves kept * most + (1 - kept) * even = cap * even: the largest mean is then the cap.
     kept = (cap - 1.0) * even / (most - even)
     return kept * shares + (1.0 - kept) * even
 
@@ -199,6 +202,7 @@ def majority(outputs: npt.ArrayLike, space: LabelSpace) -> npt.NDArray[np.bool_]
     for i in range(teachers):
         for j in range(i):
             apart[i, j] = apart[j, i] = _mean_transport(predictions[i], predictions[j], space)
+    # The distance to the farthest of the K // 2 nearest others: itself and these are a majority.
     radii = np.sort(apart, axis=1)[:, teachers // 2]
     centre = int(radii.argmin())
     return apart[centre] <= _REACH * radii[centre]
