@@ -24,7 +24,7 @@ from silot import LocalFederation, Measure, Own
 from silot.distances.pooled import pooled
 from silot.distances.worth.contributions import contributions
 from silot.distances.worth.fedbary import fedbary
-from silot.distillation.asking import distill
+from silot.distillation.protocol import distill
 from silot.distillation.teacher import Teacher
 from silot.records.validation import records
 from silot.teaching.divergences import divergences

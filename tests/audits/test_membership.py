@@ -11,7 +11,7 @@ import silot
 from silot import LocalFederation, Measure
 from silot.audits.membership import Scores, area_with_interval, measured
 from silot.distances.questions.labelled import encode_classes
-from silot.distillation.asking import distill
+from silot.distillation.protocol import distill
 from silot.distillation.teacher import Teacher
 from silot.federation import Entry, Transcript
 from silot.federation.answer import encode_reply

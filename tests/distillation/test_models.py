@@ -14,10 +14,9 @@ from tests.tiers import examples
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
-from silot.distillation import LabelSpace  # noqa: E402
-from silot.distillation._batches import seeded  # noqa: E402
-from silot.distillation.models import (  # noqa: E402
+from silot.distillation import (  # noqa: E402
     BagOfWords,
+    LabelSpace,
     Transformer,
     VectorHead,
     fit,
@@ -26,6 +25,7 @@ from silot.distillation.models import (  # noqa: E402
     parameters_of,
     pretrained,
 )
+from silot.distillation.modules import draw_from  # noqa: E402
 from silot.distillation.text import PAIR, Vocabulary  # noqa: E402
 from silot.errors import ExtraError, FileError, InputError, MismatchError, SolverError  # noqa: E402
 
@@ -191,7 +191,7 @@ def test_drawing_goes_on_as_if_nothing_was_drawn_even_after_an_error() -> None:
     torch.manual_seed(0)
     expected = torch.rand(3)
     torch.manual_seed(0)
-    with pytest.raises(ZeroDivisionError), seeded(4):
+    with pytest.raises(ZeroDivisionError), draw_from(4):
         torch.rand(10)
         raise ZeroDivisionError
     assert torch.equal(torch.rand(3), expected)

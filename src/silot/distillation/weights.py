@@ -1,4 +1,4 @@
-"""How much each teacher's prediction of each input counts."""
+"""How much each teacher counts: weights for every input, and the majority that counts at all."""
 
 from __future__ import annotations
 
@@ -10,13 +10,17 @@ import numpy.typing as npt
 from silot_transport._check import real
 
 from ..errors import InputError, MismatchError
-from .labels import improper
+from .labels import LabelSpace, are_probabilities
 
 Array = npt.NDArray[np.float64]
 Weights = Literal["confidence", "uniform", "size", "uniform-distance"]
 
-# What a row of probabilities may be off by.
+# Distances below this are what rounding leaves of 0, and would be weights of nothing.
 _ROUNDING = 1e-9
+# Pairs of predictions that are compared at once, for memory.
+_BATCH = 1 << 16
+# Of the radius of the majority, how far from its centre a teacher may be.
+_REACH = 1.5
 
 
 def teacher_weights(
@@ -27,7 +31,7 @@ def teacher_weights(
     sizes: npt.ArrayLike | None = None,
     cap: float | None = None,
 ) -> Array:
-    r"""Weights of the teachers for every input.
+    r"""Compute the weights of the teachers for every input.
 
     .. math:: w_k(x) = \frac{W_k(x)}{\sum_j W_j(x)}
 
@@ -79,26 +83,27 @@ def teacher_weights(
     >>> teacher_weights(outputs, biases=[[0.4, 0.6], [0.7, 0.3]]).round(2).tolist()
     [[0.75], [0.25]]
     """
-    given = np.asarray(outputs, dtype=np.float64)
-    if given.ndim != 3 or given.size == 0 or given.shape[2] < 2:
+    predictions = np.asarray(outputs, dtype=np.float64)
+    if predictions.ndim != 3 or predictions.size == 0 or predictions.shape[2] < 2:
         raise MismatchError(
-            f"outputs of shape {given.shape} arrived. Give (teachers, inputs, labels).",
+            f"outputs of shape {predictions.shape} arrived. Give (teachers, inputs, labels).",
             code="outputs-shape",
         )
-    _check(given, "outputs")
-    teachers, inputs, labels = given.shape
+    _check_simplex(predictions, "outputs")
+    teachers, inputs, labels = predictions.shape
     if weights == "confidence":
-        centre = _needed(biases, "biases", "confidence", (teachers, labels))
-        _check(centre, "biases")
-        raw = np.linalg.norm(given - centre[:, None], axis=2)
+        centre = _check_given(biases, "biases", "confidence", (teachers, labels))
+        _check_simplex(centre, "biases")
+        raw = np.linalg.norm(predictions - centre[:, None], axis=2)
     elif weights == "uniform-distance":
-        raw = np.linalg.norm(given - 1.0 / labels, axis=2)
+        raw = np.linalg.norm(predictions - 1.0 / labels, axis=2)
     elif weights == "size":
-        counts = _needed(sizes, "sizes", "size", (teachers,))
+        counts = _check_given(sizes, "sizes", "size", (teachers,))
         if not np.isfinite(counts).all() or (counts < 0).any() or not counts.any():
             raise InputError(
                 "sizes must be finite, 0 or more, and not all 0.", code="teacher-sizes"
             )
+        # A size is the same for every input.
         raw = np.repeat(counts[:, None], inputs, axis=1)
     elif weights == "uniform":
         raw = np.ones((teachers, inputs))
@@ -107,21 +112,15 @@ def teacher_weights(
             f"weights {weights!r} is none of {', '.join(get_args(Weights))}.",
             code="option-weights",
         )
-    # Smaller ones are rounding, and would be weights of nothing.
     raw = np.where(raw > _ROUNDING, raw, 0.0)
     total = raw.sum(axis=0)
+    # Where no teacher is sure of anything all count alike, for weights must sum to 1.
     shares = np.where(total > 0, raw, 1.0) / np.where(total > 0, total, teachers)
-    return shares if cap is None else _capped(shares, check_cap(cap))
+    return shares if cap is None else _limit_shares(shares, check_cap(cap))
 
 
 def check_cap(cap: float) -> float:
-    """Raise for a cap that is no number of 1 or more.
-
-    Raises
-    ------
-    InputError
-        ``"option-cap"``.
-    """
+    """Return a cap; raise ``option-cap`` where it is no number of 1 or more."""
     if not real(cap, "the cap of weights", "option-cap") >= 1:
         raise InputError(
             f"the cap of weights is {cap:g}. Give 1 or more even shares: at 1 all teachers count "
@@ -131,36 +130,93 @@ def check_cap(cap: float) -> float:
     return float(cap)
 
 
-def _capped(shares: Array, cap: float) -> Array:
+def _limit_shares(shares: Array, cap: float) -> Array:
     even = 1.0 / len(shares)
     most = float(shares.mean(axis=1).max())
     if most <= cap * even:
         return shares
+    # Solves kept * most + (1 - kept) * even = cap * even: the largest mean is then the cap.
     kept = (cap - 1.0) * even / (most - even)
     return kept * shares + (1.0 - kept) * even
 
 
-def _needed(
+def _check_given(
     values: npt.ArrayLike | None, name: str, weights: Weights, shape: tuple[int, ...]
 ) -> Array:
     if values is None:
         raise InputError(
             f"weights={weights!r} needs {name}, and none arrived.", code="teacher-weights-absent"
         )
-    found = np.asarray(values, dtype=np.float64)
-    if found.shape != shape:
+    array = np.asarray(values, dtype=np.float64)
+    if array.shape != shape:
         raise MismatchError(
-            f"{name} of shape {found.shape} arrived where {shape} fits the outputs.",
+            f"{name} of shape {array.shape} arrived where {shape} fits the outputs.",
             code="teacher-weights-shape",
         )
-    return found
+    return array
 
 
-def _check(probabilities: Array, name: str) -> None:
-    bad = improper(probabilities)
+def _check_simplex(probabilities: Array, name: str) -> None:
+    bad = ~are_probabilities(probabilities)
     if bad.any():
         raise InputError(
             f"{name} are not probabilities: {int(bad.sum())} of {bad.size} rows have an entry "
             f"that is not finite or negative, or do not sum to 1.",
             code="outputs-simplex",
         )
+
+
+def majority(outputs: npt.ArrayLike, space: LabelSpace) -> npt.NDArray[np.bool_]:
+    r"""Select the teachers of the closest majority, to resist fewer than half dishonest ones.
+
+    Teachers are as far apart as their predictions are, by exact transport, in the mean over the
+    inputs. The majority is the smallest of the balls around one teacher that hold
+    :math:`\lfloor K / 2 \rfloor + 1` of them. Fewer than K / 2 dishonest teachers do not fill it,
+    however alike their predictions are: it has an honest teacher, and is no larger than the
+    smallest that honest ones fill. A teacher within 1.5 times its radius belongs to it. Dishonest
+    predictions that are as near as that, and teachers that are right where the majority is wrong,
+    cannot be distinguished from others.
+
+    Parameters
+    ----------
+    outputs
+        Shape (K, n, L): probabilities of K teachers.
+    space
+        Of the labels.
+
+    Returns
+    -------
+    ndarray
+        Shape (K,).
+
+    Examples
+    --------
+    >>> space = LabelSpace([0.0, 1.0, 2.0])
+    >>> outputs = [[[1.0, 0.0, 0.0]], [[0.9, 0.1, 0.0]], [[0.0, 0.0, 1.0]]]
+    >>> majority(outputs, space).tolist()
+    [True, True, False]
+    """
+    predictions = np.asarray(outputs, dtype=np.float64)
+    teachers = len(predictions)
+    apart = np.zeros((teachers, teachers))
+    for i in range(teachers):
+        for j in range(i):
+            apart[i, j] = apart[j, i] = _mean_transport(predictions[i], predictions[j], space)
+    # The distance to the farthest of the K // 2 nearest others: itself and these are a majority.
+    radii = np.sort(apart, axis=1)[:, teachers // 2]
+    centre = int(radii.argmin())
+    return apart[centre] <= _REACH * radii[centre]
+
+
+def _mean_transport(p: Array, q: Array, space: LabelSpace) -> float:
+    # Slow to import.
+    import torch
+
+    from ._label_transport import solve_exact
+
+    line = space.coordinates[:, 0] if space.line else None
+    total = 0.0
+    for start in range(0, len(p), _BATCH):
+        one, other = (torch.from_numpy(side[start : start + _BATCH]) for side in (p, q))
+        total += float(solve_exact(one, other, space.cost, line)[0].sum())
+    return total / len(p)

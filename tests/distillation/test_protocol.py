@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 
 from silot import LabelSpace, LocalFederation, Policy
-from silot.distillation.asking import distill
+from silot.distillation.protocol import distill
 from silot.distillation.questions import (
     DescribeTeacher,
     Predict,
     PredictNoise,
     ReleasePredictions,
-    digest_of,
-    fault_of,
-    rounded,
-    tempered,
+    apply_temperature,
+    find_fault,
+    hash_inputs,
+    round_probabilities,
 )
 from silot.distillation.result import Predictions
 from silot.distillation.teacher import Teacher
@@ -45,7 +45,7 @@ def skewed(x: Any) -> np.ndarray:
 
 
 def run(teachers: dict[str, Any], timeout: float | None = None, **options: Any) -> Predictions:
-    given = {"labels": SPACE, "noise": NOISE, "batch": 8} | options
+    given = {"labels": SPACE, "noise": NOISE, "question_batch": 8} | options
     inputs = given.pop("inputs", X)
     return LocalFederation(teachers, timeout=timeout).run(distill(list(teachers), inputs, **given))
 
@@ -104,7 +104,7 @@ def test_predictions_are_what_the_models_say_in_the_order_of_names() -> None:
 
 @pytest.mark.parametrize("batch", [1, 7, 50, 400])
 def test_the_batch_changes_nothing(batch: int) -> None:
-    one, other = run({"a": Teacher(model)}), run({"a": Teacher(model)}, batch=batch)
+    one, other = run({"a": Teacher(model)}), run({"a": Teacher(model)}, question_batch=batch)
     np.testing.assert_array_equal(one.outputs, other.outputs)
     assert one.biases is not None
     assert other.biases is not None
@@ -113,7 +113,8 @@ def test_the_batch_changes_nothing(batch: int) -> None:
 
 def test_temperature_and_rounding_are_done_at_the_teacher() -> None:
     found = run({"a": Teacher(model)}, temperature=2.5, decimals=2)
-    np.testing.assert_allclose(found.outputs[0], rounded(tempered(model(X), 2.5), 2), atol=1e-12)
+    wanted = round_probabilities(apply_temperature(model(X), 2.5), 2)
+    np.testing.assert_allclose(found.outputs[0], wanted, atol=1e-12)
     assert found.transcript is not None
     for entry in found.transcript.entries:
         opened = entry.open()
@@ -127,7 +128,7 @@ def test_nothing_but_probabilities_leaves_a_teacher(private: bool, shared: bool)
     secret = 31.41592653589793
 
     def trained(x: Any) -> np.ndarray:
-        return tempered(model(x), secret)
+        return apply_temperature(model(x), secret)
 
     more: dict[str, Any] = {"policy": NOISY, "ledger": Ledger()} if private else {}
     if shared:
@@ -151,17 +152,17 @@ def test_nothing_but_probabilities_leaves_a_teacher(private: bool, shared: bool)
             assert not opened.arrays
             told = {"parts": 1, "labels": '["low", "middle", "high"]'}
             if shared:
-                told |= {"shared": digest_of(X), "inputs": len(X)}
+                told |= {"shared": hash_inputs(X), "inputs": len(X)}
             assert opened.scalars == (told if private else told | {"size": 9})
         elif isinstance(asked, Predict):
             assert set(opened.arrays) == {"probabilities"}
             assert not opened.scalars
             rows = len(asked.indices if shared else asked.vectors)
-            assert fault_of(opened.arrays["probabilities"], (rows, 3)) is None
+            assert find_fault(opened.arrays["probabilities"], (rows, 3)) is None
         elif isinstance(asked, PredictNoise):
             assert set(opened.arrays) == {"mean"}
             assert not opened.scalars
-            assert fault_of(opened.arrays["mean"], (3,)) is None
+            assert find_fault(opened.arrays["mean"], (3,)) is None
         else:
             assert isinstance(asked, ReleasePredictions)
             assert set(opened.arrays) == {"noisy"}
@@ -364,7 +365,7 @@ def test_a_run_spends_its_epsilon_and_no_more() -> None:
     assert found.noise["a"] == pytest.approx(expected / 4000, rel=1e-2)
     np.testing.assert_allclose(found.outputs[0], model(X), atol=6 * found.noise["a"])
     assert "drowns the predictions of b:" in found.status
-    assert fault_of(found.outputs, found.outputs.shape) is None
+    assert find_fault(found.outputs, found.outputs.shape) is None
     # The same questions are free, and have the same answers.
     again = run(teachers, privacy_epsilon=2.0)
     assert again.privacy_mu == 0.0
@@ -377,7 +378,7 @@ def test_temperature_after_the_noise_is_free() -> None:
     warm = run(teachers, privacy_epsilon=1.0, noise=None, temperature=2.0)
     assert found.privacy_mu == pytest.approx(mu_of(1.0, 1e-5), rel=1e-9)
     assert warm.privacy_mu == 0.0
-    np.testing.assert_allclose(warm.outputs, tempered(found.outputs, 2.0), atol=1e-12)
+    np.testing.assert_allclose(warm.outputs, apply_temperature(found.outputs, 2.0), atol=1e-12)
 
 
 def test_no_exact_size_is_told_beside_noise() -> None:
@@ -470,7 +471,7 @@ def test_a_budget_too_small_leaves_nothing_answered() -> None:
         model, policy=Policy(level="sketch", privacy_epsilon=0.1), ledger=ledger, parts=9
     )
     rich = Teacher(model, policy=NOISY, ledger=Ledger(), parts=9)
-    found = run({"poor": poor, "rich": rich}, privacy_epsilon=1.0, batch=None)
+    found = run({"poor": poor, "rich": rich}, privacy_epsilon=1.0, question_batch=None)
     assert found.excluded == {"poor": "ledger-budget"}
     assert found.transcript is not None
     answers = [entry.open() for entry in found.transcript.seen_by("poor")]
@@ -513,7 +514,9 @@ def test_a_process_that_stops_answering_is_out_after_the_timeout() -> None:
     try:
         # It has started before the clock matters.
         slow.reply(encode_question(DescribeTeacher()))
-        found = run({"slow": slow, "near": Teacher(skewed)}, timeout=15.0, noise=None, batch=50)
+        found = run(
+            {"slow": slow, "near": Teacher(skewed)}, timeout=15.0, noise=None, question_batch=50
+        )
         assert found.excluded == {"slow": "holder-timeout"}
         np.testing.assert_allclose(found.outputs, [skewed(X)], rtol=1e-12)
     finally:
