@@ -9,11 +9,10 @@ from silot_transport._lazy import lazily
 if TYPE_CHECKING:
     from .distance import secure_distance
     from .forecast import Forecast, forecast
-    from .keys import make_keys
     from .method import SECURE
     from .options import SecureOptions
     from .party import Played, play
-    from .peers import Peers
+    from .peers import Peers, make_keys
 
 __all__ = [
     "SECURE",

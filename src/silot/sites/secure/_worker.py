@@ -1,7 +1,7 @@
-"""The engine in a process of its own: it can be ended at any moment, and ends no other.
+"""The engine in a process of its own, which can be ended at any moment.
 
 The engine waits without end for a party that is gone, or ends its process without a word. So a
-party starts it as a child, tells it what to do over one pipe and hears from it over another.
+party starts it as a child, sends it orders over one pipe and reads its reports from another.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from msgpack import packb, unpackb
 
 _START = "from silot.sites.secure._worker import main; main()"
 _LENGTH = struct.Struct(">Q")
-# Waits for the end of whoever holds the other end of its input. The engine cannot do that itself:
-# for seconds at a time it lets no other thread of its process run.
+# A shell that waits until the party's process ends, which closes its input, and then kills the
+# engine. The engine cannot do that itself: for seconds at a time it lets no other thread run.
 _GUARD = 'read -r _; kill -9 "$0" 2>/dev/null; rm -rf "$1"'
 
 
@@ -32,14 +32,14 @@ class Worker:
 
     Attributes
     ----------
-    heard
-        What it said and nobody took yet.
+    reports
+        Reports that nobody read yet.
     descriptor
-        What can be read from when it says more.
+        Readable when there are more.
     """
 
     def __init__(self, folder: str) -> None:
-        self.heard: deque[dict[str, Any]] = deque()
+        self.reports: deque[dict[str, Any]] = deque()
         self._data = b""
         orders, self._orders = os.pipe()
         self.descriptor, answers = os.pipe()
@@ -58,7 +58,7 @@ class Worker:
         finally:
             os.close(orders)
             os.close(answers)
-        # In a session of its own: what ends this process may end its whole group.
+        # In a session of its own, because a signal to this process may go to its whole group.
         self._guard = subprocess.Popen(
             ["/bin/sh", "-c", _GUARD, str(self._process.pid), folder],
             stdin=subprocess.PIPE,
@@ -78,13 +78,13 @@ class Worker:
         os.close(self._orders)
         os.close(self.descriptor)
 
-    def order(self, **what: Any) -> None:
-        """Tell it what to do; it listens at all times."""
+    def order(self, **words: Any) -> None:
+        """Send it an order; it listens at all times."""
         with suppress(BrokenPipeError):
-            _write(self._orders, what)
+            _write(self._orders, words)
 
     def poll(self) -> bool:
-        """Take what it said; whether it is still there."""
+        """Read its reports, and return whether it still runs."""
         while True:
             try:
                 data = os.read(self.descriptor, 2**20)
@@ -97,19 +97,19 @@ class Worker:
             end = _LENGTH.size + _LENGTH.unpack_from(self._data)[0]
             if len(self._data) < end:
                 break
-            self.heard.append(unpackb(self._data[_LENGTH.size : end]))
+            self.reports.append(unpackb(self._data[_LENGTH.size : end]))
             self._data = self._data[end:]
         return True
 
 
 def main() -> None:
-    """Take orders: import the engine, compile, compute, and tell the outcome."""
+    """Follow orders: import the engine, compile, compute, and report the outcome."""
     orders, answers, folder = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
     queue: SimpleQueue[dict[str, Any]] = SimpleQueue()
     threading.Thread(target=_listen, args=(orders, queue), daemon=True).start()
     try:
         _work(queue, answers, folder)
-    except Exception as error:  # noqa: BLE001 - its words may quote data: its kind alone is told
+    except Exception as error:  # noqa: BLE001 - its text may quote data, so only its type is reported
         _write(answers, {"failed": type(error).__name__})
     threading.Event().wait()
 
@@ -118,25 +118,25 @@ def _work(queue: SimpleQueue[dict[str, Any]], answers: int, folder: str) -> None
     from . import _engine as engine
     from ._program import Program
 
-    engine.journal(Path(folder))
-    _write(answers, {"engine": engine.version()})
+    engine.start_log(Path(folder))
+    _write(answers, {"engine": engine.read_version()})
     program = Program.unpacked(queue.get()["program"])
-    executable = engine.compiled(program, 0)
+    executable = engine.compile_part(program, 0)
     _write(answers, {"compiled": True})
     work = queue.get()
-    own = [np.frombuffer(data).reshape(shape) for shape, data in work["arrays"]]
+    arrays = [np.frombuffer(data).reshape(shape) for shape, data in work["arrays"]]
     link = engine.connect(work["session"], work["rank"], work["addresses"], work["seconds"])
-    shares = engine.shares_of(own, program) if own else []
+    shares = engine.split_arrays(arrays, program) if arrays else []
     inputs = [engine.deal(link, owner, shares) for owner in work["owners"]]
     output, parts = engine.run_party(link, program, executable, inputs)
     gathered = engine.collect(link, work["receiver"], output)
-    opened = engine.opened_from(gathered, program) if gathered else []
-    # It stays until it is ended: others may still read what it sent.
+    opened = engine.reconstruct(gathered, program) if gathered else []
+    # The process stays until it is ended, because others may still read what it sent.
     _write(answers, {"opened": opened, "parts": parts})
 
 
 def _listen(descriptor: int, queue: SimpleQueue[dict[str, Any]]) -> None:
-    """Hear orders as they come, and end when nobody is left to give any."""
+    """Queue orders as they come, and end the process when the party is gone."""
     while True:
         head = _read(descriptor, _LENGTH.size)
         body = _read(descriptor, _LENGTH.unpack(head)[0]) if head else b""
@@ -155,8 +155,8 @@ def _read(descriptor: int, count: int) -> bytes:
     return bytes(data)
 
 
-def _write(descriptor: int, what: dict[str, Any]) -> None:
-    body = cast("bytes", packb(what))
+def _write(descriptor: int, words: dict[str, Any]) -> None:
+    body = cast("bytes", packb(words))
     data = memoryview(_LENGTH.pack(len(body)) + body)
     while data:
         data = data[os.write(descriptor, data) :]

@@ -1,4 +1,4 @@
-"""The secure distance as a method: its options, and what a user should know before choosing it."""
+"""The secure distance as a method: its options, and what a user needs to choose it."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class Secure(Pairwise):
     -------
     Distance
         With bounds proven inside the computation. Its parties compute with one another:
-        ``silot.distance(x, y, Secure(...))`` simulates them, ``silot secure`` links them, and so
-        do sites of a project that are asked for it.
+        ``silot.distance(x, y, Secure(...))`` simulates them, ``silot secure`` and sites of a
+        project link them.
     """
 
     name = "secure"
@@ -107,7 +107,7 @@ class Secure(Pairwise):
         return self._protocol((a,), others, own)
 
     def among(self, holders: Sequence[str], own: Answerer) -> Protocol[Distance]:
-        """The protocol between the union of holders and the coordinator's ``own`` measure."""
+        """Return the protocol between a union of holders and the coordinator's ``own`` measure."""
         return self._protocol(tuple(holders), (COORDINATOR,), own)
 
     def _protocol(

@@ -8,13 +8,14 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Literal, get_args
 
-from silot_transport._check import flag, real
+from silot_transport._check import flag
 
 from ...data.measure import Embedding
 from ...errors import InputError
-from ._effort import effort_for
+from ...options import Check, number, word
+from ._effort import choose_effort
 from ._engine import PARTIES, check_protocol
-from ._inputs import SecureInputs
+from ._inputs import SecureInputs, mu_of_laplace
 from ._program import Noise, Program
 
 Role = Literal["a", "b", "third"]
@@ -37,7 +38,7 @@ class SecureOptions:
     protocol
         ``"aby3"`` or ``"cheetah"``; chosen by ``two_party`` when left out.
     receiver
-        Who is told the number: ``"a"``, ``"b"`` or ``"third"``, the coordinator. By default the
+        Who receives the number: ``"a"``, ``"b"`` or ``"third"``, the coordinator. By default the
         coordinator, or ``"a"`` with two parties.
     privacy_epsilon
         Adds noise to the squared distance before it is opened, so that what is opened is
@@ -75,7 +76,7 @@ class SecureOptions:
     accuracy: Accuracy = "normal"
 
     def __post_init__(self) -> None:
-        _positive(self.scale, "scale")
+        self._check("scale", number(above=0))
         two = flag(self.two_party, "two_party", "option-two-party")
         if not self.protocol:
             object.__setattr__(self, "protocol", "cheetah" if two else "aby3")
@@ -83,18 +84,10 @@ class SecureOptions:
         object.__setattr__(self, "two_party", self.parties == 2)
         if not self.receiver:
             object.__setattr__(self, "receiver", "a" if self.two_party else "third")
-        if self.receiver not in ROLES[: self.parties]:
-            raise InputError(
-                f"receiver is {self.receiver!r}; give one of {', '.join(ROLES[: self.parties])}.",
-                code="option-receiver",
-            )
-        if self.accuracy not in get_args(Accuracy):
-            raise InputError(
-                f"accuracy is {self.accuracy!r}; give one of {', '.join(get_args(Accuracy))}.",
-                code="option-accuracy",
-            )
+        self._check("receiver", word(*ROLES[: self.parties]))
+        self._check("accuracy", word(*get_args(Accuracy)))
         if self.privacy_epsilon is not None:
-            _positive(self.privacy_epsilon, "privacy_epsilon")
+            self._check("privacy_epsilon", number(above=0))
             if self.diameter is None:
                 raise InputError(
                     "privacy_epsilon needs a diameter: the public bound that records are clipped "
@@ -108,12 +101,15 @@ class SecureOptions:
                     code="release-embedding",
                 )
         if self.diameter is not None:
-            _positive(self.diameter, "diameter")
+            self._check("diameter", number(above=0))
             if self.privacy_epsilon is None:
                 raise InputError(
                     "diameter clips records for the sake of noise. Give privacy_epsilon too.",
                     code="option-diameter",
                 )
+
+    def _check(self, name: str, check: Check) -> None:
+        check.of(getattr(self, name), name, f"option-{name.replace('_', '-')}")
 
     @property
     def parties(self) -> int:
@@ -121,7 +117,7 @@ class SecureOptions:
         return PARTIES[self.protocol]
 
     def public(self) -> dict[str, str | float | bool | None]:
-        """Options by name, as parties compare them."""
+        """Return the options by name, as parties compare them."""
         return asdict(self)
 
     def digest(self) -> str:
@@ -129,16 +125,16 @@ class SecureOptions:
         return hashlib.sha256(json.dumps(self.public(), sort_keys=True).encode()).hexdigest()
 
     def tolerance(self, sizes: tuple[int, ...]) -> float:
-        """Most that the bounds may be apart when noise is added, in units of ``diameter``²."""
+        """Return how far the bounds may be apart when noise is added, in units of ``diameter``²."""
         return max(1.0 / min(sizes), 0.002)
 
     def sensitivity(self, sizes: tuple[int, ...]) -> float:
-        r"""Most that replacing one record moves the number before noise.
+        r"""Return how far replacing one record moves the number before noise, at most.
 
         .. math:: \Delta = D^2 / n + \tau D^2
 
-        The first term is what it moves :math:`W^2`; the second is what the computed number may
-        be off, on either side together.
+        The first term is what it moves :math:`W^2`; the second is the error of the computed
+        number, on either side together.
         """
         if self.diameter is None:
             return math.inf
@@ -146,48 +142,38 @@ class SecureOptions:
 
     def program(self, sizes: tuple[int, ...], split: int, dimension: int) -> Program:
         """Return the program for public sizes."""
-        effort = effort_for(
-            self.protocol,
-            sizes,
-            dimension,
-            self.accuracy,
-            noisy=self.privacy_epsilon is not None,
-        )
+        is_noisy = self.privacy_epsilon is not None
+        effort = choose_effort(self.protocol, sizes, dimension, self.accuracy, noisy=is_noisy)
         noise = None
         if self.diameter is not None and self.privacy_epsilon is not None:
             if self.diameter > effort.largest * self.scale:
-                # A holder would stop for its records, which no noise covers.
+                # A holder with such records would stop the run, which no noise hides.
                 raise InputError(
                     f"diameter is more than {effort.largest:g} scales. Agree on a larger scale.",
                     code="option-diameter",
                 )
             largest = (self.diameter / self.scale) ** 2
-            spread = self.sensitivity(sizes) / self.privacy_epsilon / self.scale**2
-            noise = Noise(
-                largest=largest,
-                tolerance=largest * self.tolerance(sizes),
-                failed=-(largest + 60.0 * len(sizes) * spread),
-            )
+            # 60 scales of each holder's noise below every number: no noise bridges that by chance.
+            failed = -(largest + 60.0 * len(sizes) * self._noise_scale(sizes))
+            noise = Noise(largest, largest * self.tolerance(sizes), failed)
         return Program(self.protocol, sizes, split, dimension, effort, noise)
 
     def inputs(self, program: Program) -> SecureInputs:
         """Return what each holder prepares for the program."""
-        noise = 0.0
-        if self.privacy_epsilon is not None:
-            noise = self.sensitivity(program.sizes) / self.privacy_epsilon / self.scale**2
+        effort = program.effort
         return SecureInputs(
-            scale=self.scale,
-            largest=program.effort.largest,
-            unit=program.effort.unit,
-            lightest=program.effort.lightest,
-            diameter=self.diameter or 0.0,
-            noise=noise,
+            scale=self.scale, largest=effort.largest, unit=effort.unit, lightest=effort.lightest,
+            diameter=self.diameter or 0.0, noise=self._noise_scale(program.sizes),
             embedding=self.embedding,
-        )
+        )  # fmt: skip
 
+    def _noise_scale(self, sizes: tuple[int, ...]) -> float:
+        """Return the scale of each holder's noise, in units of ``scale`` squared; 0 for none."""
+        if self.privacy_epsilon is None:
+            return 0.0
+        return self.sensitivity(sizes) / self.privacy_epsilon / self.scale**2
 
-def _positive(value: object, name: str) -> None:
-    code = f"option-{name.replace('_', '-')}"
-    number = real(value, name, code)
-    if not 0 < number < math.inf:
-        raise InputError(f"{name} is {value!r}; a number above 0 is needed.", code=code)
+    @property
+    def privacy_mu(self) -> float:
+        """The mu that a run is charged; 0 for an exact number."""
+        return 0.0 if self.privacy_epsilon is None else mu_of_laplace(self.privacy_epsilon)
