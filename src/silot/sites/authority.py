@@ -208,10 +208,7 @@ class Authority:
 def read_revocations(data: bytes, root: x509.Certificate) -> frozenset[int]:
     """Return the serial numbers in a list that ``Authority.revoke`` wrote.
 
-    Raises
-    ------
-    FileError
-        It is no list, or not of this authority (``revocation-format``).
+    Raises a ``FileError`` if it is no list, or not of this authority (``revocation-format``).
     """
     try:
         revocations = x509.load_pem_x509_crl(data)
@@ -235,11 +232,8 @@ def verify_member(
 ) -> Member:
     """Check the signature, validity and revocation of a certificate, and return its member.
 
-    Raises
-    ------
-    MismatchError
-        ``certificate-authority``, ``certificate-early``, ``certificate-expired``,
-        ``certificate-revoked``, ``certificate-role``.
+    Raises a ``MismatchError`` with the code ``certificate-authority``, ``-early``, ``-expired``,
+    ``-revoked`` or ``-role``.
     """
     now = datetime.now(UTC) if now is None else now
     issued = _verify_issuer(certificate, root)
@@ -366,9 +360,3 @@ def _parse_host(text: str) -> x509.GeneralName:
 
 def _refuse(why: str, code: str) -> MismatchError:
     return MismatchError(f"the certificate {why}.", code=code)
-
-
-__all__ = [
-    "Authority", "Member", "Role", "create_key", "make_request", "read_revocations",
-    "verify_member",
-]  # fmt: skip

@@ -274,14 +274,8 @@ def find_server_fault(kit: Kit) -> SilotError | None:
 def check_server(kit: Kit) -> None:
     """Raise where another server listens than the project's: to try again would not help.
 
-    Raises
-    ------
-    MismatchError
-        ``server-certificate`` or ``server-expired``.
+    Raises a ``MismatchError`` (``server-certificate`` or ``server-expired``).
     """
     fault = find_server_fault(kit)
     if fault is not None and fault.code in ("server-certificate", "server-expired"):
         raise fault
-
-
-__all__ = ["Finding", "check_server", "check_site", "describe_status", "find_server_fault"]

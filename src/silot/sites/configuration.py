@@ -63,10 +63,7 @@ class SiteConfiguration(StoredModel):
     def load(cls, kit: Kit) -> SiteConfiguration:
         """Read the configuration in a kit.
 
-        Raises
-        ------
-        FileError
-            The site did not join yet (``kit-format``).
+        Raises a ``FileError`` if the site did not join yet (``kit-format``).
         """
         file = kit.own / SITE
         if not file.exists():
@@ -150,10 +147,8 @@ class QuestionLog:
     def note(self, facts: Mapping[str, Any]) -> None:
         """Write a line.
 
-        Raises
-        ------
-        FileError
-            It cannot be written, so that nothing may be answered (``log-unwritable``).
+        Raises a ``FileError`` if it cannot be written (``log-unwritable``): then nothing may be
+        answered.
         """
         line = {"time": datetime.now(UTC).isoformat(timespec="seconds"), **facts}
         data = f"{json.dumps(line, sort_keys=True)}\n".encode()
@@ -175,10 +170,7 @@ class QuestionLog:
     def read_lines(self, *, most: int | None = None) -> list[dict[str, Any]]:
         """Return all lines that can be read, or those among the last ``most`` bytes.
 
-        Raises
-        ------
-        FileError
-            It exists and cannot be read (``file-missing``).
+        Raises a ``FileError`` if the log exists and cannot be read (``file-missing``).
         """
         try:
             with self.path.open("rb") as file:
@@ -211,6 +203,3 @@ def _file_state(path: Path | None) -> tuple[int, int] | None:
     except OSError:
         return None
     return stat.st_size, stat.st_mtime_ns
-
-
-__all__ = ["QuestionLog", "SiteConfiguration", "open_site"]

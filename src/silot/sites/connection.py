@@ -241,12 +241,8 @@ class Sites:
     def about(self, name: str, seconds: float | None = None) -> About:
         """Return what a site says of itself, by default within the deadline of an answer.
 
-        Raises
-        ------
-        MismatchError
-            It refused, or is not who it should be.
-        HolderError
-            It cannot be reached.
+        Raises a ``MismatchError`` if it refused or is not who it should be, and a ``HolderError``
+        if it cannot be reached.
         """
         sealed = self._seal(name, b"", (self.run_name, 0))
         began = datetime.now(UTC)
@@ -387,6 +383,3 @@ def _is_answer(reply: bytes | Failure) -> TypeGuard[bytes]:
         return len(reply) > _LARGEST_FAILURE or isinstance(decode_reply(reply), Answer)
     except WireError:
         return False
-
-
-__all__ = ["About", "Carry", "Sites"]

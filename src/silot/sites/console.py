@@ -481,10 +481,7 @@ def _security_headers(style: str) -> tuple[tuple[bytes, bytes], ...]:
 def _bind(port: int) -> socket.socket:
     """Return a socket of this machine alone; 0 takes any port that is free.
 
-    Raises
-    ------
-    FileError
-        ``port-taken``.
+    Raises a ``FileError`` if another process has the port (``port-taken``).
     """
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -528,6 +525,3 @@ def _read_style() -> str:
 @cache
 def _load_templates() -> Environment:
     return environment().overlay(loader=PackageLoader("silot.sites", ""))
-
-
-__all__ = ["Console"]

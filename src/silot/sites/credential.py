@@ -81,10 +81,8 @@ class Credential:
     ) -> Member:
         """Check every signature of the credential, and return whose it is.
 
-        Raises
-        ------
-        MismatchError
-            As ``verify_member``; ``certificate-proof`` where the key is not the certificate's.
+        Raises a ``MismatchError`` as ``verify_member`` does, or with ``certificate-proof`` if the
+        key is not the certificate's.
         """
         certificate = _verify_proof(self)
         if certificate is None:
@@ -118,11 +116,8 @@ class RevocationList(Container[int]):
     def read(self) -> frozenset[int]:
         """Return all numbers.
 
-        Raises
-        ------
-        FileError
-            The file cannot be read (``file-missing``), or is no such list
-            (``revocation-format``): then no certificate can be shown to be valid.
+        Raises a ``FileError`` if the file cannot be read (``file-missing``), or is no such list
+        (``revocation-format``): then no certificate can be shown to be valid.
         """
         try:
             stat = self._file.stat()
@@ -231,10 +226,7 @@ def write_presence(identity: Identity, place: bytes) -> bytes:
 def read_presence(data: bytes, identity: Identity) -> tuple[str, bytes]:
     """Return which site runs at which place.
 
-    Raises
-    ------
-    MismatchError, WireError
-        It is no such statement of a site of the project.
+    Raises a ``MismatchError`` or ``WireError`` if it is no such statement of a site of the project.
     """
     parts = _unpack_fields(data)
     place, proof = parts.get("place"), parts.get("proof")
@@ -251,10 +243,7 @@ def read_presence(data: bytes, identity: Identity) -> tuple[str, bytes]:
 def check_version(version: str) -> None:
     """Refuse a message of another version of silot: its numbers may mean other things.
 
-    Raises
-    ------
-    MismatchError
-        ``silot-version``.
+    Raises a ``MismatchError`` (``silot-version``).
     """
     own, other = (text.split(".")[:2] for text in (__version__, version))
     if own != other:
@@ -290,9 +279,3 @@ def _to_sign(key: PublicKey) -> bytes:
 
 def _malformed(why: str) -> WireError:
     return WireError(f"the bytes are no message between sites: {why}.", code="wire-format")
-
-
-__all__ = [
-    "Credential", "Identity", "RevocationList", "check_version", "find_writer_fault",
-    "read_presence", "split_message", "write_presence",
-]  # fmt: skip

@@ -113,12 +113,8 @@ class Deployment:
     def new(cls, plan: str | Path, folder: str | Path) -> Deployment:
         """Make a deployment of a project's file in a new folder.
 
-        Raises
-        ------
-        FileError
-            The file cannot be read, or the folder exists (``file-exists``).
-        InputError
-            ``project-field``.
+        Raises a ``FileError`` if the file cannot be read or the folder exists (``file-exists``),
+        and an ``InputError`` if a field is wrong (``project-field``).
         """
         place, project = Path(folder), Project.load(plan)
         text = read_bytes(Path(plan))
@@ -144,12 +140,9 @@ class Deployment:
     def load(cls, folder: str | Path) -> Deployment:
         """Read a deployment; members that were added to its file belong to it from now on.
 
-        Raises
-        ------
-        FileError
-            The folder is none (``deploy-folder``), or a file of it cannot be read.
-        InputError
-            ``project-field``; ``project-changed`` where more than members changed.
+        Raises a ``FileError`` if the folder is no deployment (``deploy-folder``) or a file of it
+        cannot be read, and an ``InputError`` if a field is wrong (``project-field``) or more than
+        members changed (``project-changed``).
         """
         place = Path(folder)
         if not (place / PLAN).is_file() or not (place / AUTHORITY / ROOT_KEY).is_file():
@@ -188,13 +181,8 @@ class Deployment:
     def sign(self, request: bytes) -> tuple[Signed, Issued]:
         """Certify a member, and record that.
 
-        Raises
-        ------
-        FileError
-            ``request-format``.
-        InputError
-            ``request-member``; ``request-revoked`` where a certificate for the same key was
-            revoked, which others may have.
+        Raises a ``FileError`` (``request-format``), or an ``InputError``: ``request-member``, or
+        ``request-revoked`` if a certificate for the same key was revoked, which others may have.
         """
         signed = sign(self.authority, self.project, request)
         return signed, self._note(signed.certificate.encode())
@@ -204,10 +192,7 @@ class Deployment:
 
         A kit that is in this folder receives it at once.
 
-        Raises
-        ------
-        FileError
-            Its request is missing, or none (``request-format``).
+        Raises a ``FileError`` if its request is missing, or none (``request-format``).
         """
         signed, issued = self.sign(read_bytes(self.folder / REQUEST))
         file = self.folder / SIGNED
@@ -219,10 +204,7 @@ class Deployment:
     def revoke(self, names: list[str]) -> tuple[Path, list[Issued]]:
         """Revoke all certificates of members; return the list of all ever revoked, and the new.
 
-        Raises
-        ------
-        InputError
-            Nobody of that name has a certificate (``revoke-name``).
+        Raises an ``InputError`` if nobody of a name has a certificate (``revoke-name``).
         """
         issued = self.issued
         members = {item.name for item in issued}
@@ -268,10 +250,8 @@ class Deployment:
 def write_template(path: Path) -> None:
     """Write a project's file to fill in.
 
-    Raises
-    ------
-    FileError
-        It exists (``file-exists``), is of another kind (``file-kind``), or cannot be written.
+    Raises a ``FileError`` if it exists (``file-exists``), is of another kind (``file-kind``), or
+    cannot be written.
     """
     if path.suffix not in (".yml", ".yaml"):
         raise FileError(f"{path.name} is no .yml or .yaml. Give such a name.", code="file-kind")
@@ -286,10 +266,8 @@ def write_template(path: Path) -> None:
 def check_port(port: int) -> None:
     """Raise where the server could not listen.
 
-    Raises
-    ------
-    FileError
-        Another process listens there (``port-taken``), or it may not be used (``port-denied``).
+    Raises a ``FileError`` if another process listens there (``port-taken``), or it may not be used
+    (``port-denied``).
     """
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -306,6 +284,3 @@ def check_port(port: int) -> None:
                 "names it), or provision another port.",
                 code="port-taken",
             ) from None
-
-
-__all__ = ["Deployment", "Issued", "check_port", "write_template"]

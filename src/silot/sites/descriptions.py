@@ -99,8 +99,3 @@ def describe_release(mechanism: str) -> str:
 def describe_level(level: str) -> str:
     """Say a level by its name, and what it is."""
     return f"{level}: {LEVELS[level]}" if level in LEVELS else "not known"
-
-
-__all__ = [
-    "KINDS", "LEVELS", "describe_level", "describe_question", "describe_release", "find_level",
-]  # fmt: skip

@@ -49,10 +49,7 @@ class Endpoint:
     def of(cls, kit: Kit, addresses: Addresses | None = None) -> Endpoint:
         """Return the endpoint of a kit; an asker's addresses are in the kit itself.
 
-        Raises
-        ------
-        InputError
-            The file of an asker is not as it should be (``project-field``).
+        Raises an ``InputError`` if the file of an asker is not as it should be (``project-field``).
         """
         source, file = "`secure` in the policy", kit.folder / FILE
         if kit.role is Role.ASKER:
@@ -66,11 +63,8 @@ class Endpoint:
     def links(self, members: Mapping[Part, str], session: str) -> Links:
         """Return the links with the members that are the parties of a run.
 
-        Raises
-        ------
-        InputError
-            No addresses are named (``secure-addresses``), or none of one of them
-            (``secure-peer``).
+        Raises an ``InputError`` if no addresses are named (``secure-addresses``), or none of one of
+        them (``secure-peer``).
         """
         needs = f"{self.source} needs listen: HOST:PORT, and peers with a HOST:PORT for each"
         if self.addresses is None:
@@ -99,6 +93,3 @@ class Endpoint:
             return verify_member(parsed, self.root, self.revoked).name
         except (SilotError, ValueError):
             return None
-
-
-__all__ = ["Endpoint"]

@@ -106,10 +106,7 @@ _LOGS: dict[str, Any] = {
 def build_command(folder: Path, name: str, role: Role) -> list[str]:
     """Return the command line that runs NVFlare with the kit of a server or a site.
 
-    Raises
-    ------
-    ExtraError
-        It is not installed (``extra-nvflare``).
+    Raises an ``ExtraError`` if NVFlare is not installed (``extra-nvflare``).
     """
     if find_spec("nvflare") is None:
         raise missing_engine()
@@ -127,6 +124,3 @@ def missing_engine() -> ExtraError:
     return ExtraError(
         "sites are reached over NVFlare. Run: pip install 'silot[nvflare]'", code="extra-nvflare"
     )
-
-
-__all__ = ["build_command", "missing_engine"]

@@ -94,10 +94,8 @@ class Journal:
     def keep(self, name: str, message: bytes, reply: bytes, again: int = 0) -> None:
         """Write a reply; ``settle`` makes it survive a power cut.
 
-        Raises
-        ------
-        FileError
-            The file cannot be written, so that the run must not go on (``journal-unwritable``).
+        Raises a ``FileError`` if the file cannot be written (``journal-unwritable``): then the run
+        must not go on.
         """
         note = pack([name, _digest(message, again), digest_of(reply)])
         of_note, of_reply = (len(data) + _NONCE + _TAG for data in (note, reply))
@@ -205,6 +203,3 @@ def _hash_key(name: str, digest: str) -> bytes:
 
 def _digest(message: bytes, again: int) -> str:
     return f"{digest_of(message)}{f'.{again}' if again else ''}"
-
-
-__all__ = ["Journal", "key_of"]

@@ -46,12 +46,8 @@ OWN, STARTUP, LOCAL = "silot", "startup", "local"
 def begin_kit(folder: str | Path, name: str, role: Role, hosts: tuple[str, ...] = ()) -> bytes:
     """Make the keys of a kit in a new folder, and return the request for its certificate.
 
-    Raises
-    ------
-    FileError
-        The folder exists (``file-exists``), or cannot be made.
-    InputError
-        The name cannot be one (``project-field``).
+    Raises a ``FileError`` if the folder exists (``file-exists``) or cannot be made, and an
+    ``InputError`` if the name cannot be one (``project-field``).
     """
     place = Path(folder)
     try:
@@ -89,10 +85,8 @@ def check_new(folder: Path) -> None:
 def complete_kit(folder: str | Path, signed: Signed) -> Kit:
     """Put a certificate into the kit whose request it answers.
 
-    Raises
-    ------
-    MismatchError
-        It is for another key or name (``certificate-key``), or not by its own root.
+    Raises a ``MismatchError`` if it is for another key or name (``certificate-key``), or not by its
+    own root.
     """
     place = Path(folder)
     name, role = _read_member(place)
@@ -201,11 +195,8 @@ class Kit:
     def revoke(self, data: bytes) -> frozenset[int]:
         """Keep a list of revoked certificates; a process that runs with the kit obeys it at once.
 
-        Raises
-        ------
-        FileError
-            It is none of this project, or lacks one that was revoked before (``revocation-format``,
-            ``revocation-older``).
+        Raises a ``FileError`` if the list is none of this project (``revocation-format``), or lacks
+        a certificate that was revoked before (``revocation-older``).
         """
         numbers = read_revocations(data, read_certificate(self.files[0]))
         if not numbers >= self._revocations().read():
@@ -227,10 +218,7 @@ class Kit:
 def read_role(folder: str | Path) -> Role:
     """Return the role of the member whose kit this is, complete or not.
 
-    Raises
-    ------
-    FileError
-        It is none (``kit-format``).
+    Raises a ``FileError`` if it is none (``kit-format``).
     """
     place = Path(folder)
     if not (place / OWN / MEMBER).is_file():
@@ -246,10 +234,7 @@ def provision(project: Project, folder: str | Path) -> tuple[Authority, Kit]:
     Beside them the server's request and the answer are kept: its certificate can be renewed where
     its kit is not.
 
-    Raises
-    ------
-    FileError
-        The folder exists (``file-exists``), or cannot be made.
+    Raises a ``FileError`` if the folder exists (``file-exists``), or cannot be made.
     """
     place = Path(folder)
     server = place / "server"
@@ -278,6 +263,3 @@ def _parse_certificate(text: str) -> x509.Certificate:
         return x509.load_pem_x509_certificate(text.encode())
     except ValueError:
         raise FileError("the file holds no certificate (PEM).", code="certificate-format") from None
-
-
-__all__ = ["Kit", "begin_kit", "complete_kit", "provision", "read_role"]

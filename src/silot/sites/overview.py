@@ -410,6 +410,3 @@ class SiteReader:
             if self._ledger is not None:
                 self._ledger.close()
             self._ledger = None
-
-
-__all__ = ["SiteOverview", "SiteReader", "describe_waiting", "format_time"]

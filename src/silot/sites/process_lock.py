@@ -30,10 +30,8 @@ _handles: dict[str, int] = {}
 def lock_kit(kit: Kit) -> None:
     """Reserve a kit for this process, until it ends.
 
-    Raises
-    ------
-    FileError
-        Another has it (``kit-in-use``), or the kit cannot be written (``file-unwritable``).
+    Raises a ``FileError`` if another process has it (``kit-in-use``), or the kit cannot be written
+    (``file-unwritable``).
     """
     path = _lock_file(kit)
     if path in _handles:
@@ -127,8 +125,3 @@ def _in_use(kit: Kit) -> FileError:
         "that one first.",
         code="kit-in-use",
     )
-
-
-__all__ = [
-    "KitCopies", "check_unlocked", "copied_elsewhere", "identify_copy", "lock_kit", "locked_since",
-]  # fmt: skip

@@ -39,10 +39,7 @@ def validate_fields(kind: type[Any], body: dict[str, Any], file: Path) -> Any:
 def read_json(file: Path) -> dict[str, Any]:
     """Return the fields of a JSON file that silot wrote.
 
-    Raises
-    ------
-    FileError
-        It cannot be read, or is no mapping (``kit-format``).
+    Raises a ``FileError`` if it cannot be read, or is no mapping (``kit-format``).
     """
     try:
         body = json.loads(file.read_text(encoding="utf-8"))
@@ -110,12 +107,8 @@ class Project(StoredModel):
     def load(cls, path: str | Path) -> Project:
         """Read the file in which a coordinator describes a project (YAML or JSON).
 
-        Raises
-        ------
-        FileError
-            It is missing or unreadable.
-        InputError
-            ``project-field``, with its place.
+        Raises a ``FileError`` if it is missing or unreadable, and an ``InputError`` if a field is
+        wrong (``project-field``, with its place).
         """
         file = Path(path)
         return validate_fields(cls, read_fields(file), file)
@@ -142,6 +135,3 @@ def sign(authority: Authority, project: Project, request: bytes) -> Signed:
     """Answer a request with a certificate, if it is of a member of the project."""
     certificate = authority.sign(request, project.members)
     return Signed(project=project, root=authority.pem.decode(), certificate=certificate.decode())
-
-
-__all__ = ["Project", "Signed", "StoredModel", "sign"]

@@ -113,10 +113,8 @@ class Run:
     def load(cls, name: str) -> Run:
         """Read the run of a name, or of the beginning of one.
 
-        Raises
-        ------
-        FileError
-            There is none, or there are several (``run-unknown``), or its file is broken.
+        Raises a ``FileError`` if there is none, if there are several (``run-unknown``), or if its
+        file is broken.
         """
         is_name = re.fullmatch(r"[0-9a-f]{1,32}", name) is not None
         files = sorted(_runs_folder().glob(f"{name}*/{_RUN}")) if is_name else []
@@ -155,12 +153,8 @@ class Run:
     def lock(self) -> IO[bytes]:
         """Reserve the run for this process, until the returned file is closed.
 
-        Raises
-        ------
-        MismatchError
-            It was cancelled (``run-cancelled``).
-        InputError
-            Another process runs it (``run-running``).
+        Raises a ``MismatchError`` if it was cancelled (``run-cancelled``), and an ``InputError`` if
+        another process runs it (``run-running``).
         """
         if self.cancelled:
             raise MismatchError(
@@ -226,6 +220,3 @@ def hash_files(files: Iterable[Path]) -> dict[str, str]:
 
 def _runs_folder() -> Path:
     return state_folder() / "runs"
-
-
-__all__ = ["Run", "RunRequest", "all_runs", "hash_files"]

@@ -154,6 +154,3 @@ class SecureHolder(Holder):
     def _refuse(self, code: str, asker: str) -> bytes:
         self._account.refuse(SecureDistance.kind, code, asker)
         return encode_reply(Failure(code, "refused"))
-
-
-__all__ = ["SecureHolder"]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import replace
 from importlib.util import find_spec
 from itertools import count
@@ -244,19 +245,12 @@ class _BackgroundExchange:
         self, sites: Sites, messages: Mapping[str, bytes], clock: Clock, seconds: float
     ) -> None:
         self._sites, self._over, self._failed = sites, threading.Event(), threading.Event()
-        self._replies: Mapping[str, Reply | Failure] = {}
-        self._error: SilotError | None = None
-
-        def ask() -> None:
-            try:
-                self._replies = sites.exchange_until(
-                    messages, clock, seconds=seconds, over=self._over, failed=self._failed
-                )
-            except SilotError as error:
-                self._error = error
-
-        self._thread = threading.Thread(target=ask, daemon=True)
-        self._thread.start()
+        pool = ThreadPoolExecutor(1)
+        self._replies = pool.submit(
+            sites.exchange_until,
+            messages, clock, seconds=seconds, over=self._over, failed=self._failed,
+        )  # fmt: skip
+        pool.shutdown(wait=False)
 
     def check(self) -> None:
         """Raise where a site will not go on, or the run was cancelled."""
@@ -265,23 +259,21 @@ class _BackgroundExchange:
 
     def wait(self, seconds: float) -> None:
         """Wait until all replied, or so long."""
-        self._thread.join(seconds)
+        wait([self._replies], seconds)
 
     def wait_until_failed(self) -> None:
         """Wait until all replied, or one failed."""
-        while self._thread.is_alive() and not self._failed.is_set():
-            self._thread.join(0.1)
+        while not (self._replies.done() or self._failed.is_set()):
+            self.wait(0.1)
 
     def end(self) -> None:
         """Wait for no more replies."""
         self._over.set()
-        self._thread.join()
+        wait([self._replies])
 
     def replies(self) -> Mapping[str, Reply | Failure]:
         """Return what sites replied; who did not failed."""
-        if self._error is not None:
-            raise self._error
-        return self._replies
+        return self._replies.result()
 
 
 def _name_session(sites: Sites, place: int, attempt: int) -> str:
@@ -309,6 +301,3 @@ def _read_traffic(answer: Answer | Failure | None) -> Traffic:
 
 def _sum_bytes(result: Distance, field: str) -> int:
     return sum(int(party[field]) for party in result.history)
-
-
-__all__ = ["SecureSites"]

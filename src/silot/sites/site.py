@@ -155,12 +155,8 @@ def is_hello(data: bytes) -> bool:
 def read_credential(data: bytes) -> Credential:
     """Return the credential in the answer to ``make_hello``, not yet verified.
 
-    Raises
-    ------
-    MismatchError
-        The site refused, or is of another silot.
-    WireError
-        It is none.
+    Raises a ``MismatchError`` if the site refused or is of another silot, and a ``WireError`` if it
+    is none.
     """
     parts = _unpack_fields(data)
     raise_refusal(data)
@@ -219,6 +215,3 @@ def _describe_exchange(sealed: Sealed, member: Member, reply: bytes) -> dict[str
         charge = answer.scalars.get(CHARGED)
         return facts | {"bytes": len(reply), "mu": charge if isinstance(charge, float) else 0.0}
     return facts | {"bytes": 0, "mu": 0.0, "code": answer.code}
-
-
-__all__ = ["Note", "Site", "make_hello", "read_credential", "read_refusal"]

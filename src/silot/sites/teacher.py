@@ -130,6 +130,3 @@ class TeachingHolder(SecureHolder):
         if question.on == "model":
             return self._teacher._reply(question, asker, run)
         return super()._reply(question, asker, run)
-
-
-__all__ = ["TeacherFiles", "TeachingHolder", "save_teacher"]

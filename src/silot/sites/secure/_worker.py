@@ -1,18 +1,19 @@
 """The engine in a process of its own, which can be ended at any moment.
 
 The engine waits without end for a party that is gone, or ends its process without a word. So a
-party starts it as a child, sends it orders over one pipe and reads its reports from another.
+party starts it as a child, to which it sends orders and whose reports it reads.
 """
 
 from __future__ import annotations
 
 import os
-import struct
 import subprocess
 import sys
 import threading
 from collections import deque
 from contextlib import suppress
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, Self, cast
@@ -21,7 +22,6 @@ import numpy as np
 from msgpack import packb, unpackb
 
 _START = "from silot.sites.secure._worker import main; main()"
-_LENGTH = struct.Struct(">Q")
 # A shell that waits until the party's process ends, which closes its input, and then kills the
 # engine. The engine cannot do that itself: for seconds at a time it lets no other thread run.
 _GUARD = 'read -r _; kill -9 "$0" 2>/dev/null; rm -rf "$1"'
@@ -40,24 +40,19 @@ class Worker:
 
     def __init__(self, folder: str) -> None:
         self.reports: deque[dict[str, Any]] = deque()
-        self._data = b""
-        orders, self._orders = os.pipe()
-        self.descriptor, answers = os.pipe()
-        os.set_blocking(self.descriptor, False)
-        package = str(Path(__file__).parents[2])
+        self._pipe, child = Pipe()
+        self.descriptor = self._pipe.fileno()
+        package = str(Path(__file__).parents[3])
         paths = [package, *filter(None, [os.environ.get("PYTHONPATH")])]
-        try:
+        with child:
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-c", _START, str(orders), str(answers), folder],
+                [sys.executable, "-P", "-c", _START, str(child.fileno()), folder],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
-                pass_fds=(orders, answers),
+                pass_fds=(child.fileno(),),
                 env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
             )
-        finally:
-            os.close(orders)
-            os.close(answers)
         # In a session of its own, because a signal to this process may go to its whole group.
         self._guard = subprocess.Popen(
             ["/bin/sh", "-c", _GUARD, str(self._process.pid), folder],
@@ -75,55 +70,45 @@ class Worker:
         self._guard.communicate()
         self._process.kill()
         self._process.wait()
-        os.close(self._orders)
-        os.close(self.descriptor)
+        self._pipe.close()
 
     def order(self, **words: Any) -> None:
         """Send it an order; it listens at all times."""
-        with suppress(BrokenPipeError):
-            _write(self._orders, words)
+        with suppress(ConnectionError):
+            _write(self._pipe, words)
 
     def poll(self) -> bool:
         """Read its reports, and return whether it still runs."""
-        while True:
-            try:
-                data = os.read(self.descriptor, 2**20)
-            except BlockingIOError:
-                break
-            if not data:
-                return False
-            self._data += data
-        while len(self._data) >= _LENGTH.size:
-            end = _LENGTH.size + _LENGTH.unpack_from(self._data)[0]
-            if len(self._data) < end:
-                break
-            self.reports.append(unpackb(self._data[_LENGTH.size : end]))
-            self._data = self._data[end:]
+        try:
+            while self._pipe.poll():
+                self.reports.append(_read(self._pipe))
+        except (EOFError, ConnectionError):
+            return False
         return True
 
 
 def main() -> None:
     """Follow orders: import the engine, compile, compute, and report the outcome."""
-    orders, answers, folder = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
-    queue: SimpleQueue[dict[str, Any]] = SimpleQueue()
-    threading.Thread(target=_listen, args=(orders, queue), daemon=True).start()
+    pipe, folder = Connection(int(sys.argv[1])), sys.argv[2]
+    orders: SimpleQueue[dict[str, Any]] = SimpleQueue()
+    threading.Thread(target=_listen, args=(pipe, orders), daemon=True).start()
     try:
-        _work(queue, answers, folder)
+        _work(orders, pipe, folder)
     except Exception as error:  # noqa: BLE001 - its text may quote data, so only its type is reported
-        _write(answers, {"failed": type(error).__name__})
+        _write(pipe, {"failed": type(error).__name__})
     threading.Event().wait()
 
 
-def _work(queue: SimpleQueue[dict[str, Any]], answers: int, folder: str) -> None:
+def _work(orders: SimpleQueue[dict[str, Any]], pipe: Connection, folder: str) -> None:
     from . import _engine as engine
     from ._program import Program
 
     engine.start_log(Path(folder))
-    _write(answers, {"engine": engine.read_version()})
-    program = Program.unpacked(queue.get()["program"])
+    _write(pipe, {"engine": engine.read_version()})
+    program = Program.unpacked(orders.get()["program"])
     executable = engine.compile_part(program, 0)
-    _write(answers, {"compiled": True})
-    work = queue.get()
+    _write(pipe, {"compiled": True})
+    work = orders.get()
     arrays = [np.frombuffer(data).reshape(shape) for shape, data in work["arrays"]]
     link = engine.connect(work["session"], work["rank"], work["addresses"], work["seconds"])
     shares = engine.split_arrays(arrays, program) if arrays else []
@@ -132,31 +117,22 @@ def _work(queue: SimpleQueue[dict[str, Any]], answers: int, folder: str) -> None
     gathered = engine.collect(link, work["receiver"], output)
     opened = engine.reconstruct(gathered, program) if gathered else []
     # The process stays until it is ended, because others may still read what it sent.
-    _write(answers, {"opened": opened, "parts": parts})
+    _write(pipe, {"opened": opened, "parts": parts})
 
 
-def _listen(descriptor: int, queue: SimpleQueue[dict[str, Any]]) -> None:
+def _listen(pipe: Connection, orders: SimpleQueue[dict[str, Any]]) -> None:
     """Queue orders as they come, and end the process when the party is gone."""
     while True:
-        head = _read(descriptor, _LENGTH.size)
-        body = _read(descriptor, _LENGTH.unpack(head)[0]) if head else b""
-        if not body:
+        try:
+            orders.put(_read(pipe))
+        except (EOFError, ConnectionError):
             os._exit(1)
-        queue.put(cast("dict[str, Any]", unpackb(body)))
 
 
-def _read(descriptor: int, count: int) -> bytes:
-    data = bytearray()
-    while len(data) < count:
-        more = os.read(descriptor, count - len(data))
-        if not more:
-            return b""
-        data += more
-    return bytes(data)
+def _read(pipe: Connection) -> dict[str, Any]:
+    return cast("dict[str, Any]", unpackb(pipe.recv_bytes()))
 
 
-def _write(descriptor: int, words: dict[str, Any]) -> None:
-    body = cast("bytes", packb(words))
-    data = memoryview(_LENGTH.pack(len(body)) + body)
-    while data:
-        data = data[os.write(descriptor, data) :]
+def _write(pipe: Connection, words: dict[str, Any]) -> None:
+    # Packed here, because the pipe's own messages are pickles.
+    pipe.send_bytes(cast("bytes", packb(words)))

@@ -358,6 +358,3 @@ def _count_features(measure: Measure, options: SecureOptions) -> int:
         return d
     # The mean of each record's class, and its covariance matrix or only the diagonal.
     return 2 * d + (d * d if options.embedding == "full" else d)
-
-
-__all__ = ["Joint", "Opened", "Outcome", "Simulation", "secure_distance"]

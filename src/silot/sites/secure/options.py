@@ -5,14 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from dataclasses import asdict, dataclass
 from typing import Literal, get_args
-
-from silot_transport._check import flag
 
 from ...data.measure import Embedding
 from ...errors import InputError
-from ...options import Check, number, word
+from ...options import Options, anything, none_or, number, option, truth, word
 from ._effort import choose_effort
 from ._engine import PARTIES, check_protocol
 from ._inputs import SecureInputs, mu_of_laplace
@@ -23,36 +20,70 @@ Accuracy = Literal["fast", "normal"]
 ROLES: tuple[Role, ...] = ("a", "b", "third")
 
 
-@dataclass(frozen=True, kw_only=True)
-class SecureOptions:
-    r"""Public options of one secure distance.
+class SecureFields(Options):
+    """The options of a secure distance, as a user gives them."""
 
-    Attributes
-    ----------
-    scale
-        Public length that fits the data: records may lie up to 65,536 scales from their mean
-        (64 with two parties), and distances below about 1e-4 scales (1e-2) are not told apart
-        from 0. It must not be read off private data.
-    two_party
-        Compute between the two holders alone, by CHEETAH: slower, for about 100 records.
-    protocol
-        ``"aby3"`` or ``"cheetah"``; chosen by ``two_party`` when left out.
-    receiver
-        Who receives the number: ``"a"``, ``"b"`` or ``"third"``, the coordinator. By default the
-        coordinator, or ``"a"`` with two parties.
-    privacy_epsilon
-        Adds noise to the squared distance before it is opened, so that what is opened is
-        differentially private for replacing one record of either holder, as long as the bounds
-        are close for neighbouring data too (``docs/secure.md``).
-    diameter
-        Public diameter of the ball around the origin that records are clipped to; with
-        ``privacy_epsilon`` only.
-    embedding
-        Label coordinates added to the records first.
-    accuracy
-        ``"normal"``: usually within 0.5 % of W2, in up to four parts; before each further one
-        all parties learn that the bounds were not close yet. ``"fast"``: usually within 2 %, in
-        one part.
+    scale: float = option(
+        "Public length that fits the data.",
+        number(),
+        default=1.0,
+    )
+    two_party: bool = option(
+        "Compute without any third party. Slower, for about 100 records.",
+        truth(),
+        default=False,
+    )
+    protocol: str = option(
+        "Kind of sharing; ``two_party`` chooses it.",
+        anything("'aby3' or 'cheetah'"),
+        default="",
+        flag=False,
+    )
+    receiver: str = option(
+        "Who is told the number. The coordinator by default.",
+        anything("'a', 'b' or 'third'"),
+        default="",
+        flag=False,
+    )
+    privacy_epsilon: float | None = option(
+        "Budget of the noise that is added to the number.",
+        none_or(number()),
+        default=None,
+    )
+    diameter: float | None = option(
+        "With privacy_epsilon: public diameter of the ball that records are clipped to.",
+        none_or(number()),
+        default=None,
+    )
+    embedding: Embedding = option(
+        "Label coordinates added to the records.",
+        word(*get_args(Embedding)),
+        default="none",
+        flag=False,
+    )
+    accuracy: Accuracy = option(
+        "How close the value comes: fast is usually within 2 %, normal 0.5 %.",
+        word(*get_args(Accuracy)),
+        default="normal",
+    )
+
+
+class SecureOptions(SecureFields):
+    """Public options of one secure distance.
+
+    Records may lie up to 65,536 scales from their mean (64 with two parties), and distances below
+    about 1e-4 scales (1e-2) cannot be distinguished from 0. The scale must not be read off private
+    data.
+
+    By default the protocol is ``"aby3"``, and the receiver ``"third"``, which is the coordinator;
+    with two parties they are ``"cheetah"`` and ``"a"``.
+
+    Noise is added to the squared distance before it is opened, so that what is opened is
+    differentially private for replacing one record of either holder, as long as the bounds are
+    close for neighbouring data too (``docs/secure.md``). The ball is around the origin.
+
+    Accuracy ``"normal"`` takes up to four parts; before each further one all parties learn that
+    the bounds were not close yet. ``"fast"`` takes one part.
 
     Raises
     ------
@@ -66,50 +97,35 @@ class SecureOptions:
     'cheetah'
     """
 
-    scale: float = 1.0
-    two_party: bool = False
-    protocol: str = ""
-    receiver: str = ""
-    privacy_epsilon: float | None = None
-    diameter: float | None = None
-    embedding: Embedding = "none"
-    accuracy: Accuracy = "normal"
-
-    def __post_init__(self) -> None:
-        self._check("scale", number(above=0))
-        two = flag(self.two_party, "two_party", "option-two-party")
+    def fit(self) -> None:
+        for name in ("scale", "privacy_epsilon", "diameter"):
+            none_or(number(above=0)).of(
+                getattr(self, name), name, f"option-{name.replace('_', '-')}"
+            )
         if not self.protocol:
-            object.__setattr__(self, "protocol", "cheetah" if two else "aby3")
+            object.__setattr__(self, "protocol", "cheetah" if self.two_party else "aby3")
         check_protocol(self.protocol)
         object.__setattr__(self, "two_party", self.parties == 2)
         if not self.receiver:
             object.__setattr__(self, "receiver", "a" if self.two_party else "third")
-        self._check("receiver", word(*ROLES[: self.parties]))
-        self._check("accuracy", word(*get_args(Accuracy)))
-        if self.privacy_epsilon is not None:
-            self._check("privacy_epsilon", number(above=0))
-            if self.diameter is None:
-                raise InputError(
-                    "privacy_epsilon needs a diameter: the public bound that records are clipped "
-                    "to, which decides how much noise is enough.",
-                    code="option-diameter",
-                )
-            if self.embedding != "none":
-                raise InputError(
-                    "label vectors depend on all records, so noise for one record is not enough. "
-                    "Leave labels or privacy_epsilon out.",
-                    code="release-embedding",
-                )
-        if self.diameter is not None:
-            self._check("diameter", number(above=0))
-            if self.privacy_epsilon is None:
-                raise InputError(
-                    "diameter clips records for the sake of noise. Give privacy_epsilon too.",
-                    code="option-diameter",
-                )
-
-    def _check(self, name: str, check: Check) -> None:
-        check.of(getattr(self, name), name, f"option-{name.replace('_', '-')}")
+        word(*ROLES[: self.parties]).of(self.receiver, "receiver", "option-receiver")
+        if self.privacy_epsilon is not None and self.diameter is None:
+            raise InputError(
+                "privacy_epsilon needs a diameter: the public bound that records are clipped "
+                "to, which decides how much noise is enough.",
+                code="option-diameter",
+            )
+        if self.privacy_epsilon is not None and self.embedding != "none":
+            raise InputError(
+                "label vectors depend on all records, so noise for one record is not enough. "
+                "Leave labels or privacy_epsilon out.",
+                code="release-embedding",
+            )
+        if self.diameter is not None and self.privacy_epsilon is None:
+            raise InputError(
+                "diameter clips records for the sake of noise. Give privacy_epsilon too.",
+                code="option-diameter",
+            )
 
     @property
     def parties(self) -> int:
@@ -118,7 +134,7 @@ class SecureOptions:
 
     def public(self) -> dict[str, str | float | bool | None]:
         """Return the options by name, as parties compare them."""
-        return asdict(self)
+        return self.values()
 
     def digest(self) -> str:
         """Return a digest by which parties see whether they agree."""

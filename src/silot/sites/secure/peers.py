@@ -95,10 +95,8 @@ class Peers(BaseModel):
     def load(cls, path: str | Path) -> Peers:
         """Read a ``peers.yml``.
 
-        Raises
-        ------
-        FileError
-            As ``read_fields``; code ``"peers-invalid"`` where a field is missing or wrong.
+        Raises a ``FileError`` as ``read_fields`` does, or if a field is missing or wrong (``peers-
+        invalid``).
         """
         file = Path(path)
         body = read_fields(file)

@@ -95,5 +95,3 @@ class SecureDistance(Question):
 
 
 register(SecureDistance)
-
-__all__ = ["SIZES", "SecureDistance"]
