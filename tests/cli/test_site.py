@@ -51,7 +51,8 @@ def test_joining_names_files_by_whole_paths(
     assert found.data == tmp_path / "north.npz"
     assert found.policy is None
     monkeypatch.chdir("/")
-    assert found.holder().limits.records == 60
+    with found.open_ledger() as ledger:
+        assert found.build_holder(ledger).limits.records == 60
 
 
 def test_a_certificate_is_renewed_and_the_rest_stays(tmp_path: Path) -> None:

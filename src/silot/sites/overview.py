@@ -86,21 +86,17 @@ class SiteOverview:
             ))  # fmt: skip
         delta = self.policy.privacy_delta
         rows = [
-            [Cell(row.asker), Cell(_describe_disclosure(row)),
+            [row.asker, _describe_disclosure(row),
              Cell(describe_level(_level_of(row)), warn=row in records),
-             Cell(_describe_amount(row, delta)), Cell(format_time(row.first)),
-             Cell(format_time(row.last))]
+             _describe_amount(row, delta), format_time(row.first), format_time(row.last)]
             for row in self.told
         ]  # fmt: skip
-        lines.append(
-            Table(
-                "What each asker was told: one line for each kind of answer. An answer that was "
-                "prepared and got lost on its way counts as told. Answers of before were given to "
-                "another asker first, and spend nothing again.",
-                _text_columns("Who asked", "What was told", "Level", "How much", "First", "Last"),
-                rows,
-            )
-        )
+        lines.append(_build_table(
+            "What each asker was told: one line for each kind of answer. An answer that was "
+            "prepared and got lost on its way counts as told. Answers of before were given to "
+            "another asker first, and spend nothing again.",
+            ("Who asked", "What was told", "Level", "How much", "First", "Last"), rows,
+        ))  # fmt: skip
         if any(row.account == "release" for row in self.told):
             lines.append(Paragraph(
                 "Epsilon measures what answers with noise can show about one person: near 0 next "
@@ -185,30 +181,27 @@ class SiteOverview:
         if self.allowances:
             spans, older = _newest(self.allowances)
             rows = [
-                [Cell(span.asker), Cell(describe_level(span.level)), Cell(format_time(span.since)),
-                 Cell(span.by), Cell(format_time(span.until)), Cell(span.ended or "its time")]
+                [span.asker, describe_level(span.level), format_time(span.since), span.by,
+                 format_time(span.until), span.ended or "its time"]
                 for span in spans
             ]  # fmt: skip
-            lines.append(Table(
+            lines.append(_build_table(
                 f"Answered without a decision on each question, the newest first{older}.",
-                _text_columns("Who asked", "Level", "From", "Approved by", "Until", "Ended by"),
-                rows,
+                ("Who asked", "Level", "From", "Approved by", "Until", "Ended by"), rows,
             ))  # fmt: skip
         decided = [question for question in self.waiting if question.state != "waiting"]
         if decided:
             newest, older = _newest(decided)
             rows = [
-                [Cell(question.asker), Cell(describe_question(question.question)),
-                 Cell(describe_level(question.level)), Cell(format_time(question.since)),
-                 Cell(_STATES[question.state]), Cell(question.by),
-                 Cell("" if question.decided is None else format_time(question.decided))]
-                for question in newest
+                [item.asker, describe_question(item.question), describe_level(item.level),
+                 format_time(item.since), _STATES[item.state], item.by,
+                 "" if item.decided is None else format_time(item.decided)]
+                for item in newest
             ]  # fmt: skip
-            lines.append(Table(
+            lines.append(_build_table(
                 f"Questions that waited, the newest first{older}.",
-                _text_columns("Who asked", "For what", "Level", "When", "What became of it",
-                              "Decided by", "Decided"),
-                rows,
+                ("Who asked", "For what", "Level", "When", "What became of it", "Decided by",
+                 "Decided"), rows,
             ))  # fmt: skip
         if len(lines) == 1:
             ask = ", ".join(sorted(self.policy.ask))
@@ -223,13 +216,13 @@ class SiteOverview:
             return [heading, Paragraph("Nothing so far.")]
         bodies = [json.loads(row.parameters) for row in refusals]
         rows = [
-            [Cell(row.asker), Cell(describe_question(str(body.get("question")))),
-             Cell(_explain_code(str(body.get("code")))), Cell(format_time(row.time))]
+            [row.asker, describe_question(str(body.get("question"))),
+             _explain_code(str(body.get("code"))), format_time(row.time)]
             for row, body in zip(refusals, bodies, strict=True)
         ]  # fmt: skip
-        return [heading, Table(
+        return [heading, _build_table(
             f"Each kind of question is listed once for each asker and reason{older}.",
-            _text_columns("Who asked", "For what", "Why not", "First"), rows,
+            ("Who asked", "For what", "Why not", "First"), rows,
         )]  # fmt: skip
 
     def _show_latest(self) -> list[Block]:
@@ -238,9 +231,9 @@ class SiteOverview:
         if not latest:
             return [heading, Paragraph("None so far.")]
         rows = [
-            [Cell(format_time(str(line.get("time")))), Cell(str(line.get("asker") or "not known")),
-             Cell(_describe_logged(line)), Cell(describe_level(str(line.get("level")))),
-             Cell(self._describe_outcome(line))]
+            [format_time(str(line.get("time"))), str(line.get("asker") or "not known"),
+             _describe_logged(line), describe_level(str(line.get("level"))),
+             self._describe_outcome(line)]
             for line in latest
         ]  # fmt: skip
         caption = (
@@ -248,8 +241,8 @@ class SiteOverview:
             "what became of it. Some tell nothing about a record, and some get the answer of "
             "before again."
         )
-        columns = _text_columns("When", "Who asked", "For what", "Level", "What became of it")
-        return [heading, Table(caption, columns, rows, head=1)]
+        titles = ("When", "Who asked", "For what", "Level", "What became of it")
+        return [heading, _build_table(caption, titles, rows, head=1)]
 
     def _describe_outcome(self, line: Mapping[str, Any]) -> str:
         if line.get("refused"):
@@ -374,8 +367,12 @@ def _format_epsilon(mu: float, delta: float) -> str:
     return f"epsilon {epsilon_of(mu, delta):.3g} (mu {mu:.3g})"
 
 
-def _text_columns(*titles: str) -> list[Column]:
-    return [Column(title, numeric=False) for title in titles]
+def _build_table(
+    caption: str, titles: Sequence[str], rows: Sequence[Sequence[str | Cell]], head: int = 0
+) -> Table:
+    columns = [Column(title, numeric=False) for title in titles]
+    cells = [[Cell(text) if isinstance(text, str) else text for text in row] for row in rows]
+    return Table(caption, columns, cells, head=head)
 
 
 class SiteReader:

@@ -40,7 +40,8 @@ class Worker:
 
     def __init__(self, folder: str) -> None:
         self.reports: deque[dict[str, Any]] = deque()
-        self._pipe, child = Pipe()
+        pipe, child = Pipe()
+        self._pipe = cast("Connection", pipe)
         self.descriptor = self._pipe.fileno()
         package = str(Path(__file__).parents[3])
         paths = [package, *filter(None, [os.environ.get("PYTHONPATH")])]
