@@ -28,6 +28,7 @@ Array = npt.NDArray[np.float64]
 
 # Parties that compute, by the name of the protocol.
 PARTIES = {"aby3": 3, "cheetah": 2}
+# Protocols of spu that are refused, because one party could open every share, or might.
 _UNTRUSTWORTHY = {
     "semi2k": "its first party deals the randomness and could open every share",
     "ref2k": "it computes in the clear",
@@ -206,6 +207,7 @@ def connect(session: str, rank: int, addresses: Mapping[str, str], timeout: floa
     description.recv_timeout_ms = description.http_timeout_ms = wait
     # One connection a direction, because each one costs the tunnel a TLS handshake.
     description.brpc_channel_connection_type = "single"
+    # Engines start at different times, and each tries until the time of the run is up.
     description.connect_retry_interval_ms = 100
     description.connect_retry_times = max(1, wait // 100)
     return link.create_brpc(description, rank)
@@ -239,6 +241,7 @@ def simulate(program: Program, inputs: Sequence[Sequence[Array]]) -> Simulated:
     description = spu.libspu.link.Desc()
     for party in range(parties):
         description.add_party(f"party-{party}", f"thread-{party}")
+    # What each party's thread ends with.
     outputs: list[tuple[bytes, int] | Exception] = [(b"", 0)] * parties
 
     def work(party: int) -> None:

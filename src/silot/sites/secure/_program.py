@@ -80,6 +80,7 @@ class Program:
     @property
     def shapes(self) -> list[tuple[int, ...]]:
         """Shapes of all arrays, holder by holder."""
+        # Of each holder: records, weights, the inverses of their roots, the mean, and two numbers.
         d = self.dimension
         return [shape for n in self.sizes for shape in ((n, d), (n,), (n,), (d,), (2,))]
 
@@ -87,6 +88,7 @@ class Program:
     def kept_shapes(self) -> list[tuple[int, ...]]:
         """Shapes of the state that a part passes to the next one."""
         n, m, d = sum(self.sizes[: self.split]), sum(self.sizes[self.split :]), self.dimension
+        # The fields of ``Problem``, those of ``State``, and the two best bounds so far.
         problem = [(n, d), (m, d), (n, m), (n,), (m,), (n,), (m,), (), (), (), ()]
         return [*problem, (m,), (m,), (n, m), (n,), (m,), (m,), (), ()]
 
