@@ -13,7 +13,7 @@ from ..federation.view import Run, bill_sections, missing_table
 from ..render import Block, Heading, Paragraph, Private
 from ..render.words import count, percent, printable
 from .checks import Records, Scored, collect
-from .contents import Contents
+from .result import Contents
 from .view import scored_sections
 
 

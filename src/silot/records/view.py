@@ -21,9 +21,8 @@ from ..render import (
 )
 from ..render.words import MISSING_NUMBER, count, decimals, percent, printable
 from .checks import Scored
-from .contents import Contents, Suspect
 from .counts import BrokenCounts
-from .result import RecordScores
+from .result import Contents, RecordScores, Suspect
 
 _DETAILED = 6
 _THUMBNAILS = 12

@@ -18,7 +18,6 @@ from ._sinkhorn import (
     advance,
     bounds,
     prepare,
-    repeat_here,
 )
 
 # Arrays of one holder, as ``SecureInputs`` makes them.
@@ -137,15 +136,3 @@ class Program:
         if part + 1 == self.parts:
             return (opened,)
         return opened, enough, *problem, *state, bracket.lower, bracket.upper
-
-
-def run_in_the_clear(
-    program: Program, arrays: Sequence[Any], xp: Numbers
-) -> tuple[list[float], int]:
-    """Run the program without secrets, as the oracle of its tests; return numbers and parts."""
-    for part in range(program.parts):
-        opened, *state = program.run(part, xp, repeat_here, arrays)
-        if not state or state[0]:
-            return [float(number) for number in opened], part + 1
-        arrays = state[1:]
-    raise AssertionError("the last part has no successor")

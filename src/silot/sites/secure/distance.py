@@ -169,21 +169,6 @@ def no_questions() -> InputError:
     )
 
 
-def secure_distance(
-    first: Mapping[str, Measure],
-    second: Mapping[str, Measure],
-    options: SecureOptions,
-    *,
-    tell: Callable[[Forecast], None] | None = None,
-) -> Distance:
-    """Simulate a secure computation of the distance between two unions of data by name."""
-    if not {**first, **second}:
-        raise InputError("no holder is given; two or more are needed.", code="holder-names")
-    engine = Simulation(tuple(first), tuple(second), options)
-    result, bill = engine({**first, **second}, tell)
-    return result.with_run(bill)
-
-
 def build_party_result(outcome: Outcome, options: SecureOptions) -> Distance:
     """Return the distance, for the party that received the number."""
     owners, split = outcome.owners, outcome.program.split

@@ -84,6 +84,3 @@ class Secure(SecureFields, Pairwise):
 
     def _no_questions(self) -> Steps[Distance]:
         raise no_questions()
-
-
-SECURE = Secure
