@@ -144,7 +144,7 @@ class SecureHolder(Holder):
             )  # fmt: skip
             charged = charge(self.policy, self._account, request, self)
 
-        outcome = compute_as_party(role, links, options, self._measure, pay)
+        outcome = compute_as_party(role, links, options, self._open(question), pay)
         reply = encode_reply(Answer(scalars={CHARGED: charged, **outcome.facts}))
         if self.policy.tells_records:
             return reply
