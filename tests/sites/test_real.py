@@ -162,7 +162,7 @@ def test_a_site_that_teaches_and_is_killed_changes_nothing(there: Deployment) ->
     assert wire.sent > wire.at
     taught = SiteConfiguration.load(there.kits["north"]).teacher
     assert taught is not None
-    teacher = taught.teacher(Policy(**RULES["north"]), Ledger())
+    teacher = taught.build(Policy(**RULES["north"]), Ledger())
     same = distilled(LocalFederation({"north": teacher}, asker=ASKER))
     assert found.excluded == {}
     assert found.weights.tolist() == same.weights.tolist()

@@ -274,7 +274,7 @@ def test_a_certificate_of_another_authority_is_refused_by_both_ends(trial: Path)
     make_keys(trial / "other")
     with tunnel(trial, "a", keys="other") as a, tunnel(trial, "b") as b:
         serve([a, b], lambda: False, 0.5)
-        for error in (a.find_unreachable(), b.unreachable()):
+        for error in (a.find_unreachable(), b.find_unreachable()):
             assert error is not None
             assert error.code == "secure-certificate"
 
@@ -286,7 +286,7 @@ def test_the_certificate_of_another_role_is_refused(trial: Path) -> None:
     with tunnel(trial, "a") as a, tunnel(trial, "b") as b:
         a.say(hello=1)
         serve([a, b], lambda: False, 0.5)
-        for error in (a.find_unreachable(), b.unreachable()):
+        for error in (a.find_unreachable(), b.find_unreachable()):
             assert error is not None
             assert error.code == "secure-certificate"
         assert not b.heard["a"]
