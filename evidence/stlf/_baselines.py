@@ -14,9 +14,8 @@ import numpy.typing as npt
 from scipy.optimize import linear_sum_assignment
 
 from silot.errors import InputError
-from silot.teaching.costs import Array, Indices, LinkCosts, NoEligibleSource
-from silot.teaching.evaluate import Kinds, Search, checked_roles, make_plan, unreachable
-from silot.teaching.plan import Flags, LinkPlan
+from silot.teaching.costs import Array, Flags, Indices, LinkCosts, NoEligibleSource
+from silot.teaching.plan import Kinds, LinkPlan, Search, checked_roles, make_plan, unreachable
 
 _STATUS = "a baseline: it proves nothing about how good it is"
 

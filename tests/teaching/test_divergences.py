@@ -23,15 +23,18 @@ from silot.federation import Answer, Failure, Question
 from silot.federation.protocol import drive
 from silot.federation.question import decode_question, encode_question
 from silot.privacy.ledger import Ledger
-from silot.teaching.between import Devices
-from silot.teaching.classifier import _best_threshold
 from silot.teaching.costs import LinkCosts
-from silot.teaching.divergence import Divergences
-from silot.teaching.divergences import DIVERGENCES, divergences
+from silot.teaching.divergences import (
+    DIVERGENCES,
+    Devices,
+    _best_threshold,
+    _leave_out,
+    _stages,
+    divergences,
+)
 from silot.teaching.federated import ModelSpec, initial, random_features
-from silot.teaching.federated.questions.columns import Spread
-from silot.teaching.pairs import _leave_out, _stages
-from silot.teaching.questions.divergences import (
+from silot.teaching.federated.questions import Spread
+from silot.teaching.questions import (
     DomainErrors,
     DomainScores,
     MeanFeatures,
@@ -39,6 +42,7 @@ from silot.teaching.questions.divergences import (
     TrainDomain,
     public_directions,
 )
+from silot.teaching.result import Divergences
 from tests.problems import seeds
 
 Array = np.ndarray

@@ -13,13 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from silot.errors import InputError, MismatchError, SilotError
-from silot.teaching import _location as location
-from silot.teaching import _search as branching
-from silot.teaching._search import Schedule, branch
+from silot.teaching import location as location
 from silot.teaching.costs import LinkCosts, NoEligibleSource
-from silot.teaching.evaluate import best_alpha, check_plan, evaluate
 from silot.teaching.exact import solve_exact
-from silot.teaching.plan import LinkPlan
+from silot.teaching.location import Schedule, branch
+from silot.teaching.plan import LinkPlan, best_alpha, check_plan, evaluate
 from silot.teaching.solve import links
 from tests.teaching.networks import KINDS, brute_force, network, small_networks
 
@@ -207,7 +205,7 @@ def test_branching_finds_what_is_only_just_better() -> None:
         lowest = best - problem.constant
         for more in (1e-6, 0.1, 1.0):
             # Local search may not help.
-            with mock.patch.object(branching, "improved", lambda *parts: parts[-1]):
+            with mock.patch.object(location, "improved", lambda *parts: parts[-1]):
                 found = branch(*parts, known=lowest + more, room=0.0, time_limit=20.0)
             assert found.open is not None
             assert problem.value(found.open) == pytest.approx(best, rel=1e-12)

@@ -19,10 +19,8 @@ from ..distillation.questions import (
 )
 from ..federation.answer import Answer
 from ..teaching.federated import DensitySpec, ModelSpec, initial
-from ..teaching.federated.questions.models import TrainModel
-from ..teaching.federated.questions.rounds import TrainRound
-from ..teaching.questions.divergences import TrainDomain
-from ..teaching.questions.models import FitDensity
+from ..teaching.federated.questions import TrainModel, TrainRound
+from ..teaching.questions import FitDensity, TrainDomain
 from ._case import Case
 from ._evidence import Array, InapplicableError
 from .result import NEEDS

@@ -10,8 +10,8 @@ import numpy as np
 
 from ..federation.answer import Answer
 from ..teaching.federated import ModelSpec
-from ..teaching.federated.questions.models import CountLabelled
-from ..teaching.questions.models import ClassFeatures, FitDensity
+from ..teaching.federated.questions import CountLabelled
+from ..teaching.questions import ClassFeatures, FitDensity
 from ._case import Case
 from ._clock import look
 from ._evidence import Array, Guess, InapplicableError

@@ -29,18 +29,17 @@ from ..distances.questions.labelled import (
 from ..distances.reference import draw_reference
 from ..federation.question import Question
 from ..teaching.federated import ModelSpec, initial, random_features
-from ..teaching.federated.questions.columns import Spread
-from ..teaching.federated.questions.models import CountLabelled, TrainModel
-from ..teaching.questions.combinations import Disagreement
-from ..teaching.questions.divergences import (
+from ..teaching.federated.questions import CountLabelled, Spread, TrainModel
+from ..teaching.questions import (
+    Disagreement,
     DomainErrors,
     DomainScores,
+    FitDensity,
     MeanFeatures,
     ProjectedQuantiles,
     TrainDomain,
     public_directions,
 )
-from ..teaching.questions.models import FitDensity
 from ._evidence import barycentric_image
 from ._session import Array, Session
 

@@ -25,10 +25,10 @@ import numpy.typing as npt
 from silot_transport._check import real
 
 from ..errors import InputError, MismatchError
-from .plan import Flags
 
 Array = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.intp]
+Flags = npt.NDArray[np.bool_]
 Mixing = Literal["none", "variance", "ambiguity", "mmd"]
 MIXINGS: tuple[str, ...] = get_args(Mixing)
 # Arrays of a network, and how many of their axes are its devices.

@@ -12,10 +12,9 @@ from scipy.sparse import coo_array
 from silot_transport._check import real
 
 from ..errors import InputError, SolverError
-from .costs import Array, LinkCosts, NoEligibleSource
-from .evaluate import Search, make_plan, terms_of
+from .costs import Array, Flags, LinkCosts, NoEligibleSource
 from .mixing import COVERAGE
-from .plan import Flags, LinkPlan
+from .plan import LinkPlan, Search, make_plan, terms_of
 
 # Classes a target all but lacks need no source.
 _NO_SHARE = 1e-9

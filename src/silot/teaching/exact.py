@@ -10,8 +10,6 @@ import numpy as np
 from silot_transport._check import real
 
 from ..errors import InputError
-from ._location import Location, Problem, locate
-from ._outer import listable, outer_approximation
 from .costs import (
     Array,
     Indices,
@@ -22,17 +20,19 @@ from .costs import (
     reordered,
     restored,
 )
-from .evaluate import (
+from .location import Location, Problem, locate
+from .mixing import Mixture, mixture_named
+from .plan import (
     TOLERANCE,
     Kinds,
+    LinkPlan,
     Search,
     best_alpha,
     checked_unserved,
     make_plan,
     unreachable,
 )
-from .mixing import Mixture, mixture_named
-from .plan import LinkPlan
+from .tangents import listable, outer_approximation
 
 DEFAULT_GAP = 1e-4
 # Relative gap below which the solver tells plans no more apart.

@@ -11,8 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ..data.documents import complaint, read_fields
 from ..errors import InputError, MismatchError, SilotError
-from .costs import Array, LinkCosts
-from .plan import Flags
+from .costs import Array, Flags, LinkCosts
 
 Rows = tuple[tuple[float, ...], ...]
 Constants = Literal["none", "natural", "log10"]

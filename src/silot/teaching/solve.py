@@ -8,11 +8,10 @@ from typing import Any, Literal, get_args
 from ..errors import InputError
 from ..options import Check, Options, documented, none_or, option, seed, word
 from .costs import MIXINGS, LinkCosts, Mixing
-from .evaluate import checked_unserved
 from .exact import checked_gap, checked_time, solve_exact
 from .gp import GeometricProgram
 from .network import Network
-from .plan import LinkPlan
+from .plan import LinkPlan, checked_unserved
 
 Method = Literal["exact", "gp", "st-lf"]
 

@@ -17,8 +17,7 @@ import silot
 from silot import Clustering, DistanceMatrix, Holder, LocalFederation, Measure, Policy
 from silot.distances import FedWaD
 from silot.errors import HolderError, InputError, MismatchError
-from silot.teaching.federated.chance import OwnChances, chance_levels
-from silot.teaching.federated.clustering import clustering_of
+from silot.teaching.federated.clustering import OwnChances, chance_levels, clustering_of
 from silot.teaching.federated.groups import Grouping, candidate, numbered, same_group, spectral
 from silot_transport.chance import Chance
 from tests.render.factory import matrix_of

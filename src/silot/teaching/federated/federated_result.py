@@ -15,7 +15,7 @@ from ...errors import InputError, MismatchError
 from ...federation.disclosure import Disclosure
 from ...federation.result import Array, Bill, Billed
 from .combine import Combination
-from .questions.models import CountLabelled
+from .questions import CountLabelled
 from .shared import InRound, personal
 from .spec import ModelSpec
 

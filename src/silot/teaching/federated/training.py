@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from types import ModuleType
-from typing import TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -12,10 +11,69 @@ import numpy.typing as npt
 from silot_transport._check import real, whole
 
 from ...errors import InputError, MismatchError
-from . import _network, _perceptron
+from . import _network
 from .spec import Array, ModelSpec
 
+if TYPE_CHECKING:
+    from sklearn.neural_network import MLPClassifier
+
 Codes = npt.NDArray[np.int64]
+
+# Rows handed to scikit-learn at once: what is in memory beside the records.
+_PERCEPTRON_ROWS = 4096
+
+
+def train_perceptron(
+    spec: ModelSpec,
+    parameters: Array,
+    inputs: Array,
+    codes: Codes,
+    batches: npt.NDArray[np.intp],
+    rate: float,
+    momentum: float,
+) -> Array:
+    """Train a fully connected model with scikit-learn, one step for each row of ``batches``."""
+    model = _perceptron(spec, parameters, batches.shape[1], rate, momentum)
+    step = max(1, _PERCEPTRON_ROWS // batches.shape[1])
+    for at in range(0, len(batches), step):
+        # Rows in the order of the batches: scikit-learn then takes one step for each.
+        rows = batches[at : at + step].ravel()
+        model.partial_fit(inputs[rows], codes[rows])
+    parts = zip(model.coefs_, model.intercepts_, strict=True)
+    return np.concatenate([np.concatenate([w.ravel(), b.ravel()]) for w, b in parts])
+
+
+def perceptron_probabilities(spec: ModelSpec, parameters: Array, inputs: Array) -> Array:
+    """Return the probability of every class of each record, computed by scikit-learn."""
+    found = _perceptron(spec, parameters, 1, 1.0, 0.0).predict_proba(inputs)
+    return cast("Array", np.asarray(found, dtype=np.float64))
+
+
+def _perceptron(
+    spec: ModelSpec, parameters: Array, batch: int, rate: float, momentum: float
+) -> MLPClassifier:
+    from sklearn.neural_network import MLPClassifier
+
+    model = MLPClassifier(
+        hidden_layer_sizes=spec.hidden or (),
+        solver="sgd",
+        alpha=0.0,
+        batch_size=cast("Any", batch),  # its stub knows 'auto' only
+        learning_rate_init=rate,
+        momentum=momentum,
+        nesterovs_momentum=False,
+        shuffle=False,
+        random_state=0,
+    )
+    # scikit-learn builds a network on first sight of data; then the parameters are put in.
+    blank = np.zeros((batch, spec.inputs))
+    model.partial_fit(blank, np.zeros(batch, dtype=np.int64), classes=np.arange(spec.classes))
+    for place, (weights, bias) in enumerate(spec.split(parameters)):
+        model.coefs_[place] = weights.copy()
+        model.intercepts_[place] = bias.copy()
+    # The velocity of that first step must not reach the second.
+    del model._optimizer
+    return model
 
 
 class Training(TypedDict, total=False):
@@ -145,7 +203,8 @@ def train(
     order = batches_of(len(inputs), size, steps, seed)
     with np.errstate(over="ignore", invalid="ignore"):
         try:
-            found = _backend(spec).train(spec, start, inputs, labels, order, rate, momentum)
+            descend = _network.train if spec.kind == "cnn" else train_perceptron
+            found = descend(spec, start, inputs, labels, order, rate, momentum)
         except ValueError:
             # scikit-learn's word for weights that are no longer finite.
             found = np.full(1, np.nan)
@@ -191,7 +250,8 @@ def probabilities(spec: ModelSpec, parameters: npt.ArrayLike, points: npt.ArrayL
     records = _inputs(spec, points)
     # What overflows is refused below.
     with np.errstate(over="ignore", invalid="ignore"):
-        found = np.asarray(_backend(spec).probabilities(spec, values, records), dtype=np.float64)
+        predict = _network.probabilities if spec.kind == "cnn" else perceptron_probabilities
+        found = np.asarray(predict(spec, values, records), dtype=np.float64)
     if not np.isfinite(found).all():
         raise InputError(
             "outputs of the model are not finite: parameters or records are too large. Scale the "
@@ -258,10 +318,6 @@ def batches_of(records: int, size: int, steps: int, seed: int) -> npt.NDArray[np
         for _ in range(-(-steps // whole_batches))
     ]
     return np.concatenate(rows)[:steps]
-
-
-def _backend(spec: ModelSpec) -> ModuleType:
-    return _network if spec.kind == "cnn" else _perceptron
 
 
 def _parameters(spec: ModelSpec, parameters: npt.ArrayLike) -> Array:

@@ -1,4 +1,4 @@
-"""Mixing with many possible sources: a mixed-integer program with tangents, refined."""
+"""Choose sources and weights by tangents in a mixed-integer program, where sets are too many."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import scipy.sparse as sparse
 from scipy.optimize import Bounds, LinearConstraint, OptimizeResult, milp
 
 from ..errors import SolverError
-from ._location import Problem, locate
 from .costs import Array, Indices, LinkCosts, reordered
+from .location import Problem, locate
 from .mixing import Mixture, Shape
 
 # Sources above which no table of all their sets is made, entries of all such tables, and faces
