@@ -4,10 +4,10 @@ Minimise :math:`\sum_i f_i y_i + \sum_{j : y_j = 0} \min(u, \min_{i : y_i = 1} c
 are shifted first so that every :math:`c_{ij} \ge 0` and serving an open place is free: this is the
 uncapacitated facility location problem, where opening one more place never harms service.
 
-Local search bounds the optimum from above and Lagrange multipliers bound it from below. HiGHS or
-branch and bound decides what these leave open. Where costs of links are random and opening is dear,
-the linear relaxation of HiGHS is large, degenerate and far from the optimum; multipliers bound it
-at a small part of its cost.
+Local search bounds the optimum from above and Lagrange multipliers bound it from below. What no
+better set of places can use is left out, and branch and bound with multipliers decides the others.
+Where costs of links are random and opening is dear, the linear relaxation is large, degenerate and
+far from the optimum; multipliers bound it nearly as well at a small part of its cost.
 """
 
 from __future__ import annotations
@@ -19,21 +19,67 @@ from itertools import count
 from typing import NamedTuple
 
 import numpy as np
-import scipy.sparse as sparse
-from scipy.optimize import Bounds, LinearConstraint, milp
 
 from .costs import Array, Flags, Indices
 
+# Relative differences of costs below this one are rounding.
 _ROUNDING = 1e-12
+# Nodes of a branch and bound between two local searches, which cost more than a node.
 _SEARCH = 20
 
 
-def improved(opening: Array, service: Array, outside: Array, start: Flags) -> Flags:
-    """Open, close or exchange one place as long as the best such move pays.
+@dataclass(frozen=True)
+class Problem:
+    """Costs of opening places, the rows of ``service``, and of serving clients, its columns.
 
-    ``opening`` is inf where a place cannot be opened, ``service`` and ``outside`` are inf where
-    nobody can be served.
+    Attributes
+    ----------
+    opening
+        Cost of each place, inf where it cannot be opened.
+    service
+        Cost of each client at each place, inf where it cannot be served there.
+    outside
+        Cost of a client that no place serves, inf where every place must be served.
+    constant
+        What is added to the cost of every set of places.
     """
+
+    opening: Array
+    service: Array
+    outside: Array
+    constant: float = 0.0
+
+    @classmethod
+    def of(cls, source: Array, links: Array, eligible: Flags, unserved: float | None) -> Problem:
+        """Shift costs of training and links (``inf`` where barred) so that none is negative."""
+        outside = np.full(len(source), np.inf if unserved is None else unserved)
+        least = np.minimum(links.min(axis=0), outside)
+        shift = np.where(np.isfinite(least), least, 0.0)
+        service = links - shift
+        np.fill_diagonal(service, 0.0)
+        return cls(
+            opening=np.where(eligible, source - shift, np.inf),
+            service=np.where(eligible[:, None], service, np.inf),
+            outside=outside - shift,
+            constant=float(shift.sum()),
+        )
+
+    def reach(self, places: Flags) -> Array:
+        """Compute the least cost of serving each client from some open places, or not at all."""
+        return np.minimum(self.service[places].min(axis=0, initial=np.inf), self.outside)
+
+    def value(self, places: Flags) -> float:
+        """Compute the objective of a set of open places, inf where it serves nobody."""
+        return float(self.opening[places].sum() + self.reach(places).sum()) + self.constant
+
+    def reduced_opening(self, prices: Array) -> Array:
+        r"""Return :math:`f_i - \sum_j \max(0, v_j - c_{ij})`: what opening costs beyond prices."""
+        return self.opening - np.maximum(prices - self.service, 0.0).sum(axis=1)
+
+
+def improve(problem: Problem, start: Flags) -> Flags:
+    """Open, close or exchange one place as long as the best such move pays."""
+    opening, service, outside = problem.opening, problem.service, problem.outside
     n = len(opening)
     possible = np.isfinite(opening)
     finite = [part[np.isfinite(part)] for part in (opening, service, outside)]
@@ -55,7 +101,7 @@ def improved(opening: Array, service: Array, outside: Array, start: Flags) -> Fl
         extra = np.minimum(c, second) - np.minimum(c, first)
         exchanged = opened[:, None] - np.where(places, f, -np.inf) + extra @ members
         best = min(opened.min(), closed.min(), exchanged.min())
-        if best >= -1e-12 * scale:
+        if best >= -_ROUNDING * scale:
             break
         if closed.min() == best:
             places[np.argmin(closed)] = False
@@ -68,7 +114,7 @@ def improved(opening: Array, service: Array, outside: Array, start: Flags) -> Fl
 
 
 def _two_nearest(c: Array, outside: Array, places: Flags) -> tuple[Array, Array, Array]:
-    """Cheapest and second cheapest way to serve everybody, and the place of the cheapest."""
+    """Return the cheapest and second cheapest way to serve everybody, and the cheapest's place."""
     rows = np.flatnonzero(places)
     stacked = np.vstack([outside, c[rows]])
     columns = np.arange(len(outside))
@@ -88,32 +134,29 @@ class Schedule(NamedTuple):
     shrink: float = 0.5
 
 
-# For nodes of a search, which start from prices of the node above.
-_BELOW = Schedule(40, pace=2.0, patience=4, shrink=0.6)
+_FIRST = Schedule(400)
+# For nodes of a search, which start from prices of the node above. Measured on random networks of
+# 80 to 200 devices: half as many steps double the nodes, twice as many save none of the time.
+_BELOW = Schedule(80, pace=2.0, patience=4, shrink=0.6)
 
 
 def multipliers(
-    opening: Array,
-    service: Array,
-    outside: Array,
-    known: float,
-    schedule: Schedule,
-    start: Array | None = None,
+    problem: Problem, upper: float, schedule: Schedule, start: Array | None = None
 ) -> tuple[float, Array]:
-    r"""Best bound found by subgradients, and its multipliers.
+    r"""Compute the best lower bound that subgradients reach, and its multipliers.
 
     For any prices :math:`v_j \le u_j` that devices pay for being served,
     :math:`\sum_j v_j + \sum_i \min(0, f_i - \sum_j \max(0, v_j - c_ij))` is at most the cost of
-    every set of places.
+    every set of places. ``upper`` is the cost of the best set so far.
     """
-    pace = schedule.pace
-    v = np.minimum(_third_cheapest(service) if start is None else start, outside)
+    pace, outside = schedule.pace, problem.outside
+    v = np.minimum(_third_cheapest(problem.service) if start is None else start, outside)
     v = np.where(np.isfinite(v), v, 0.0)
     best, prices, stale = -np.inf, v, 0
     direction = np.zeros_like(v)
-    saving = np.empty_like(service)
+    saving = np.empty_like(problem.service)
     for _ in range(schedule.steps):
-        value, slope = _dual(opening, service, v, saving)
+        value, slope = _dual(problem, v, saving)
         if value > best:
             best, prices, stale = value, v, 0
         else:
@@ -121,14 +164,14 @@ def multipliers(
         if stale >= schedule.patience:
             pace, stale, v = pace * schedule.shrink, 0, prices
             direction = np.zeros_like(v)
-            if pace < 1e-3:
+            if pace < 1e-3:  # steps so short gain nothing
                 break
             continue
         direction = slope + 0.5 * direction
         norm = float(direction @ direction)
-        if norm == 0.0 or value >= known:
+        if norm == 0.0 or value >= upper:
             break
-        step = pace * (1.01 * max(known - value, 1e-9 * abs(known))) / norm
+        step = pace * (1.01 * max(upper - value, 1e-9 * abs(upper))) / norm
         v = np.minimum(np.maximum(v + step * direction, 0.0), outside)
     return best, prices
 
@@ -137,111 +180,94 @@ def _third_cheapest(service: Array) -> Array:
     return np.sort(service, axis=0)[: min(3, len(service))].max(axis=0)
 
 
-def _dual(opening: Array, service: Array, v: Array, saving: Array) -> tuple[float, Array]:
-    np.subtract(v, service, out=saving)  # in place: this is nearly all of the time
+def _dual(problem: Problem, v: Array, saving: Array) -> tuple[float, Array]:
+    np.subtract(v, problem.service, out=saving)  # in place: this is nearly all of the time
     np.maximum(saving, 0.0, out=saving)
-    reduced = opening - saving.sum(axis=1)
+    reduced = problem.opening - saving.sum(axis=1)
     pays = reduced < 0
     served = np.count_nonzero(saving[pays], axis=0)
     return float(v.sum() + reduced[pays].sum()), 1.0 - served
 
 
-def reduced_opening(opening: Array, service: Array, v: Array) -> Array:
-    r""":math:`f_i - \sum_j \max(0, v_j - c_{ij})`: what opening a place costs beyond prices."""
-    return opening - np.maximum(v - service, 0.0).sum(axis=1)
-
-
 @dataclass(frozen=True)
 class Branching:
-    """What a search found."""
+    """The best set of places of a search, and what is proven about it."""
 
-    open: Flags | None  # None: no set is better than the known one
+    open: Flags | None  # None: no set is better than the one the search began with
     bound: float
     finished: bool
     nodes: int
 
 
 class _Node(NamedTuple):
-    """Places decided so far; nodes are taken by bound, then by age."""
+    """Places decided so far; the search expands nodes by bound, then by age."""
 
     bound: float
     age: int
     open: Flags
     free: Flags
-    start: Array
+    prices: Array
 
 
 def branch(
-    opening: Array,
-    service: Array,
-    outside: Array,
-    start: Array,
-    *,
-    known: float,
-    room: float,
-    time_limit: float,
+    problem: Problem, prices: Array, *, upper: float, room: float, time_limit: float
 ) -> Branching:
-    """Look for places, rows of ``service``, that cost less than ``known``.
+    """Search for a set of places that costs less than ``upper``.
 
-    ``outside`` is what a client costs without them, and ``start`` are prices to begin with. The
-    search ends when no set is better than the best one by more than ``room``.
+    The search starts from ``prices`` of the clients. It ends when no set is better than the best
+    one by more than ``room``. The problem has no ``constant``: bounds do not count it.
     """
     began = time.perf_counter()
     ages, nodes, best = count(), 0, None
-    everywhere = np.ones(len(opening), dtype=bool)
-    heap = [_Node(-np.inf, next(ages), ~everywhere, everywhere, start)]
-    # A bound within rounding of the known cost is that cost.
-    while heap and heap[0].bound < known - max(room, _ROUNDING * abs(known)):
+    everywhere = np.ones(len(problem.opening), dtype=bool)
+    heap = [_Node(-np.inf, next(ages), ~everywhere, everywhere, prices)]
+    # A bound within rounding of the best cost is that cost.
+    while heap and heap[0].bound < upper - max(room, _ROUNDING * abs(upper)):
         if time.perf_counter() - began > time_limit:
             return Branching(best, heap[0].bound, False, nodes)
         node = heapq.heappop(heap)
         nodes += 1
-        children, places, value = _expand(opening, service, outside, node, known)
-        if nodes % _SEARCH == 1 or value < known:
-            places = improved(opening, service, outside, places)
-            value = float(opening[places].sum() + reach(service, outside, places).sum())
-        if value < known - _ROUNDING * abs(known):
-            best, known = places, value
-        for bound, opened, free, prices in children:
-            heapq.heappush(heap, _Node(bound, next(ages), opened, free, prices))
-    return Branching(best, min(heap[0].bound, known) if heap else known, True, nodes)
+        children, places = _expand(problem, node, upper)
+        value = problem.value(places)
+        if nodes % _SEARCH == 1 or value < upper:
+            places = improve(problem, places)
+            value = problem.value(places)
+        if value < upper - _ROUNDING * abs(upper):
+            best, upper = places, value
+        for bound, opened, free, start in children:
+            heapq.heappush(heap, _Node(bound, next(ages), opened, free, start))
+    return Branching(best, min(heap[0].bound, upper) if heap else upper, True, nodes)
 
 
 def _expand(
-    opening: Array, service: Array, outside: Array, node: _Node, known: float
-) -> tuple[list[tuple[float, Flags, Flags, Array]], Flags, float]:
-    """Nodes below one, and the best set met there with its cost."""
-    fixed = float(opening[node.open].sum())
-    least_cost = reach(service, outside, node.open)
+    problem: Problem, node: _Node, upper: float
+) -> tuple[list[tuple[float, Flags, Flags, Array]], Flags]:
+    """Return the nodes below one, and the set of places that its prices pay for."""
+    fixed = float(problem.opening[node.open].sum())
+    least_cost = problem.reach(node.open)
     # Whom open places serve for nothing matters no more.
     clients, places = np.flatnonzero(least_cost > 0), np.flatnonzero(node.free)
     if len(places) == 0 or len(clients) == 0:
-        return [], node.open, fixed + float(least_cost.sum())
-    costs, left = opening[places], service[np.ix_(places, clients)]
-    bound, prices = multipliers(
-        costs,
-        left,
-        least_cost[clients],
-        known - fixed,
-        _BELOW,
-        node.start[clients],
+        return [], node.open
+    part = Problem(
+        problem.opening[places], problem.service[np.ix_(places, clients)], least_cost[clients]
     )
-    reduced = reduced_opening(costs, left, prices)
-    met = node.open.copy()
-    met[places[reduced < 0]] = True
-    value = float(opening[met].sum() + reach(service, outside, met).sum())
-    slack = known - fixed - bound
-    if slack <= _ROUNDING * abs(known):
-        return [], met, value
-    # Opening, or leaving closed, costs more than the best set: decided.
+    bound, prices = multipliers(part, upper - fixed, _BELOW, node.prices[clients])
+    reduced = part.reduced_opening(prices)
+    paid = node.open.copy()
+    paid[places[reduced < 0]] = True
+    slack = upper - fixed - bound
+    if slack <= _ROUNDING * abs(upper):
+        return [], paid
+    # Opening, or not opening, costs more than the best set: decided.
     opened, free = node.open.copy(), np.zeros_like(node.free)
     opened[places[-reduced >= slack]] = True
     free[places[np.abs(reduced) < slack]] = True
-    start = np.zeros(len(outside))
+    start = np.zeros(len(problem.outside))
     start[clients] = prices
     least = max(node.bound, fixed + bound)
     if not free.any():
-        return [(least, opened, free, start)], met, value
+        return [(least, opened, free, start)], paid
     order = np.flatnonzero(free[places])
     choice = order[np.argmin(reduced[order])]
     pays = float(reduced[choice])
@@ -252,21 +278,7 @@ def _expand(
         (max(least, fixed + bound + max(0.0, pays)), other, free, start),
         (max(least, fixed + bound + max(0.0, -pays)), opened, free, start),
     ]
-    return children, met, value
-
-
-def reach(service: Array, outside: Array, places: Flags) -> Array:
-    """Least cost of serving each client from some places, or not at all."""
-    return np.minimum(service[places].min(axis=0, initial=np.inf), outside)
-
-
-# HiGHS stops at an absolute gap of 1e-6 whatever is asked for; costs are scaled so that this is
-# nothing.
-_SCALE = 1e4
-_STEPS = 400
-# The linear relaxation is worth its time where few links of different costs are left to each
-# place; elsewhere multipliers bound almost as well, many times faster.
-_LINKS = 10
+    return children, paid
 
 
 @dataclass(frozen=True)
@@ -279,193 +291,66 @@ class Location:
     nodes: int
 
 
-@dataclass(frozen=True)
-class Problem:
-    """Shifted costs: ``service`` has a zero diagonal, ``opening`` is inf where not possible."""
-
-    opening: Array
-    service: Array
-    outside: Array
-    constant: float
-
-    @classmethod
-    def of(cls, source: Array, links: Array, eligible: Flags, unserved: float | None) -> Problem:
-        """From costs of training and links (``inf`` where barred)."""
-        outside = np.full(len(source), np.inf if unserved is None else unserved)
-        least = np.minimum(links.min(axis=0), outside)
-        shift = np.where(np.isfinite(least), least, 0.0)
-        service = links - shift
-        np.fill_diagonal(service, 0.0)
-        return cls(
-            opening=np.where(eligible, source - shift, np.inf),
-            service=np.where(eligible[:, None], service, np.inf),
-            outside=outside - shift,
-            constant=float(shift.sum()),
-        )
-
-    def reach(self, places: Flags) -> Array:
-        """Least cost of serving each device from some open places, or not at all."""
-        return reach(self.service, self.outside, places)
-
-    def value(self, places: Flags) -> float:
-        """Objective of a set of open places, inf where it serves nobody."""
-        return float(self.opening[places].sum() + self.reach(places).sum()) + self.constant
-
-
 def locate(problem: Problem, *, time_limit: float, gap: float) -> Location:
     """Open places at least total cost, with a lower bound on the cost of any set."""
     began = time.perf_counter()
     # Opening these costs nothing and harms nobody.
     always = problem.opening <= 0
-    best = improved(problem.opening, problem.service, problem.outside, always)
+    best = improve(problem, always)
     upper = problem.value(best)
     room = gap * max(1.0, abs(upper))
-    model = _reduced(problem, always, upper - problem.constant, room)
-    while len(model.places) and not model.closed:
+    core = _reduce(problem, always, upper - problem.constant, room)
+    while len(core.places) and not core.closed:
         # Places that pay at these prices are another start for local search.
-        other = improved(problem.opening, problem.service, problem.outside, model.paying)
+        other = improve(problem, core.paying)
         if not problem.value(other) < upper:
             break
         best, upper = other, problem.value(other)
-        model = _reduced(problem, always, upper - problem.constant, room)
-    if len(model.places) == 0:  # only the places fixed open can be better
-        best = min(best, model.base, key=problem.value)
+        core = _reduce(problem, always, upper - problem.constant, room)
+    if len(core.places) == 0:  # only the places fixed open can be better
+        best = min(best, core.base, key=problem.value)
         return Location(best, problem.value(best), True, 0)
-    if model.closed:
-        return Location(best, min(model.least + problem.constant, upper), True, 0)
-    left = max(time_limit - (time.perf_counter() - began), 0.01)
-    found = (model.branch if model.hard else model.solve)(left, room)
-    if found.open is not None:
-        other = improved(problem.opening, problem.service, problem.outside, found.open)
+    if core.closed:
+        return Location(best, min(core.least + problem.constant, upper), True, 0)
+    search = branch(
+        core.problem,
+        core.prices,
+        upper=upper - problem.constant - core.fixed,
+        room=room,
+        time_limit=max(time_limit - (time.perf_counter() - began), 0.01),
+    )
+    if search.open is not None:
+        places = core.base.copy()
+        places[core.places] = search.open
+        other = improve(problem, places)
         if problem.value(other) < upper:
             best, upper = other, problem.value(other)
-    bound = min(found.bound + problem.constant, upper)
-    return Location(best, bound, found.finished, found.nodes)
+    bound = max(core.least, search.bound + core.fixed) + problem.constant
+    return Location(best, min(bound, upper), search.finished, search.nodes)
 
 
 @dataclass(frozen=True)
-class _Model:
-    """What is left to decide once every set that is no better than a known one is left out."""
+class _Core:
+    """What there is to decide once every set that is no better than the best one is left out."""
 
-    known: float
     least: float  # lower bound from multipliers
     closed: bool  # whether that is all there is to prove
     base: Flags  # open in any case
     fixed: float  # their cost
-    places: Indices  # open or not
-    opening: Array
-    clients: Indices  # not served for nothing by the base
-    outside: Array  # cost of the best way that needs none of the places, inf if too dear
-    links: tuple[Indices, Indices, Array]  # rows of places, rows of clients, cost
+    places: Indices  # open or not: the rows of ``problem``
+    problem: Problem
     prices: Array  # multipliers of the clients
     paying: Flags  # places that multipliers open
 
-    @property
-    def hard(self) -> bool:
-        """Whether a linear relaxation is not the way."""
-        _, client, price = self.links
-        order = np.lexsort((price, client))
-        levels = int(_levels(client[order], price[order]).sum())
-        return levels > _LINKS * len(self.places)
 
-    def branch(self, time_limit: float, room: float) -> Branching:
-        """Best set found, by multipliers alone."""
-        row, column, price = self.links
-        service = np.full((len(self.places), len(self.clients)), np.inf)
-        service[row, column] = price
-        service[self.places[:, None] == self.clients] = 0.0
-        found = branch(
-            self.opening,
-            service,
-            self.outside,
-            self.prices,
-            known=self.known - self.fixed,
-            room=room,
-            time_limit=time_limit,
-        )
-        places = self.base.copy()
-        if found.open is not None:
-            places[self.places] = found.open
-        return Branching(
-            None if found.open is None else places,
-            max(self.least, found.bound + self.fixed),
-            found.finished,
-            found.nodes,
-        )
-
-    def solve(self, time_limit: float, room: float) -> Branching:
-        """Best set found, by HiGHS."""
-        cover, bound, cost = self._matrices()
-        scale = _SCALE / max(float(cost.max()), 1e-300)
-        found = milp(
-            cost * scale,
-            constraints=[
-                LinearConstraint(cover, 1.0, np.inf),
-                LinearConstraint(bound, -np.inf, 0.0),
-            ],
-            bounds=Bounds(0.0, 1.0),
-            integrality=(np.arange(len(cost)) < len(self.places)).astype(int),
-            options={
-                "time_limit": time_limit,
-                "mip_rel_gap": room / max(self.known - self.fixed, 1e-300),
-            },
-        )
-        if found.status == 2:  # every set left out is no better, and no other is possible
-            return Branching(None, self.known, True, 0)
-        proven = -np.inf if found.mip_dual_bound is None else found.mip_dual_bound / scale
-        places = None
-        if found.x is not None:
-            places = self.base.copy()
-            places[self.places] = found.x[: len(self.places)] > 0.5
-        return Branching(
-            places,
-            max(self.least, proven + self.fixed),
-            found.status == 0,
-            int(found.mip_node_count or 0),
-        )
-
-    def _matrices(self) -> tuple[sparse.csr_array, sparse.csr_array, Array]:
-        place, client, price = self.links
-        order = np.lexsort((price, client))
-        place, client, price = place[order], client[order], price[order]
-        # Links of one client at one cost are one variable: with many ties there are few.
-        new = _levels(client, price)
-        level = np.cumsum(new) - 1
-        p, g = len(self.places), int(new.sum())
-        spare = np.flatnonzero(np.isfinite(self.outside))
-        own = np.flatnonzero(np.isin(self.clients, self.places))
-        size = p + g + len(spare)
-        rows = np.concatenate([own, client[new], spare])
-        columns = np.concatenate(
-            [np.searchsorted(self.places, self.clients[own]), np.arange(p, size)]
-        )
-        shape = (len(self.clients), size)
-        cover = sparse.csr_array((np.ones(len(rows)), (rows, columns)), shape=shape)
-        entries = np.concatenate([np.ones(g), -np.ones(len(place))])
-        where = (
-            np.concatenate([np.arange(g), level]),
-            np.concatenate([p + np.arange(g), place]),
-        )
-        bound = sparse.csr_array((entries, where), shape=(g, size))
-        cost = np.concatenate([self.opening, price[new], self.outside[spare]])
-        return cover, bound, cost
-
-
-def _levels(client: Indices, price: Array) -> Flags:
-    """Which links, in this order, are not of the same client and cost as the one before."""
-    new = np.ones(len(price), dtype=bool)
-    new[1:] = (np.diff(client) != 0) | (np.diff(price) != 0)
-    return new
-
-
-def _reduced(problem: Problem, always: Flags, known: float, room: float) -> _Model:
-    """Fix places and leave out links that only sets dearer than ``known`` use."""
+def _reduce(problem: Problem, always: Flags, upper: float, room: float) -> _Core:
+    """Fix places and leave out links that only sets dearer than ``upper`` use."""
     opening = np.where(always, np.inf, problem.opening)
-    outside = problem.reach(always)
+    undecided = Problem(opening, problem.service, problem.reach(always))
     fixed = float(problem.opening[always].sum())
-    value, v = multipliers(opening, problem.service, outside, known - fixed, Schedule(_STEPS))
-    least, slack = value + fixed, known - fixed - value
-    reduced = reduced_opening(opening, problem.service, v)
+    value, v = multipliers(undecided, upper - fixed, _FIRST)
+    least, slack = value + fixed, upper - fixed - value
+    reduced = undecided.reduced_opening(v)
     base = always | (-reduced >= slack)
     outside = problem.reach(base)
     places = np.flatnonzero(~base & (reduced < slack))
@@ -474,20 +359,19 @@ def _reduced(problem: Problem, always: Flags, known: float, room: float) -> _Mod
     beyond = np.maximum(cost - v[clients], 0.0) + np.maximum(reduced[places], 0.0)[:, None]
     # A device that is open itself is served for nothing; dearer than opening it is no use.
     useful = (cost < outside[clients]) & (cost < opening[clients]) & (beyond < slack)
-    useful &= places[:, None] != clients
-    rows, columns = np.nonzero(useful)
+    itself = places[:, None] == clients
     spare = outside[clients]
-    return _Model(
-        known=known,
+    return _Core(
         least=least,
-        closed=slack <= max(room, 1e-12 * abs(known)),
+        closed=slack <= max(room, _ROUNDING * abs(upper)),
         base=base,
         fixed=float(problem.opening[base].sum()),
         places=places,
-        opening=opening[places],
-        clients=clients,
-        outside=np.where(spare - v[clients] < slack, spare, np.inf),
-        links=(rows, columns, cost[rows, columns]),
+        problem=Problem(
+            opening=opening[places],
+            service=np.where(itself, 0.0, np.where(useful, cost, np.inf)),
+            outside=np.where(spare - v[clients] < slack, spare, np.inf),
+        ),
         prices=v[clients],
         paying=always | (reduced < 0),
     )
