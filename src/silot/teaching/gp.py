@@ -26,7 +26,7 @@ from silot_transport._check import real
 from ..errors import ExtraError, InputError, SolverError
 from ..options import Check, Options, count, documented, none_or, number, option, seed, truth, word
 from .costs import Array, Flags, Indices, LinkCosts, Mixing, NoEligibleSource
-from .plan import Kinds, LinkPlan, Search, best_alpha, make_plan, terms_of, unreachable
+from .plan import Kinds, LinkPlan, best_alpha, make_plan, terms_of, unreachable
 
 Energy = Literal["fraction", "linear"]
 Start = Literal["paper", "symmetric", "random"]
@@ -136,8 +136,7 @@ class Relaxed:
     def objective(self, point: Point) -> float:
         """Objective (11) with the relaxed energy, in the units that came in."""
         sent = (1.0 - point.psi)[self.rows] * point.psi[self.columns] * point.alpha
-        whole = 1.0 if self.linear else point.alpha + self.epsilon_energy
-        used = point.alpha / whole
+        used = point.alpha / (1.0 if self.linear else point.alpha + self.epsilon_energy)
         paid = self.source @ (1.0 - point.psi) + self.transfer @ sent + self.energy @ used
         return self.unit * float(paid) - self.shift
 
@@ -233,7 +232,7 @@ class Surrogate:
         )
         low = np.log(FLOOR)
         every = (psi, alpha, excess, self._source, self._transfer)
-        constraints = [each for part in every for each in (part <= 0, part >= low)]
+        constraints = [bound for part in every for bound in (part <= 0, part >= low)]
         constraints += [train >= 0, receive >= 0]
         constraints += [at_target.T @ cp.exp(alpha - at_target @ above) <= 1]
         constraints += [cp.exp(excess - below) + cp.exp(psi - below) <= 1]
@@ -285,8 +284,8 @@ class Surrogate:
         if status not in {cp.OPTIMAL, cp.OPTIMAL_INACCURATE}:
             raise _failed(f"called it {status}")
         main = (self._psi, self._alpha, self._excess)
-        found = [np.clip(np.exp(part.value), FLOOR, 1.0) for part in main]
-        return float(np.exp(self._value.value)), Point(*found)
+        parts = [np.clip(np.exp(part.value), FLOOR, 1.0) for part in main]
+        return float(np.exp(self._value.value)), Point(*parts)
 
     def _set(self, point: Point) -> None:
         problem = self._problem
@@ -298,10 +297,10 @@ class Surrogate:
         self._put("train", psi, train)
         self._put("receive", psi[problem.rows], receive)
         # What divides alpha: alpha + epsilon as a monomial, or 1.
-        whole = np.ones_like(alpha) if problem.linear else alpha + problem.epsilon_energy
-        weight = np.zeros_like(alpha) if problem.linear else alpha / whole
+        divisor = np.ones_like(alpha) if problem.linear else alpha + problem.epsilon_energy
+        weight = np.zeros_like(alpha) if problem.linear else alpha / divisor
         self._parameters["energy"].value = 1.0 - weight
-        self._parameters["energy constant"].value = np.log(whole) - weight * np.log(alpha)
+        self._parameters["energy constant"].value = np.log(divisor) - weight * np.log(alpha)
         self._put("above", excess, psi, constant=problem.epsilon_sum)
         total = problem.sums(alpha) + problem.epsilon_sum
         share = alpha / total[problem.columns]
@@ -332,52 +331,6 @@ class Surrogate:
 
     def _constant(self, name: str, size: int) -> Any:
         return self._parameters.setdefault(f"{name} constant", self._cp.Parameter(size))
-
-
-class Descent:
-    """One convex program after another, from a point that gets better."""
-
-    def __init__(self, problem: Relaxed, point: Point) -> None:
-        self._problem = problem
-        self.point = point
-        self.history: list[dict[str, float]] = []
-        self.converged, self.stopped = True, "no link is allowed, and every device trains"
-
-    def run(self, *, max_iterations: int, tolerance: float, time_limit: float | None) -> None:
-        """Iterate until the surrogate stays, or something ends it."""
-        surrogate = Surrogate(self._problem)
-        end = np.inf if time_limit is None else time.monotonic() + time_limit
-        last = np.inf
-        for _ in range(max_iterations):
-            left = end - time.monotonic()
-            try:
-                value, point = surrogate.around(self.point, time_limit=left)
-            except SolverError as failure:
-                if failure.code == "gp-time":
-                    return self._end(False, "stopped by the time limit: allow more")
-                if not self.history:
-                    raise
-                return self._end(False, "stopped as a convex program failed: start elsewhere")
-            change = last - value
-            if self.history and change < 0:
-                # In exact arithmetic it cannot rise: what is left to gain is below what the
-                # solver resolves. Keeping the point keeps the surrogate from rising.
-                if -change <= max(tolerance, 1e-6) * abs(last):
-                    return self._end(True, "converged to the accuracy of the convex solver")
-                return self._end(False, "stopped as the convex solver's error made it rise")
-            self.point, last = point, value
-            self.history.append(
-                {
-                    "surrogate": self._problem.unit * value - self._problem.shift,
-                    "objective": self._problem.objective(self.point),
-                }
-            )
-            if len(self.history) > 1 and change <= tolerance * abs(last):
-                return self._end(True, f"converged after {len(self.history)} iterations")
-        return self._end(False, f"stopped after {max_iterations} iterations: allow more")
-
-    def _end(self, converged: bool, stopped: str) -> None:
-        self.converged, self.stopped = converged, stopped
 
 
 def _cvxpy() -> Any:
@@ -543,26 +496,60 @@ class GeometricProgram(Options):
         point = starting_point(
             problem, costs.names, start, seed=self.seed, start_psi=self.start_psi
         )
-        descent = Descent(problem, point)
+        history: list[dict[str, float]] = []
+        converged, stopped = True, "no link is allowed, and every device trains"
         if len(problem.rows):
-            descent.run(
-                max_iterations=self.max_iterations,
-                tolerance=self.tolerance,
-                time_limit=self.time_limit,
-            )
+            point, converged, stopped = self._descend(problem, point, history)
         return Relaxation(
-            psi=descent.point.psi,
-            alpha=problem.matrix(descent.point.alpha),
-            history=tuple(descent.history),
-            objective=problem.objective(descent.point),
+            psi=point.psi,
+            alpha=problem.matrix(point.alpha),
+            history=tuple(history),
+            objective=problem.objective(point),
             start=start,
-            converged=descent.converged,
-            stopped=descent.stopped,
+            converged=converged,
+            stopped=stopped,
         )
+
+    def _descend(
+        self, problem: Relaxed, point: Point, history: list[dict[str, float]]
+    ) -> tuple[Point, bool, str]:
+        """Solve convex programs until the surrogate stays or something else ends it.
+
+        Returns the last point, whether the surrogate converged, and what ended it, in words.
+        """
+        surrogate = Surrogate(problem)
+        end = np.inf if self.time_limit is None else time.monotonic() + self.time_limit
+        last = np.inf
+        for _ in range(self.max_iterations):
+            try:
+                value, following = surrogate.around(point, time_limit=end - time.monotonic())
+            except SolverError as failure:
+                if failure.code == "gp-time":
+                    return point, False, "stopped by the time limit: allow more"
+                if not history:
+                    raise
+                return point, False, "stopped as a convex program failed: start elsewhere"
+            change = last - value
+            if history and change < 0:
+                # In exact arithmetic it cannot rise: any further gain is below what the solver
+                # resolves. Keeping the point keeps the surrogate from rising.
+                if -change <= max(self.tolerance, 1e-6) * abs(last):
+                    return point, True, "converged to the accuracy of the convex solver"
+                return point, False, "stopped as the convex solver's error made it rise"
+            point, last = following, value
+            history.append(
+                {
+                    "surrogate": problem.unit * value - problem.shift,
+                    "objective": problem.objective(point),
+                }
+            )
+            if len(history) > 1 and change <= self.tolerance * abs(last):
+                return point, True, f"converged after {len(history)} iterations"
+        return point, False, f"stopped after {self.max_iterations} iterations: allow more"
 
     def solve(self, costs: LinkCosts) -> LinkPlan:
         """The rounded plan, as ``solve_gp``."""
-        begun = time.perf_counter()
+        began = time.perf_counter()
         relaxation = self.relax(costs)
         psi = relaxation.psi
         kinds = np.where(costs.eligible & (psi < 0.5), 0, 1).astype(np.int64)
@@ -580,23 +567,21 @@ class GeometricProgram(Options):
         return make_plan(
             *plans[self.rounding],
             costs,
-            Search(
-                method="gp",
-                status=_status(relaxation, self.rounding),
-                seconds=time.perf_counter() - begun,
-                history=relaxation.history,
-                details={
-                    "relaxed_objective": relaxation.objective,
-                    "non_binariness": relaxation.non_binariness,
-                    "iterations": float(len(relaxation.history)),
-                    "opened": float(opened),
-                    "phantom_links": float((phantom > 0).sum()),
-                    "phantom_weight": float(phantom.sum()) / total if total > 0 else 0.0,
-                    "best_response_objective": objectives["best-response"],
-                    "paper_rounding_objective": objectives["paper"],
-                    "threshold_objective": objectives["threshold"],
-                },
-            ),
+            method="gp",
+            status=_status(relaxation, self.rounding),
+            seconds=time.perf_counter() - began,
+            history=relaxation.history,
+            details={
+                "relaxed_objective": relaxation.objective,
+                "non_binariness": relaxation.non_binariness,
+                "iterations": float(len(relaxation.history)),
+                "opened": float(opened),
+                "phantom_links": float((phantom > 0).sum()),
+                "phantom_weight": float(phantom.sum()) / total if total > 0 else 0.0,
+                "best_response_objective": objectives["best-response"],
+                "paper_rounding_objective": objectives["paper"],
+                "threshold_objective": objectives["threshold"],
+            },
         )
 
 

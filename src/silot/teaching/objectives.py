@@ -14,7 +14,7 @@ from silot_transport._check import real
 from ..errors import InputError, MismatchError
 from ..federation.answer import Array
 from ..options import Check, anything, none_or, number, option, word
-from .costs import LinkCosts
+from .costs import LinkCosts, checked_phi
 from .coverage import solve_coverage
 from .federated import ModelSpec
 from .federated.modelling import Devices, Trained
@@ -60,15 +60,6 @@ class Evidence:
         return rows
 
 
-def _phi(value: Any, *_: str) -> tuple[float, ...]:
-    if isinstance(value, str) or not isinstance(value, Sequence | np.ndarray):
-        raise InputError(f"phi is {value!r}; three numbers are needed.", code="costs-type")
-    scales = tuple(real(each, "phi", "costs-type") for each in value)
-    if len(scales) != 3:
-        raise MismatchError(f"phi has {len(scales)} entries; three are needed.", code="costs-shape")
-    return scales
-
-
 def _rates(value: Any, *_: str) -> float | Array:
     """One rate, or a table of the rates of all pairs."""
     try:
@@ -89,7 +80,7 @@ class Costs(Links):
         "link must lower the expected error of a target by .001.",
         none_or(
             Check(
-                _phi,
+                checked_phi,
                 tuple[float, float, float],  # type: ignore[arg-type]
                 "three floats",
                 metavar="S T E",

@@ -9,12 +9,11 @@ from typing import Any, ClassVar, cast
 import numpy as np
 import numpy.typing as npt
 
-from silot_transport._check import real
-
 from ..errors import InputError, MismatchError
 from ..federation.result import finite, finite_rows
+from ..options import Check, none_or, number
 from ..render.shown import Shown
-from .costs import Array, Indices, LinkCosts, Mixing, NoEligibleSource, canonical_order
+from .costs import Array, LinkCosts, Mixing, NoEligibleSource, canonical_order
 from .mixing import COVERAGE, Objective, mixture_named
 from .tangents import best_weights
 
@@ -158,7 +157,10 @@ class LinkPlan(Shown):
 
 
 Kinds = npt.NDArray[np.int64]
+# What weights may be off by, and the gap of a plan that is called optimal.
 TOLERANCE = 1e-9
+UNSERVED = Check(none_or(number(least=0)).of, float, "float, 0 or more, or None", 0)
+"""What the cost of a target without a model must be."""
 
 
 def terms_of(
@@ -210,18 +212,18 @@ def terms_of(
     """
     mixture = COVERAGE if mixing == "coverage" else mixture_named(mixing)
     mixture.check(costs)
-    unserved_cost = checked_unserved(unserved_cost)
+    unserved_cost = UNSERVED.of(unserved_cost, "allow_unserved", "option-unserved")
     check_plan(psi, alpha, costs, unserved=unserved_cost is not None)
     kinds, weights = np.asarray(psi), np.asarray(alpha, dtype=np.float64)
     moved, mixed = mixture.terms(weights, costs)
     source, transfer, energy = costs.phi
-    left = int(np.sum(kinds == 1) - np.sum(weights.sum(axis=0) > 0.5))
+    unserved = int(np.sum(kinds == 1) - np.sum(weights.sum(axis=0) > 0.5))
     return LinkTerms(
         source=source * float(costs.source[kinds == 0].sum()),
         transfer=transfer * moved,
         energy=energy * float(costs.energy[weights > 0].sum()),
         mixing=transfer * mixed,
-        unserved=left * unserved_cost if unserved_cost is not None else 0.0,
+        unserved=unserved * unserved_cost if unserved_cost is not None else 0.0,
     )
 
 
@@ -381,8 +383,12 @@ def best_alpha(
     array([0., 1., 0.])
     """
     mixture = mixture_named(mixing, costs)
-    price = checked_unserved(allow_unserved)
-    sources, targets = _roles(psi, costs)
+    price = UNSERVED.of(allow_unserved, "allow_unserved", "option-unserved")
+    kinds = checked_roles(psi, costs)
+    sources, targets = np.flatnonzero(kinds == 0), np.flatnonzero(kinds == 1)
+    if not costs.eligible[sources].all():
+        device = costs.names[sources[np.argmin(costs.eligible[sources])]]
+        raise InputError(f"device {device!r} may not be a source.", code="plan-constraint")
     if len(sources) == 0 and price is None:
         raise NoEligibleSource("psi has no source.", code="no-eligible-source")
     order = canonical_order(costs)
@@ -406,18 +412,8 @@ def best_alpha(
     return alpha
 
 
-def _roles(psi: npt.ArrayLike, costs: LinkCosts) -> tuple[Indices, Indices]:
-    """Sources and targets, refused where a source may not be one."""
-    kinds = checked_roles(psi, costs)
-    sources = np.flatnonzero(kinds == 0)
-    if not costs.eligible[sources].all():
-        device = costs.names[sources[np.argmin(costs.eligible[sources])]]
-        raise InputError(f"device {device!r} may not be a source.", code="plan-constraint")
-    return sources, np.flatnonzero(kinds == 1)
-
-
 def checked_roles(psi: npt.ArrayLike, costs: LinkCosts) -> Kinds:
-    """Roles of the devices, refused unless there is 0 or 1 for each."""
+    """Return the roles of the devices, or raise unless there is 0 or 1 for each."""
     kinds = np.asarray(psi)
     if kinds.shape != (costs.size,) or not np.isin(kinds, (0, 1)).all():
         raise MismatchError(
@@ -428,7 +424,7 @@ def checked_roles(psi: npt.ArrayLike, costs: LinkCosts) -> Kinds:
 
 
 def unreachable(name: str) -> InputError:
-    """The error of a target that nobody can serve."""
+    """Return the error of a target that nobody can serve."""
     return InputError(
         f"device {name!r} has to be a target, and no source has a link to it that is not barred. "
         "Lift a bar, give it labels, or pass allow_unserved.",
@@ -436,56 +432,33 @@ def unreachable(name: str) -> InputError:
     )
 
 
-def checked_unserved(price: float | None) -> float | None:
-    """Refuse a cost of an unserved target that is no cost."""
-    if price is not None and real(price, "allow_unserved", "option-unserved") < 0:
-        raise InputError(
-            f"allow_unserved is {price}; give a cost of 0 or more, or None.",
-            code="option-unserved",
-        )
-    return None if price is None else float(price)
+def make_plan(
+    psi: npt.ArrayLike,
+    alpha: npt.ArrayLike,
+    costs: LinkCosts,
+    *,
+    method: str,
+    status: str,
+    lower_bound: float = -np.inf,
+    tolerance: float = TOLERANCE,
+    seconds: float = 0.0,
+    history: tuple[Mapping[str, float], ...] = (),
+    details: Mapping[str, float] | None = None,
+    mixing: Objective = "none",
+    allow_unserved: float | None = None,
+) -> LinkPlan:
+    """Check a plan and compute its exact terms; weights below 1e-9 are dropped.
 
-
-@dataclass(frozen=True, kw_only=True)
-class Search:
-    """How a plan was found, and what is proven of it.
-
-    Attributes
+    Parameters
     ----------
+    psi, alpha, costs, mixing
+        As ``terms_of``.
     method, status, seconds, history, details
         As of ``LinkPlan``.
     lower_bound
         What the method proved; moved down to the objective where rounding put it above.
     tolerance
         Largest gap of an optimal plan.
-    """
-
-    method: str
-    status: str
-    lower_bound: float = -np.inf
-    tolerance: float = TOLERANCE
-    seconds: float = 0.0
-    history: tuple[Mapping[str, float], ...] = ()
-    details: Mapping[str, float] = field(default_factory=dict[str, float])
-
-
-def make_plan(
-    psi: npt.ArrayLike,
-    alpha: npt.ArrayLike,
-    costs: LinkCosts,
-    search: Search,
-    *,
-    mixing: Objective = "none",
-    allow_unserved: float | None = None,
-) -> LinkPlan:
-    """A checked plan with its exact terms; weights below 1e-9 are dropped.
-
-    Parameters
-    ----------
-    psi, alpha, costs, mixing
-        As ``terms_of``.
-    search
-        How it was found.
     allow_unserved
         Cost of a target without a model.
 
@@ -501,8 +474,7 @@ def make_plan(
     Examples
     --------
     >>> costs = LinkCosts([1, 9], [[0, 2], [2, 0]], [[0, 3], [3, 0]])
-    >>> guess = Search(method="mine", status="a guess")
-    >>> plan = make_plan([0, 1], [[0, 1], [0, 0]], costs, guess)
+    >>> plan = make_plan([0, 1], [[0, 1], [0, 0]], costs, method="mine", status="a guess")
     >>> plan.objective, plan.optimal, plan.energy
     (14.0, False, 3.0)
     """
@@ -510,14 +482,14 @@ def make_plan(
     weights = np.array(alpha, dtype=np.float64)
     weights[np.abs(weights) < TOLERANCE] = 0.0
     sums = weights.sum(axis=0)
-    # Only what dropping dust took away is given back: a wrong sum must stay wrong.
+    # Restore only what dropping small weights took away: a wrong sum must stay wrong.
     near = np.abs(sums - 1.0) < costs.size * 10 * TOLERANCE
     weights[:, near] /= sums[near]
     terms = terms_of(kinds, weights, costs, mixing=mixing, unserved_cost=allow_unserved)
-    bound = min(search.lower_bound, terms.total)
+    bound = min(lower_bound, terms.total)
     gap = (terms.total - bound) / max(1.0, abs(terms.total))
-    left = (kinds == 1) & (weights.sum(axis=0) < 0.5)
-    numbers = dict(search.details)
+    unserved = (kinds == 1) & (weights.sum(axis=0) < 0.5)
+    numbers = dict(details or {})
     if allow_unserved is not None:
         numbers["unserved_cost"] = float(allow_unserved)
     return LinkPlan(
@@ -528,13 +500,13 @@ def make_plan(
         terms=terms,
         lower_bound=bound,
         gap=gap,
-        status=search.status,
-        optimal=bool(gap <= search.tolerance),
-        seconds=search.seconds,
-        method=search.method,
+        status=status,
+        optimal=bool(gap <= tolerance),
+        seconds=seconds,
+        method=method,
         mixing=mixing,
         energy=float(costs.energy[weights > 0].sum()),
-        unserved=tuple(costs.names[j] for j in np.flatnonzero(left)),
-        history=search.history,
+        unserved=tuple(costs.names[j] for j in np.flatnonzero(unserved)),
+        history=history,
         details=numbers,
     )
