@@ -24,7 +24,7 @@ from ..federation.disclosure import Disclosure
 from ..federation.protocol import Protocol, Questions, Steps, required
 from ..options import Check, anything, count, documented, none_or, number, option, word
 from .costs import NoEligibleSource
-from .divergences import DIVERGENCES, Divergence, divergence_named
+from .divergences import DIVERGENCES, Divergence, divergence_of
 from .federated import RULES, Combination, DensitySpec, ModelSpec, Rule, check_density
 from .federated.features import effective_columns
 from .federated.modelling import (
@@ -730,7 +730,7 @@ class Adapt(Combining, Choosing, Features, Learning):
         scaled = method in ("mmd", "classifier") and self.by_column
         more = {"standardise": True} if scaled else {}
         more |= self.divergence_options or {}
-        return divergence_named(method).build(seed=self.seed, **more)
+        return divergence_of(method, seed=self.seed, **more)
 
     def steps(self, holders: tuple[str, ...]) -> Steps[Adaptation]:
         """Questions, and the adaptation that follows from the answers."""

@@ -22,7 +22,7 @@ from ..distances.fedwad import FedWaD
 from ..distances.pairwise import Pairwise
 from ..distances.questions.distances import Records
 from ..distances.result import Distance
-from ..distances.sides import agreed_dimension, check_seed, present, received_weights
+from ..distances.sides import agreed_dimension, received_weights
 from ..distances.sketches.derived import LEAST_NU, DecodedSketches
 from ..distances.sketches.result import Sketches
 from ..distances.sketches.sketch import Sketch, sketches
@@ -37,6 +37,7 @@ from ..federation.protocol import Answers, Protocol, Questions, Steps, failure_e
 from ..options import Check, Options, anything, count, none_or, number, option, seed, truth, word
 from .federated import ModelSpec, initial
 from .federated.features import effective_columns
+from .federated.modelling import ask_each, codes_of
 from .federated.questions import Spread
 from .questions import (
     MOST_DIRECTIONS,
@@ -67,63 +68,37 @@ class Devices:
     seed: int
     missing: dict[str, Failure] = field(default_factory=dict[str, Failure])
 
-    @classmethod
-    def of(cls, holders: Sequence[str], quorum: int, seed: int) -> Devices:
-        """Check names and quorum."""
-        names = tuple(holders)
-        if len(names) < 2:
+    def __post_init__(self) -> None:
+        if len(self.names) < 2:
             raise InputError(
-                f"{len(names)} device(s) given; a divergence needs two or more.",
+                f"{len(self.names)} device(s) given; a divergence needs two or more.",
                 code="holder-names",
             )
-        least = whole(quorum, "quorum", "option-quorum", least=2, most=len(names))
-        return cls(names, least, check_seed(seed))
+        whole(self.quorum, "quorum", "option-quorum", least=2, most=len(self.names))
 
-    def fresh(self) -> Devices:
-        """The same devices before a run."""
-        return Devices(self.names, self.quorum, self.seed)
+    @property
+    def present(self) -> tuple[str, ...]:
+        """Devices that have not failed so far, in the order of all."""
+        return tuple(name for name in self.names if name not in self.missing)
 
-    def ask(self, questions: Questions) -> Steps[dict[str, Answer]]:
-        """Ask, and go on without those that fail, down to the quorum."""
-        answers = yield questions
-        left = self.left(answers, tuple(questions))
-        return {name: answer for name in left if isinstance(answer := answers[name], Answer)}
+    def ask(self, questions: Questions, read: Callable[[str, Answer], T]) -> Steps[dict[str, T]]:
+        """Ask and read, in the order of the questions, without those that fail.
 
-    def read(
-        self, answers: Mapping[str, Answer], reader: Callable[[str, Answer], T]
-    ) -> dict[str, T]:
-        """What the answers hold, without those that cannot be read, down to the quorum."""
-        found: dict[str, T] = {}
-        for name, answer in answers.items():
-            try:
-                found[name] = reader(name, answer)
-            except SilotError as error:
-                self.missing[name] = Failure(error.code)
+        Raises what the first failure means when fewer than the quorum are present.
+        """
+        values, failures = yield from ask_each(questions, read)
+        self.missing.update(failures)
         self.check()
-        return found
-
-    def left(self, answers: Answers, asked: Sequence[str]) -> tuple[str, ...]:
-        """Names among the asked that answered; the others are missing from now on."""
-        return present(answers, asked, self.missing, self.quorum)
+        return {name: values[name] for name in questions if name in values}
 
     def check(self) -> None:
-        """Raise what the first failure means, when too few are left."""
-        if len(self.names) - len(self.missing) < self.quorum:
+        """Raise what the first failure means, when fewer than the quorum are present."""
+        if len(self.present) < self.quorum:
             raise failure_error(*next(iter(self.missing.items())))
-
-    @property
-    def codes(self) -> dict[str, str]:
-        """Why devices are missing."""
-        return {name: self.missing[name].code for name in sorted(self.missing)}
-
-    @property
-    def note(self) -> str:
-        """How a status names them."""
-        return missing_text(self.missing)
 
 
 class Divergence(Options):
-    """A way to compare all devices with one another.
+    """Compare all devices with one another, by one method.
 
     Attributes
     ----------
@@ -158,33 +133,14 @@ class Divergence(Options):
         """Names of its options beside ``seed`` and ``quorum``."""
         return tuple(name for name in cls.options if name not in ("seed", "quorum"))
 
-    @classmethod
-    def check(cls, options: Mapping[str, object]) -> None:
-        unknown = sorted(set(options) - set(cls.options))
-        if unknown:
-            raise cls.stranger(unknown[0])
-
-    @classmethod
-    def stranger(cls, name: str) -> InputError:
-        """The error of an option that it has not."""
-        return InputError(
-            f"method {cls.name!r} has no option {name!r}; it takes {', '.join(cls.takes())}.",
-            code="option-unknown",
-        )
-
-    @classmethod
-    def build(cls, **options: Any) -> Divergence:
-        """The divergence of options by name."""
-        return cls(**options)
-
     def among(self, holders: Sequence[str]) -> Protocol[Divergences]:
-        """The protocol of some devices."""
-        devices = Devices.of(holders, self.quorum, self.seed)
+        """Return the protocol of some devices."""
+        devices = Devices(tuple(holders), self.quorum, self.seed)
         return Protocol(
             self.name,
             devices.names,
             self.disclosure,
-            lambda: self.steps(devices.fresh()),
+            lambda: self.steps(replace(devices, missing={})),
             self.parameters(),
             expected_rounds=self.most_rounds(devices.names),
         )
@@ -194,7 +150,7 @@ class Divergence(Options):
         raise NotImplementedError
 
     def parameters(self) -> dict[str, Scalar]:
-        """Options as transcripts tell them."""
+        """Return the options that transcripts record."""
         raise NotImplementedError
 
     def steps(self, run: Devices) -> Steps[Divergences]:
@@ -243,13 +199,13 @@ class Width:
 
 def ask_width(devices: Devices, embedding: Embedding = "none") -> Steps[Width]:
     """Ask every device for its mean and variances."""
-    answers = yield from devices.ask(dict.fromkeys(devices.names, Spread(embedding=embedding)))
-    told = devices.read(answers, lambda _, answer: _width(answer))
-    agreed_dimension({name: len(mean) for name, (mean, _, _) in told.items()})
+    questions = dict.fromkeys(devices.names, Spread(embedding=embedding))
+    widths = yield from devices.ask(questions, lambda _, answer: _width(answer))
+    agreed_dimension({name: len(mean) for name, (mean, _, _) in widths.items()})
     return Width(
-        {name: mean for name, (mean, _, _) in told.items()},
-        {name: variance for name, (_, variance, _) in told.items()},
-        min(records for _, _, records in told.values()),
+        {name: mean for name, (mean, _, _) in widths.items()},
+        {name: variance for name, (_, variance, _) in widths.items()},
+        min(records for _, _, records in widths.values()),
     )
 
 
@@ -271,7 +227,7 @@ def within(numbers: Array, most: float = _LARGEST) -> Array:
 
 
 def odd(what: str) -> WireError:
-    """An answer that is none."""
+    """Return the error of an answer that does not fit its question."""
     return WireError(
         f"the answer has {what}. The holder runs other code, or a broken one.",
         code="answer-malformed",
@@ -279,7 +235,7 @@ def odd(what: str) -> WireError:
 
 
 def symmetric(size: int, pairs: Mapping[tuple[int, int], float]) -> Array:
-    """A matrix from its entries above (or below) the diagonal; zero where there is none."""
+    """Build a symmetric matrix from entries off the diagonal; zero where no entry is."""
     matrix = np.zeros((size, size))
     for (i, j), value in pairs.items():
         matrix[i, j] = matrix[j, i] = value
@@ -325,11 +281,11 @@ class Features(Divergence):
         own = [name for name in self.takes() if name not in ("least", "embedding")]
         return {name: getattr(self, name) for name in (*own, "least", "seed")}
 
-    def affordable(self, told: Width, wanted: int, columns: float) -> int:
-        """How many numbers a device may tell so that ``least`` of its own stand behind each."""
+    def affordable(self, width: Width, wanted: int, columns: float) -> int:
+        """Count the numbers a device may disclose so that ``least`` of its own are behind each."""
         if self.least == 1:
             return wanted
-        return min(wanted, int(told.records * columns) // self.least)
+        return min(wanted, int(width.records * columns) // self.least)
 
 
 class Mmd(Features):
@@ -394,15 +350,15 @@ class Mmd(Features):
     )
 
     def steps(self, run: Devices) -> Steps[Divergences]:
-        told = yield from ask_width(run, self.embedding)
-        scale, columns, pooled = np.zeros(0), float(told.dimension), told.pooled
+        width = yield from ask_width(run, self.embedding)
+        scale, columns, pooled = np.zeros(0), float(width.dimension), width.pooled
         if self.standardise:
             scale = np.sqrt(pooled)
             # Of a constant only rounding varies.
-            scale = np.where(scale > _ROUNDING * np.abs(told.centre), scale, 1.0)
+            scale = np.where(scale > _ROUNDING * np.abs(width.centre), scale, 1.0)
             pooled = pooled / scale**2
-            columns = min(effective_columns(each / scale**2) for each in told.variances.values())
-        features = self.features or self.affordable(told, 2048, columns) // 2 * 2
+            columns = min(effective_columns(v / scale**2) for v in width.variances.values())
+        features = self.features or self.affordable(width, 2048, columns) // 2 * 2
         bandwidth = self.bandwidth or (2.0 * float(pooled.sum())) ** 0.5 or 1.0
         question = MeanFeatures(
             features=max(features, _FEWEST_FEATURES),
@@ -412,20 +368,23 @@ class Mmd(Features):
             scale=scale,
             embedding=self.embedding,
         )
-        answers = yield from run.ask(dict.fromkeys(told.names, question))
+        answers = yield from run.ask(
+            dict.fromkeys(width.names, question),
+            lambda _, answer: _read_mean(answer, question.features),
+        )
         return _mmd_result(run, answers, question)
 
 
-def _mmd_result(run: Devices, answers: dict[str, Answer], question: MeanFeatures) -> Divergences:
-    told = run.read(answers, lambda _, answer: _read_mean(answer, question.features))
-    names = tuple(told)
-    means = np.array([mean for mean, _ in told.values()])
-    squares = np.array([square for _, square in told.values()])
+def _mmd_result(
+    run: Devices, answers: Mapping[str, tuple[Array, float]], question: MeanFeatures
+) -> Divergences:
+    names = tuple(answers)
+    means = np.array([mean for mean, _ in answers.values()])
+    squares = np.array([square for _, square in answers.values()])
     norms = (means**2).sum(axis=1)
     # A device of one record has no pair of different records: it is compared as it is.
     several = squares < 1.0 - 1e-9
-    rest = np.where(several, 1.0 - squares, 1.0)
-    norms = np.where(several, (norms - squares) / rest, norms)
+    norms = np.where(several, (norms - squares) / np.where(several, 1.0 - squares, 1.0), norms)
     pairs = {
         (i, j): max(0.0, float(norms[i] + norms[j] - 2.0 * means[i] @ means[j])) ** 0.5
         for i, j in combinations(range(len(names)), 2)
@@ -440,10 +399,10 @@ def _mmd_result(run: Devices, answers: dict[str, Answer], question: MeanFeatures
         law="root",
         kernel=0.5 * (kernel + kernel.T),
         status=f"estimate: {question.features} random features, bandwidth "
-        f"{question.bandwidth:.4g}; unbiased in the square" + run.note,
+        f"{question.bandwidth:.4g}; unbiased in the square" + missing_text(run.missing),
         seed=run.seed,
         details={"features": question.features, "bandwidth": question.bandwidth},
-        missing=run.codes,
+        missing=codes_of(run.missing),
     )
 
 
@@ -507,12 +466,12 @@ class Sliced(Features):
     )
 
     def steps(self, run: Devices) -> Steps[Divergences]:
-        told = yield from ask_width(run, self.embedding)
+        width = yield from ask_width(run, self.embedding)
         wanted = self.directions * self.quantiles
-        affordable = self.affordable(told, wanted, told.dimension)
+        affordable = self.affordable(width, wanted, width.dimension)
         # Where not all can be told, directions and quantiles give way alike.
         steps = int(self.quantiles * (affordable / wanted) ** 0.5)
-        steps = max(min(steps, told.records // self.least), 1)
+        steps = max(min(steps, width.records // self.least), 1)
         question = ProjectedQuantiles(
             directions=max(min(self.directions, affordable // steps), 1),
             quantiles=steps,
@@ -520,32 +479,29 @@ class Sliced(Features):
             least=self.least,
             embedding=self.embedding,
         )
-        answers = yield from run.ask(dict.fromkeys(told.names, question))
-        return _sliced_result(run, answers, question, told)
-
-
-def _sliced_result(
-    run: Devices, answers: dict[str, Answer], question: ProjectedQuantiles, told: Width
-) -> Divergences:
-    told_tables = run.read(answers, lambda _, answer: _read_quantiles(answer, question))
-    names, tables = tuple(told_tables), list(told_tables.values())
-    pairs = {
-        (i, j): float(line_costs(tables[i], tables[j], None, None, 2).mean()) ** 0.5
-        for i, j in combinations(range(len(names)), 2)
-    }
-    steps = min(table.shape[1] for table in tables)
-    return Divergences(
-        names=names,
-        values=symmetric(len(names), pairs),
-        method="sliced",
-        unit="the unit of the features: root mean squared distance along a random direction",
-        law="normal",
-        scale=(told.within / told.dimension) ** 0.5,
-        status=f"estimate: {question.directions} directions, {steps} quantiles each" + run.note,
-        seed=run.seed,
-        details={"directions": question.directions, "quantiles": steps},
-        missing=run.codes,
-    )
+        answers = yield from run.ask(
+            dict.fromkeys(width.names, question),
+            lambda _, answer: _read_quantiles(answer, question),
+        )
+        names, tables = tuple(answers), list(answers.values())
+        pairs = {
+            (i, j): float(line_costs(tables[i], tables[j], None, None, 2).mean()) ** 0.5
+            for i, j in combinations(range(len(names)), 2)
+        }
+        steps = min(table.shape[1] for table in tables)
+        return Divergences(
+            names=names,
+            values=symmetric(len(names), pairs),
+            method="sliced",
+            unit="the unit of the features: root mean squared distance along a random direction",
+            law="normal",
+            scale=(width.within / width.dimension) ** 0.5,
+            status=f"estimate: {question.directions} directions, {steps} quantiles each"
+            + missing_text(run.missing),
+            seed=run.seed,
+            details={"directions": question.directions, "quantiles": steps},
+            missing=codes_of(run.missing),
+        )
 
 
 def _read_quantiles(answer: Answer, question: ProjectedQuantiles) -> Array:
@@ -678,11 +634,11 @@ class Classifier(Divergence):
         }
 
     def steps(self, run: Devices) -> Steps[Divergences]:
-        told = yield from ask_width(run)
-        spec = self._spec(told)
-        names = tuple(sorted(told.names))
+        width = yield from ask_width(run)
+        spec = self._spec(width)
+        names = tuple(sorted(width.names))
         parameters = dict.fromkeys(combinations(names, 2), initial(spec, run.seed))
-        fixed = {"model": spec.to_text(), **self._frame(told, spec)}
+        fixed = {"model": spec.to_text(), **self._frame(width, spec)}
         history: list[Mapping[str, float]] = []
         for k in range(self.rounds):
             questions = {
@@ -694,8 +650,7 @@ class Classifier(Divergence):
                 )
                 for name in names
             }
-            answers = yield from run.ask(questions)
-            trained = run.read(answers, partial(_read, parameters))
+            trained = yield from run.ask(questions, partial(_read, parameters))
             names = tuple(trained)
             moved = _averages(trained, names)
             history.append({"moved": _moved(parameters, moved)})
@@ -706,10 +661,9 @@ class Classifier(Divergence):
                 name: DomainScores(**_batch(parameters, name), **fixed, quantiles=_QUANTILES)
                 for name in names
             }
-            answers = yield from run.ask(questions)
-            # With the hypotheses that were asked about: some of their devices may have left.
-            scores = run.read(answers, partial(_scores, parameters))
+            scores = yield from run.ask(questions, partial(_scores, parameters))
             names = tuple(scores)
+            # Devices may have failed since the hypotheses were trained.
             parameters = {pair: k for pair, k in parameters.items() if set(pair) <= set(names)}
             thresholds = {
                 (a, b): _best_threshold(scores[a][a, b], scores[b][a, b]) for a, b in parameters
@@ -722,41 +676,39 @@ class Classifier(Divergence):
             )
             for name in names
         }
-        answers = yield from run.ask(questions)
-        told_errors = run.read(answers, partial(_errors, parameters))
-        order = tuple(name for name in run.names if name in told_errors)
-        return self._result(run, order, told_errors, spec, history)
+        errors = yield from run.ask(questions, partial(_errors, parameters))
+        return self._result(run, errors, spec, history)
 
-    def _spec(self, told: Width) -> ModelSpec:
-        spec = self.model or ModelSpec("mlp", (told.dimension,), 2)
-        if spec.inputs != told.dimension:
+    def _spec(self, width: Width) -> ModelSpec:
+        spec = self.model or ModelSpec("mlp", (width.dimension,), 2)
+        if spec.inputs != width.dimension:
             raise MismatchError(
-                f"the model takes {spec.inputs} features and the records have {told.dimension}.",
+                f"the model takes {spec.inputs} features and the records have {width.dimension}.",
                 code="dimension-mismatch",
             )
         return spec
 
-    def _frame(self, told: Width, spec: ModelSpec) -> dict[str, Array]:
+    def _frame(self, width: Width, spec: ModelSpec) -> dict[str, Array]:
         chosen = spec.kind != "cnn" if self.standardise is None else self.standardise
         if not chosen:
-            return {"centre": np.zeros(told.dimension), "scale": np.ones(told.dimension)}
-        pooled = told.pooled
+            return {"centre": np.zeros(width.dimension), "scale": np.ones(width.dimension)}
+        pooled = width.pooled
         least = 0.0 if self.standardise else _LEAST_SCALE * float(np.mean(pooled)) ** 0.5
         scale = np.maximum(np.sqrt(pooled), least)
-        return {"centre": told.centre, "scale": np.where(scale > 0, scale, 1.0)}
+        return {"centre": width.centre, "scale": np.where(scale > 0, scale, 1.0)}
 
     def _result(
         self,
         run: Devices,
-        names: tuple[str, ...],
-        told: Mapping[str, Mapping[str, float]],
+        answers: Mapping[str, Mapping[str, float]],
         spec: ModelSpec,
         history: list[Mapping[str, float]],
     ) -> Divergences:
+        names = tuple(name for name in run.names if name in answers)
         size = len(names)
         errors = np.zeros((size, size))
         for (i, a), (j, b) in combinations(enumerate(names), 2):
-            errors[i, j], errors[j, i] = told[a][b], told[b][a]
+            errors[i, j], errors[j, i] = answers[a][b], answers[b][a]
         halves = {
             (i, j): 0.5 * float(errors[i, j] + errors[j, i])
             for i, j in combinations(range(size), 2)
@@ -764,6 +716,7 @@ class Classifier(Divergence):
         values = {key: 2.0 * (1.0 - 2.0 * min(e, 1.0 - e)) for key, e in halves.items()}
         turned = sum(error > 0.5 for error in halves.values())
         note = f"; {turned} classifiers were turned round" if turned else ""
+        note += missing_text(run.missing)
         return Divergences(
             names=names,
             values=symmetric(size, values),
@@ -772,11 +725,11 @@ class Classifier(Divergence):
             law="half",
             errors=errors,
             status=f"estimate: what a {spec.kind} of {spec.size} parameters learnt in "
-            f"{self.rounds} rounds of {self.iterations} steps" + note + run.note,
+            f"{self.rounds} rounds of {self.iterations} steps" + note,
             seed=run.seed,
             details={"parameters": spec.size, "turned": turned},
             history=tuple(history),
-            missing=run.codes,
+            missing=codes_of(run.missing),
         )
 
 
@@ -801,11 +754,11 @@ def _seeds(
     parameters: Mapping[Pair, Array], name: str, seed: int, round_: int
 ) -> npt.NDArray[np.int64]:
     """Seeds by the names of the pair: who else takes part, and where, changes nothing."""
-    found = [
+    digests = [
         hashlib.sha256(f"{seed}\0{round_}\0{a}\0{b}\0{name}".encode()).digest()[:7]
         for a, b in _partners(parameters, name)
     ]
-    return np.array([int.from_bytes(digest, "big") for digest in found], dtype=np.int64)
+    return np.array([int.from_bytes(digest, "big") for digest in digests], dtype=np.int64)
 
 
 def _read(parameters: Mapping[Pair, Array], name: str, answer: Answer) -> dict[Pair, Array]:
@@ -893,13 +846,6 @@ class OfPairs(Divergence):
     def takes(cls) -> tuple[str, ...]:
         return tuple(name for name in cls.method.options if name not in cls.idle)
 
-    @classmethod
-    def build(cls, *, seed: int = 0, quorum: int = 2, **options: Any) -> Divergence:
-        unknown = sorted(set(options) - set(cls.takes()))
-        if unknown:
-            raise cls.stranger(unknown[0])
-        return cls(distance=cls.method(seed=seed, **options), seed=seed, quorum=quorum)
-
     @cached_property
     def pair(self) -> Pairwise:
         """The distance between two devices."""
@@ -924,10 +870,10 @@ class InStep(OfPairs):
         return 1 + len(_stages(names)) * self.sample.expected_rounds
 
     def steps(self, run: Devices) -> Steps[Divergences]:
-        told = yield from ask_width(run, self.pair.embedding)
-        found: PairDistances = {}
+        width = yield from ask_width(run, self.pair.embedding)
+        distances: PairDistances = {}
         unread: dict[tuple[str, str], SilotError] = {}
-        for stage in _stages(tuple(sorted(told.names))):
+        for stage in _stages(tuple(sorted(width.names))):
             pairs = [pair for pair in stage if not set(pair) & set(run.missing)]
             runs = {
                 str(k): _caught(self.pair.between(*pair).start(), run.missing)
@@ -937,13 +883,13 @@ class InStep(OfPairs):
             for k, pair in enumerate(pairs):
                 result = results[str(k)]
                 if isinstance(result, Distance):
-                    found[pair] = result
+                    distances[pair] = result
                 elif not set(pair) & set(run.missing):
                     # Nobody failed to answer: what an answer held is wrong.
                     unread[pair] = result
             run.check()
         _leave_out(run, unread)
-        return _result(run, found, self.name, self.pair.p, told.within**0.5)
+        return _result(run, distances, self.name, self.pair.p, width.within**0.5)
 
 
 class FedWaDs(InStep):
@@ -961,9 +907,9 @@ class TriangleWads(InStep):
 
 
 def _leave_out(run: Devices, unread: Mapping[tuple[str, str], SilotError]) -> None:
-    """Leave out whose answers could not be read: the device that all such pairs share.
+    """Exclude whose answers could not be read: the device that all such pairs share.
 
-    What a pair told does not say which of the two told it; the other pairs do.
+    The answers of one pair do not say which of its two devices is at fault; the other pairs do.
     """
     while pairs := [pair for pair in unread if not set(pair) & set(run.missing)]:
         error = unread[pairs[0]]
@@ -992,14 +938,14 @@ class Pooled(OfPairs):
     def steps(self, run: Devices) -> Steps[Divergences]:
         pair = self.pair
         questions = dict.fromkeys(run.names, Records(embedding=pair.embedding))
-        answers = yield from run.ask(questions)
-        clouds = run.read(answers, lambda _, answer: _read_records(answer))
+        clouds = yield from run.ask(questions, lambda _, answer: _read_records(answer))
         agreed_dimension({name: points.shape[1] for name, (points, _) in clouds.items()})
-        found: PairDistances = {}
-        for a, b in combinations(sorted(clouds), 2):
-            found[a, b] = exact_distance(clouds[a], clouds[b], (a, b), pair.p, run.seed)
+        distances = {
+            (a, b): exact_distance(clouds[a], clouds[b], (a, b), pair.p, run.seed)
+            for a, b in combinations(sorted(clouds), 2)
+        }
         spread = [_variance(*clouds[name]) for name in sorted(clouds)]
-        return _result(run, found, self.name, pair.p, float(np.mean(spread)) ** 0.5)
+        return _result(run, distances, self.name, pair.p, float(np.mean(spread)) ** 0.5)
 
 
 def _read_records(answer: Answer) -> tuple[Array, Array]:
@@ -1024,10 +970,9 @@ class Sketched(OfPairs):
     def steps(self, run: Devices) -> Steps[Divergences]:
         options = {k: v for k, v in self.pair.values().items() if k not in ("p", "why")}
         while True:
-            left = [name for name in run.names if name not in run.missing]
             before = len(run.missing)
             try:
-                book = yield from _noted(sketches(left, **options).start(), run.missing)
+                book = yield from _noted(sketches(run.present, **options).start(), run.missing)
             except HolderError:
                 if len(run.missing) == before:
                     raise
@@ -1037,36 +982,36 @@ class Sketched(OfPairs):
             return _sketched(run, book)
 
 
-def _sketched(run: Devices, found: Sketches) -> Divergences:
-    book = found.book
+def _sketched(run: Devices, released: Sketches) -> Divergences:
+    book = released.book
     assert isinstance(book, DecodedSketches)
-    decoded = {name: book.pages[name].decoded for name in sorted(found.names)}
-    place = {name: k for k, name in enumerate(found.names)}
+    decoded = {name: book.pages[name].decoded for name in sorted(released.names)}
+    place = {name: k for k, name in enumerate(released.names)}
     values = {(place[a], place[b]): book.distance(a, b).value for a, b in combinations(decoded, 2)}
     spread = [k.scatter + _variance(k.atoms, k.weights.sum(axis=0)) for k in decoded.values()]
     return Divergences(
-        names=found.names,
-        values=symmetric(len(found.names), values),
+        names=released.names,
+        values=symmetric(len(released.names), values),
         method="sketch",
         unit=_UNIT + "2",
         law="normal",
         scale=float(np.mean(spread)) ** 0.5,
-        status=book.status + run.note,
+        status=book.status + missing_text(run.missing),
         converged=book.nu >= LEAST_NU,
         seed=run.seed,
-        details={"cells": found.cells, "nu": found.nu},
-        missing=run.codes,
+        details={"cells": released.cells, "nu": released.nu},
+        missing=codes_of(run.missing),
     )
 
 
 def _result(
-    run: Devices, found: PairDistances, method: str, order: int, scale: float
+    run: Devices, distances: PairDistances, method: str, order: int, scale: float
 ) -> Divergences:
-    names = tuple(name for name in run.names if name not in run.missing)
+    names = run.present
     place = {name: k for k, name in enumerate(names)}
     kept = {
         (place[a], place[b]): distance
-        for (a, b), distance in found.items()
+        for (a, b), distance in distances.items()
         if a in place and b in place
     }
     slow = [k for k in kept.values() if not k.converged]
@@ -1089,16 +1034,16 @@ def _result(
         scale=scale,
         lower=lower,
         upper=upper,
-        status=text + run.note,
+        status=text + missing_text(run.missing),
         converged=not slow,
         seed=run.seed,
         details={"p": order},
-        missing=run.codes,
+        missing=codes_of(run.missing),
     )
 
 
 def _stages(names: Sequence[str]) -> list[list[tuple[str, str]]]:
-    """All pairs, in stages that ask nobody twice: the circle of a tournament."""
+    """List all pairs in stages that ask nobody twice: the circle method of a tournament."""
     ring: list[str | None] = [*names, *([None] if len(names) % 2 else [])]
     stages: list[list[tuple[str, str]]] = []
     for _ in range(len(ring) - 1):
@@ -1112,7 +1057,7 @@ def _stages(names: Sequence[str]) -> list[list[tuple[str, str]]]:
 
 
 def _noted(steps: Steps[T], missing: dict[str, Failure]) -> Steps[T]:
-    """Steps of another protocol; when a failure ends them, who failed is noted."""
+    """Run the steps of another protocol, and note in ``missing`` whose failure ended them."""
     questions: Questions = {}
     answers: Answers = {}
     try:
@@ -1131,7 +1076,7 @@ def _noted(steps: Steps[T], missing: dict[str, Failure]) -> Steps[T]:
 
 
 def _caught(steps: Steps[Distance], missing: dict[str, Failure]) -> Steps[Distance | SilotError]:
-    """Steps of a pair; an error they end in is their result."""
+    """Run the steps of a pair; an error that ends them is their result."""
     try:
         return (yield from _noted(steps, missing))
     except (HolderError, InputError, WireError) as error:
@@ -1150,13 +1095,22 @@ DIVERGENCES: dict[str, type[Divergence]] = {
 """The divergences by name."""
 
 
-def divergence_named(name: str) -> type[Divergence]:
-    """Return a divergence by name, or raise an ``InputError`` that lists them."""
-    if not isinstance(name, str) or name not in DIVERGENCES:
+def divergence_of(method: str, *, seed: int = 0, quorum: int = 2, **options: Any) -> Divergence:
+    """Build a divergence by name, or raise an ``InputError`` that lists methods or options."""
+    if not isinstance(method, str) or method not in DIVERGENCES:
         raise InputError(
-            f"method is {name!r}; give one of {', '.join(DIVERGENCES)}.", code="option-method"
+            f"method is {method!r}; give one of {', '.join(DIVERGENCES)}.", code="option-method"
         )
-    return DIVERGENCES[name]
+    kind = DIVERGENCES[method]
+    unknown = sorted(set(options) - set(kind.takes()))
+    if unknown:
+        raise InputError(
+            f"method {method!r} has no option {unknown[0]!r}; it takes {', '.join(kind.takes())}.",
+            code="option-unknown",
+        )
+    if issubclass(kind, OfPairs):
+        options = {"distance": kind.method(seed=seed, **options)}
+    return kind(seed=seed, quorum=quorum, **options)
 
 
 def divergences(
@@ -1208,8 +1162,8 @@ def divergences(
     >>> from silot import LocalFederation
     >>> x = np.random.default_rng(0).normal(size=(900, 2))
     >>> fed = LocalFederation({"a": x[:300], "b": x[300:600], "far": x[600:] + 9.0})
-    >>> found = fed.run(divergences(["a", "b", "far"], method="mmd"))
-    >>> found["a", "b"] < 0.2, found["a", "far"] > 0.6, found.disclosure
+    >>> apart = fed.run(divergences(["a", "b", "far"], method="mmd"))
+    >>> apart["a", "b"] < 0.2, apart["a", "far"] > 0.6, apart.disclosure
     (True, True, 'aggregate')
     """
-    return divergence_named(method).build(seed=seed, quorum=quorum, **options).among(holders)
+    return divergence_of(method, seed=seed, quorum=quorum, **options).among(holders)
