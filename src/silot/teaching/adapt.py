@@ -7,13 +7,12 @@ how errors at targets are estimated (``Features``), what links cost and are chos
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, Literal, TypeVar, get_args
 
 import numpy as np
-import numpy.typing as npt
 
 from silot_transport._check import whole
 
@@ -23,19 +22,21 @@ from ..federation.answer import Answer, Array, Failure
 from ..federation.disclosure import Disclosure
 from ..federation.protocol import Protocol, Questions, Steps, required
 from ..options import Check, anything, count, documented, none_or, number, option, word
-from .costs import NoEligibleSource
+from .costs import Indices, NoEligibleSource
 from .divergences import DIVERGENCES, Divergence, divergence_of
 from .federated import RULES, Combination, DensitySpec, ModelSpec, Rule, check_density
 from .federated.features import effective_columns
 from .federated.modelling import (
     Devices,
     Labelled,
+    Means,
     Modelling,
     Trained,
     ask_columns,
     ask_each,
     codes_of,
     count_labelled,
+    read_means,
     read_trained,
 )
 from .federated.questions import TrainModel, described
@@ -47,12 +48,26 @@ from .result import Adaptation, Divergences
 
 T = TypeVar("T")
 
-# Fewest records of a class that tell anything about it.
+Prior = Literal["auto", "source", "matched"]
+
+# Fewest records of a class for anything to be disclosed of it.
 LEAST = 3
+# Fewest numbers of the records behind each number disclosed, by which features are chosen.
+_NUMBERS = 5
+_FEWEST_FEATURES = 2
+# A law explains the records of a target whose mean is off by no more than this times what chance
+# makes of it, squared.
+_EXPLAINED = 1.25
+# Records of the senders' class shares that are added to those of a target: few tell little.
+_PRIOR = 5.0
+# Least share of a class a target is taken to have, and most a class is raised by: the shares
+# are estimates.
+_LEAST_SHARE = 1e-3
+_LARGEST_FACTOR = 20.0
 
 
 def settled(value: T | None) -> T:
-    """An option that no default is left to choose for."""
+    """Return an option that has a value once ``Adapt.settled`` chose the defaults."""
     assert value is not None
     return value
 
@@ -104,7 +119,7 @@ class Learning(Modelling):
             )
 
     def spec_of(self, devices: Devices, classes: tuple[str, ...]) -> ModelSpec:
-        """The model that devices train, which must fit their records."""
+        """Describe the model that devices train, which must fit their records."""
         counted = [devices.counted[name] for name in devices.names]
         if len(classes) < 2 or not any(item.labelled for item in counted):
             raise NoEligibleSource(
@@ -117,7 +132,7 @@ class Learning(Modelling):
     def train(
         self, devices: Devices, spec: ModelSpec, classes: tuple[str, ...]
     ) -> Steps[dict[str, Trained]]:
-        """Models of the devices that have labels enough; the others are excluded."""
+        """Train models at the devices that have labels enough, and exclude the others."""
         able: list[str] = []
         for name in devices.names:
             labelled = devices.counted[name].labelled
@@ -131,12 +146,7 @@ class Learning(Modelling):
             unlabelled=self.unlabelled,
             least=LEAST,
             folds=settled(self.folds),
-            iterations=self.iterations,
-            passes=self.passes,
-            batch=self.batch,
-            rate=self.rate,
-            momentum=self.momentum,
-            seed=self.seed,
+            **self.values("iterations", "passes", "batch", "rate", "momentum", "seed"),
         )
         trained, failed = yield from ask_each(
             dict.fromkeys(able, question), lambda _, answer: read_trained(answer, spec)
@@ -153,55 +163,15 @@ class Learning(Modelling):
 
 
 def guessing(trained: dict[str, Trained], devices: Devices, classes: tuple[str, ...]) -> list[str]:
-    """Sources whose model is wrong as often as who always names its largest class."""
-    found: list[str] = []
+    """Name the sources whose model is wrong as often as always naming its largest class is."""
+    names: list[str] = []
     for name in sorted(trained.keys() & devices.counted.keys()):
         counts = devices.counted[name].by_class(classes)
         largest = counts.max() / counts.sum()
         # Of one class there is nothing to guess.
         if largest < 1.0 and trained[name].error >= 1.0 - largest:
-            found.append(name)
-    return found
-
-
-# Random features have norm 1, and their means no more.
-_NORM = 1.0 + 1e-9
-
-
-@dataclass(frozen=True)
-class Means:
-    """Mean features of one device: of all its records, and of its labelled ones by class."""
-
-    mean: Array
-    by_class: Array
-    counts: npt.NDArray[np.int64]
-
-
-def read_means(answer: Answer, classes: int, features: int, *, by_class: bool) -> Means:
-    """Mean features as a device told them, or an error that stands for what is wrong with them."""
-    mean = answer.array("mean", ndim=1)
-    if not by_class:
-        if mean.shape != (features,) or not np.linalg.norm(mean) <= _NORM:
-            raise HolderError("a mean that is none.", code="answer-malformed")
-        return Means(mean, np.zeros((classes, features)), np.zeros(classes, dtype=np.int64))
-    return _means_by_class(answer, mean, classes, features)
-
-
-def _means_by_class(answer: Answer, mean: Array, classes: int, features: int) -> Means:
-    by_class = answer.array("means", ndim=2)
-    counts = answer.arrays.get("counts")
-    fits = mean.shape == (features,) and by_class.shape == (classes, features)
-    if not fits or counts is None or counts.dtype != np.int64 or counts.shape != (classes,):
-        raise HolderError("means that are none.", code="answer-malformed")
-    norms = np.linalg.norm(np.vstack([mean[None], by_class]), axis=1)
-    if (counts < 0).any() or not (norms <= _NORM).all():
-        raise HolderError("counts or means that are none.", code="answer-malformed")
-    return Means(mean, by_class, counts)
-
-
-# Fewest numbers of the records behind each number told, by which features are chosen.
-_NUMBERS = 5
-_FEWEST_FEATURES = 2
+            names.append(name)
+    return names
 
 
 def _even(value: Any, name: str, code: str) -> int:
@@ -240,7 +210,7 @@ class Features(Labelled):
         trained: Mapping[str, Trained],
         classes: tuple[str, ...],
     ) -> Steps[dict[str, Means]]:
-        """Mean features of all devices, of sources by class too."""
+        """Ask all devices for mean features, and sources for those of each class too."""
         scale = np.atleast_1d(spec.scale)
         variances = [
             devices.columns[name][1] / scale**2 for name in devices.names if name in devices.columns
@@ -253,7 +223,7 @@ class Features(Labelled):
         bandwidth = self.bandwidth
         if bandwidth is None:
             # A device's records are this far apart, root mean squared.
-            bandwidth = 0.5 * float(np.mean([2.0 * each.sum() for each in variances])) ** 0.5 or 1.0
+            bandwidth = 0.5 * float(np.mean([2.0 * v.sum() for v in variances])) ** 0.5 or 1.0
         if len(scale) == 1:
             bandwidth, scale = bandwidth * float(scale[0]), np.zeros(0)
         question = ClassFeatures(
@@ -276,15 +246,15 @@ class Features(Labelled):
         questions: Questions = {k: question if k in trained else alone for k in devices.names}
 
         def read(name: str, answer: Answer) -> Means:
-            known = name in trained
-            return read_means(answer, len(classes), question.features, by_class=known)
+            is_source = name in trained
+            return read_means(answer, len(classes), question.features, by_class=is_source)
 
         means, failed = yield from ask_each(questions, read)
         devices.drop(failed)
         return means
 
     def _how_many(self, devices: Devices, variances: list[Array]) -> int:
-        """Features that small classes can tell the mean of, without telling their records."""
+        """Count features whose mean small classes can disclose without disclosing records."""
         items = list(devices.counted.values())
         sizes = [size for item in items for size in item.counts.values() if size >= _NUMBERS]
         if not sizes:
@@ -295,45 +265,26 @@ class Features(Labelled):
         usual = min(float(np.quantile(sizes, 0.25)) * items[0].dimension, held) / _NUMBERS
         return min(self.features, max(_FEWEST_FEATURES, 2 * int(usual / 2)))
 
-    def match(
-        self,
-        devices: Devices,
-        told: Mapping[str, Means],
-        trained: Mapping[str, Trained],
-        classes: tuple[str, ...],
-    ) -> Matching:
-        """Class proportions of all devices, and errors to be expected there."""
-        names = devices.names
-        sources = np.array([name in trained for name in names])
-        errors = np.ones((len(names), len(classes)))
+    def match(self, evidence: Evidence) -> Matching:
+        """Estimate class proportions of all devices, and errors to be expected at them."""
+        names, trained = evidence.devices.names, evidence.trained
+        means = [evidence.means[name] for name in names]
+        sources = np.array([name in trained for name in names])[:, None]
+        errors = np.ones((len(names), len(evidence.classes)))
         for j, name in enumerate(names):
             if name in trained:
                 errors[j] = trained[name].class_errors
-        counts = np.where(sources[:, None], np.stack([told[name].counts for name in names]), 0)
-        labelled = np.stack([devices.counted[name].by_class(classes) for name in names])
+        counts = np.where(sources, np.stack([item.counts for item in means]), 0)
         return match(
-            np.stack([told[name].mean for name in names]),
-            np.stack([told[name].by_class for name in names]),
+            np.stack([item.mean for item in means]),
+            np.stack([item.by_class for item in means]),
             counts,
             errors,
             # Two answers of one device need not agree.
-            labelled=np.maximum(np.where(sources[:, None], labelled, 0), counts),
-            records=[devices.counted[name].records for name in names],
+            labelled=np.maximum(np.where(sources, evidence.counts, 0), counts),
+            records=evidence.records,
             domain_weight=self.domain_weight,
         )
-
-
-Prior = Literal["auto", "source", "matched"]
-
-# A law explains the records of a target whose mean is off by no more than this times what chance
-# makes of it, squared.
-_EXPLAINED = 1.25
-# Records of the senders' class shares that are added to those of a target: few tell little.
-_PRIOR = 5.0
-# Least share of a class a target is taken to have, and most a class is raised by: the shares
-# are estimates.
-_LEAST_SHARE = 1e-3
-_LARGEST_FACTOR = 20.0
 
 
 class Combining(Labelled):
@@ -370,144 +321,61 @@ class Combining(Labelled):
         # Checks its options; the records' dimension is not known yet.
         DensitySpec(1, 2, self.dimensions, self.seed, self.sharpness)
 
-    def targets(
-        self,
-        evidence: Evidence,
-        classes: tuple[str, ...],
-        means: Mapping[str, Means],
-        sources: Iterable[str],
-    ) -> Targets:
-        """What happens at the targets of some devices, from what these told."""
-        devices, matching = evidence.devices, evidence.matching
-        names = devices.names
-        records = {name: devices.counted[name].records for name in names}
-        guard = None
-        if matching is not None and self.prior == "auto":
-            told = tuple(means[name] for name in names)
-            guard = Guard(told, tuple(records.values()), matching.excess)
-        return Targets(
-            options=self,
-            spec=evidence.spec,
-            classes=classes,
-            counts={name: devices.counted[name].by_class(classes) for name in sources},
-            records=records,
-            shares=matching.shares if matching and self.prior != "source" else None,
-            guard=guard,
-        )
-
-
-@dataclass(frozen=True)
-class Guard:
-    """Whether the records of a target are what class shares alone make of those of its sources.
-
-    ``told`` are the mean features of every device, in the order of the plan; ``records`` are
-    those behind them, and ``excess`` is that of the ``Matching``.
-    """
-
-    told: tuple[Means, ...]
-    records: tuple[int, ...]
-    excess: Array
-
-    def allows(self, target: int, senders: Sequence[int], weights: Array) -> bool:
-        """Whether models at a target are to be adjusted to its class shares.
-
-        Not where its records look like those the models were trained on: the estimate of the
-        shares would only add noise. Nor where no shares of the classes make its records: then
-        classes themselves look different there, and shares say nothing.
-        """
-        if self.excess[target] > _EXPLAINED:
-            return False
-        shares = [weight * told / max(1, told.sum()) for weight, told in
-                  zip(weights, (self.told[i].counts for i in senders), strict=True)]  # fmt: skip
-        mixed = np.concatenate(shares)
-        if not mixed.any():
-            return True
-        left = excess(
-            self.told[target].mean,
-            self.records[target],
-            np.concatenate([self.told[i].by_class for i in senders]).T,
-            np.concatenate([self.told[i].counts for i in senders]),
-            mixed / mixed.sum(),
-        )
-        # As near as on average, and there is nothing to adjust.
-        return left > 1.0
-
-
-@dataclass(frozen=True)
-class Targets:
-    """How targets use the models they receive.
-
-    ``counts`` are the labelled records of every source by class, ``records`` all of every
-    device; ``shares`` the estimated class proportions of every device, when models are to be
-    adjusted to them, where the ``guard``, if there is one, allows it.
-    """
-
-    options: Combining
-    spec: ModelSpec
-    classes: tuple[str, ...]
-    counts: Mapping[str, npt.NDArray[np.int64]]
-    records: Mapping[str, int]
-    shares: Array | None = None
-    guard: Guard | None = None
-
-    def combine(self, plan: LinkPlan, models: Mapping[str, Array]) -> Steps[dict[str, Combination]]:
-        """The model of every device that has one: its own, or the combination it received."""
-        densities = yield from self._densities(plan)
-        found: dict[str, Combination] = {}
+    def combine(self, plan: LinkPlan, evidence: Evidence) -> Steps[dict[str, Combination]]:
+        """Return the model of every device that has one: its own, or what it received."""
+        spec, models = evidence.spec, evidence.models
+        densities = yield from self._densities(plan, evidence)
+        combinations: dict[str, Combination] = {}
         for j, name in enumerate(plan.names):
             if plan.psi[j] == 0:
-                found[name] = Combination(
-                    spec=self.spec, parameters=models[name][None], weights=np.ones(1)
+                combinations[name] = Combination(
+                    spec=spec, parameters=models[name][None], weights=np.ones(1)
                 )
                 continue
-            senders = [plan.names[i] for i in np.flatnonzero(plan.alpha[:, j] > 0)]
-            if not senders:
+            senders = np.flatnonzero(plan.alpha[:, j] > 0)
+            if not len(senders):
                 continue
-            weights = plan.alpha[plan.alpha[:, j] > 0, j]
+            names, weights = [plan.names[i] for i in senders], plan.alpha[senders, j]
             combination = Combination(
-                spec=self.spec,
-                parameters=np.stack([models[sender] for sender in senders]),
+                spec=spec,
+                parameters=np.stack([models[sender] for sender in names]),
                 weights=weights / weights.sum(),
-                rule=self.rule,
-                factors=self._factors(plan, j, senders),
+                rule=settled(self.rule),
+                factors=self._factors(evidence, j, senders, weights),
             )
             if self.rule == "density":
                 combination = replace(
                     combination,
-                    density=self._law,
-                    densities=np.stack([densities[sender] for sender in senders]),
+                    density=self._density(spec),
+                    densities=np.stack([densities[sender] for sender in names]),
                 )
-            found[name] = combination
-        return found
+            combinations[name] = combination
+        return combinations
 
     def evaluate(
-        self, plan: LinkPlan, models: Mapping[str, Combination]
+        self, plan: LinkPlan, models: Mapping[str, Combination], classes: Sequence[str]
     ) -> Steps[tuple[dict[str, float | None], dict[str, str]]]:
-        """Accuracy of every target on its evaluation records, and why there is none."""
+        """Ask targets for accuracies on evaluation records; return them, and why others lack."""
         questions = {
             name: EvaluateCombination.about(
-                models[name], classes=self._text, unlabelled=self.options.unlabelled
+                models[name], classes=encode_classes(list(classes)), unlabelled=self.unlabelled
             )
             for name in plan.targets
             if name in models
         }
-        told, failed = yield from ask_each(questions, lambda _, answer: _accuracy(answer))
+        answers, failures = yield from ask_each(questions, lambda _, answer: _accuracy(answer))
         accuracies: dict[str, float | None] = dict.fromkeys(plan.targets)
         reasons = {name: "unserved" for name in plan.targets if name not in models}
-        reasons |= {name: failure.code for name, failure in failed.items()}
-        return accuracies | told, reasons
+        return accuracies | answers, reasons | codes_of(failures)
 
-    def status(
-        self,
-        plan: LinkPlan,
-        models: Mapping[str, Combination],
-        unevaluated: Mapping[str, str],
+    def target_status(
+        self, plan: LinkPlan, models: Mapping[str, Combination], unevaluated: Mapping[str, str]
     ) -> str:
-        """What was done at targets, and what is not known of them."""
+        """Say what was done at targets, and what is not known of them."""
         if not plan.targets:
             return "; no device is a target: each has its own model, and nobody taught anybody"
         text = ""
-        if self.options.prior != "source":
+        if self.prior != "source":
             adjusted = [k for k in plan.targets if k in models and models[k].factors is not None]
             where = f"{len(adjusted)} of {len(plan.targets)} targets"
             text += f"; models adjusted to class shares at {where}"
@@ -521,56 +389,69 @@ class Targets:
             text += f"; without an accuracy of {', '.join(silent)}"
         return text
 
-    @property
-    def rule(self) -> Rule:
-        """How models are combined."""
-        return settled(self.options.rule)
+    def _density(self, spec: ModelSpec) -> DensitySpec:
+        return DensitySpec(spec.inputs, spec.classes, self.dimensions, self.seed, self.sharpness)
 
-    @property
-    def _text(self) -> str:
-        return encode_classes(list(self.classes))
-
-    @property
-    def _law(self) -> DensitySpec:
-        of = self.options
-        return DensitySpec(
-            self.spec.inputs, self.spec.classes, of.dimensions, of.seed, of.sharpness
-        )
-
-    def _densities(self, plan: LinkPlan) -> Steps[dict[str, Array]]:
-        """Where the records of every source that has a link lie."""
+    def _densities(self, plan: LinkPlan, evidence: Evidence) -> Steps[dict[str, Array]]:
+        """Ask every source that has a link where its records lie, for ``rule="density"``."""
         senders = [
             name for name, row in zip(plan.names, plan.alpha, strict=True) if (row > 0).any()
         ]
         if self.rule != "density" or not senders:
             return {}
         question = FitDensity(
-            **described(self.spec),
-            classes=self._text,
-            unlabelled=self.options.unlabelled,
-            dimensions=self.options.dimensions,
-            seed=self.options.seed,
+            **described(evidence.spec),
+            classes=encode_classes(list(evidence.classes)),
+            unlabelled=self.unlabelled,
+            dimensions=self.dimensions,
+            seed=self.seed,
         )
         answers = yield dict.fromkeys(senders, question)
-        # The plan rests on these sources: without their densities there is no rule to go by.
-        found = {name: required(answers, name).array("density", ndim=1) for name in sorted(senders)}
-        for density in found.values():
-            check_density(self._law, density)
-        return found
+        # The plan rests on these sources: without their densities the rule cannot be applied.
+        densities = {k: required(answers, k).array("density", ndim=1) for k in sorted(senders)}
+        for density in densities.values():
+            check_density(self._density(evidence.spec), density)
+        return densities
 
-    def _factors(self, plan: LinkPlan, target: int, senders: list[str]) -> Array | None:
-        """Class proportions of a target over those of the models it receives."""
-        if self.shares is None:
+    def _factors(
+        self, evidence: Evidence, target: int, senders: Indices, weights: Array
+    ) -> Array | None:
+        """Compute the class proportions of a target over those of the models it receives."""
+        if evidence.matching is None or self.prior == "source":
             return None
-        places = [plan.names.index(sender) for sender in senders]
-        if self.guard and not self.guard.allows(target, places, plan.alpha[places, target]):
+        if self.prior == "auto" and not _shares_differ(evidence, target, senders, weights):
             return None
-        counts = np.stack([self.counts[sender] for sender in senders]) + 1.0 / self.spec.classes
+        counts = evidence.counts[senders] + 1.0 / evidence.spec.classes
         trained = counts / counts.sum(axis=1, keepdims=True)
-        records = self.records[plan.names[target]]
-        told = plan.alpha[places, target] @ trained
-        own = (records * self.shares[target] + _PRIOR * told) / (records + _PRIOR)
+        records, shares = evidence.records[target], evidence.matching.shares[target]
+        own = (records * shares + _PRIOR * (weights @ trained)) / (records + _PRIOR)
         return np.minimum(np.maximum(own, _LEAST_SHARE) / trained, _LARGEST_FACTOR)
+
+
+def _shares_differ(evidence: Evidence, target: int, senders: Indices, weights: Array) -> bool:
+    """Return whether the records of a target are what class shares alone make of its sources'.
+
+    Not where its records look like those the models were trained on: the estimate of the shares
+    would only add noise. Nor where no shares of the classes make its records: then classes
+    themselves look different at the target, and shares say nothing.
+    """
+    assert evidence.matching is not None
+    if evidence.matching.excess[target] > _EXPLAINED:
+        return False
+    means = [evidence.means[name] for name in evidence.devices.names]
+    counts = [means[i].counts for i in senders]
+    mixed = np.concatenate([w * k / max(1, k.sum()) for w, k in zip(weights, counts, strict=True)])
+    if not mixed.any():
+        return True
+    over = excess(
+        means[target].mean,
+        evidence.records[target],
+        np.concatenate([means[i].by_class for i in senders]).T,
+        np.concatenate(counts),
+        mixed / mixed.sum(),
+    )
+    # Where records are as near as on average, shares need no adjustment.
+    return over > 1.0
 
 
 def _accuracy(answer: Answer) -> float:
@@ -596,8 +477,8 @@ _OURS: dict[str, Any] = {
     "folds": 2,
     "rule": "output",
 }
-# What other options decide on where it is not given.
-_LEFT = (*_PUBLISHED, "prior")
+# Options that have no value of their own until others decide on it.
+_OPEN = (*_PUBLISHED, "prior")
 
 
 class Adapt(Combining, Choosing, Features, Learning):
@@ -654,16 +535,15 @@ class Adapt(Combining, Choosing, Features, Learning):
 
     @cached_property
     def settled(self) -> Adapt:
-        """The same options, with those chosen that were left to the others."""
-        given = {name: getattr(self, name) for name in _LEFT}
-        given = {name: value for name, value in given.items() if value is not None}
-        chosen = (_PUBLISHED if self.method == "st-lf" else _OURS) | given
+        """The same options, with the defaults chosen that depend on other options."""
+        own = {name: value for name in _OPEN if (value := getattr(self, name)) is not None}
+        chosen = (_PUBLISHED if self.method == "st-lf" else _OURS) | own
         estimates = AIMS[chosen["objective"]].estimates
         compares = not estimates or self.needs == "kernel"
         adjusts = estimates and chosen["rule"] != "parameter"
         chosen.setdefault("divergence", "mmd" if compares else "none")
         chosen.setdefault("prior", "auto" if adjusts else "source")
-        return self if chosen == given else self.having(**chosen)
+        return self if chosen == own else self.having(**chosen)
 
     def _check_together(self) -> None:
         """Raise where options of several stages do not go together."""
@@ -690,7 +570,7 @@ class Adapt(Combining, Choosing, Features, Learning):
             )
 
     def protocol(self, holders: Sequence[str]) -> Protocol[Adaptation]:
-        """The protocol of some devices, by name."""
+        """Return the protocol of some devices, by name."""
         options, names = self.settled, tuple(holders)
         if len(names) < 2:
             raise InputError(
@@ -722,7 +602,7 @@ class Adapt(Combining, Choosing, Features, Learning):
 
     @cached_property
     def comparison(self) -> Divergence | None:
-        """How devices are compared with one another, if at all."""
+        """The divergence by which devices are compared with one another, if any."""
         method = settled(self.divergence)
         if method == "none":
             return None
@@ -733,7 +613,7 @@ class Adapt(Combining, Choosing, Features, Learning):
         return divergence_of(method, seed=self.seed, **more)
 
     def steps(self, holders: tuple[str, ...]) -> Steps[Adaptation]:
-        """Questions, and the adaptation that follows from the answers."""
+        """Ask what the stages need, and return the adaptation that follows from the answers."""
         devices = Devices()
         classes = yield from count_labelled(sorted(holders), self.classes, self.unlabelled, devices)
         if self.by_column:
@@ -744,16 +624,16 @@ class Adapt(Combining, Choosing, Features, Learning):
         if self.aim.estimates:
             means = yield from self.ask_features(devices, spec, trained, classes)
         apart = yield from self._compare(devices)
-        sources = {name: trained[name].parameters for name in trained if name in devices.counted}
-        disagreement = yield from self._disagreement(devices, spec, sources)
-        models = {name: value for name, value in sources.items() if name in devices.counted}
-        matching = self.match(devices, means, trained, classes) if means else None
-        evidence = Evidence(devices, trained, spec, apart, matching, disagreement)
+        evidence = Evidence(devices, classes, trained, spec, means, apart, None, None)
+        disagreement = yield from self._disagreement(devices, spec, evidence.models)
+        evidence = replace(evidence, disagreement=disagreement)
+        if means:
+            evidence = replace(evidence, matching=self.match(evidence))
+        models, matching = evidence.models, evidence.matching
         costs = self.costs_of(evidence, holders)
         plan = self.aim.solve(self, costs)
-        targets = self.targets(evidence, classes, means, models)
-        combined = yield from targets.combine(plan, models)
-        accuracies, unevaluated = yield from targets.evaluate(plan, combined)
+        combined = yield from self.combine(plan, evidence)
+        accuracies, unevaluated = yield from self.evaluate(plan, combined, classes)
         return Adaptation(
             names=devices.names,
             classes=classes,
@@ -767,12 +647,12 @@ class Adapt(Combining, Choosing, Features, Learning):
             models=combined,
             spec=spec,
             parameters=models,
-            rule=targets.rule,
+            rule=settled(self.rule),
             accuracies=accuracies,
             energy=plan.energy,
             energy_share=energy_share(plan, costs),
             status=_status(plan, devices, guessing(trained, devices, classes))
-            + targets.status(plan, combined, unevaluated),
+            + self.target_status(plan, combined, unevaluated),
             seed=self.seed,
             excluded=codes_of(devices.excluded),
             missing=codes_of(devices.missing),
@@ -789,7 +669,7 @@ class Adapt(Combining, Choosing, Features, Learning):
     def _disagreement(
         self, devices: Devices, spec: ModelSpec, models: Mapping[str, Array]
     ) -> Steps[Array | None]:
-        """Where the mixing needs it, how far models differ at every device."""
+        """Ask every device how far models differ on its records, where the mixing needs it."""
         if self.needs != "disagreement":
             return None
         question = Disagreement(**described(spec), parameters=np.stack(list(models.values())))
@@ -800,14 +680,14 @@ class Adapt(Combining, Choosing, Features, Learning):
                 raise HolderError("a table of another size.", code="answer-malformed")
             return squares
 
-        told, failed = yield from ask_each(dict.fromkeys(devices.names, question), read)
+        tables, failed = yield from ask_each(dict.fromkeys(devices.names, question), read)
         devices.drop(failed)
         names = devices.names
         places = [names.index(name) for name in models if name in names]
         kept = [k for k, name in enumerate(models) if name in names]
         squares = np.zeros((len(names),) * 3)
         for j, name in enumerate(names):
-            squares[np.ix_([j], places, places)] = told[name][np.ix_(kept, kept)]
+            squares[np.ix_([j], places, places)] = tables[name][np.ix_(kept, kept)]
         return squares
 
 
@@ -847,8 +727,8 @@ def adapt(holders: Sequence[str], **options: Any) -> Protocol[Adaptation]:
     ...     "b": Measure(x[100:200], labels=y[100:200]),
     ...     "new": Measure(x[200:]),
     ... })
-    >>> found = fed.run(adapt(["a", "b", "new"], model="logistic"))
-    >>> found.plan.targets, bool((found.predict("new", x[200:]) == y[200:]).mean() > 0.9)
+    >>> result = fed.run(adapt(["a", "b", "new"], model="logistic"))
+    >>> result.plan.targets, bool((result.predict("new", x[200:]) == y[200:]).mean() > 0.9)
     (('new',), True)
     """
     return Adapt(**options).protocol(holders)

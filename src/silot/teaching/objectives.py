@@ -17,7 +17,7 @@ from ..options import Check, anything, none_or, number, option, word
 from .costs import LinkCosts, checked_phi
 from .coverage import solve_coverage
 from .federated import ModelSpec
-from .federated.modelling import Devices, Trained
+from .federated.modelling import Devices, Means, Trained
 from .matching import Matching
 from .mixing import mixture_named
 from .network import Constants, Network
@@ -33,17 +33,36 @@ PHI = (1.0, 5.0, 1.0)
 
 @dataclass(frozen=True)
 class Evidence:
-    """What devices told that costs are made of; what was not asked for is ``None``."""
+    """What devices disclosed that costs are made of; what no option needs is ``None``."""
 
     devices: Devices
+    classes: tuple[str, ...]
     trained: Mapping[str, Trained]
     spec: ModelSpec
+    means: Mapping[str, Means]
     apart: Divergences | None
     matching: Matching | None
     disagreement: Array | None
 
+    @property
+    def models(self) -> dict[str, Array]:
+        """Trained parameters of the devices that take part."""
+        present = self.devices.counted
+        return {k: item.parameters for k, item in self.trained.items() if k in present}
+
+    @property
+    def counts(self) -> npt.NDArray[np.int64]:
+        """Labelled records of every device by class, (N, C)."""
+        counted = self.devices.counted
+        return np.stack([counted[name].by_class(self.classes) for name in self.devices.names])
+
+    @property
+    def records(self) -> list[int]:
+        """Records of every device, labelled or not."""
+        return [self.devices.counted[name].records for name in self.devices.names]
+
     def rows(self, powers: Mapping[str, float]) -> list[dict[str, Any]]:
-        """Devices as a ``Network`` describes them."""
+        """Describe devices as a ``Network`` does."""
         rows: list[dict[str, Any]] = []
         for name in self.devices.names:
             item = self.devices.counted[name]
@@ -61,7 +80,7 @@ class Evidence:
 
 
 def _rates(value: Any, *_: str) -> float | Array:
-    """One rate, or a table of the rates of all pairs."""
+    """Return one rate, or a table of the rates of all pairs."""
     try:
         table = np.array(value, dtype=np.float64)
     except (TypeError, ValueError):
@@ -161,7 +180,7 @@ class Costs(Links):
         return {name: real(self.powers[name], "power", "option-power") for name in names}
 
     def toy(self) -> LinkCosts:
-        """Costs of a network of two: what a network has against the options, it says now."""
+        """Compute costs of a network of two, which raises at once what a network refuses."""
         return Network(
             devices=({"name": "a", "labelled": 9, "error": 0.1}, {"name": "b", "labelled": 0,
                      "unlabelled": 9}),
@@ -179,31 +198,31 @@ class Costs(Links):
             "mixing_scale": self.mixing_scale,
         }
 
-    def costs_of(self, told: Evidence, holders: tuple[str, ...]) -> LinkCosts:
-        """Costs of the network: by eq. 17 and 18, or by errors where these are estimated.
+    def costs_of(self, evidence: Evidence, holders: tuple[str, ...]) -> LinkCosts:
+        """Compute costs of the network by eq. 17 and 18, or by errors where these are estimated.
 
         ``holders`` are in the order of the rows and columns of ``rates``.
         """
-        names = told.devices.names
-        half, kernel = self._between(told.apart, names)
-        rows, rates = told.rows(self._powers_of(holders)), self.rates
+        names = evidence.devices.names
+        half, kernel = self._pair_costs(evidence.apart, names)
+        rows, rates = evidence.rows(self._powers_of(holders)), self.rates
         if isinstance(rates, np.ndarray):
             rates = rates[np.ix_(*[[holders.index(name) for name in names]] * 2)]
         bound = Network(
             devices=tuple(rows),
             divergence=2.0 * half,
             rates_mbit=rates,
-            model_bits=self.model_bits or float(_BITS * told.spec.size),
+            model_bits=self.model_bits or float(_BITS * evidence.spec.size),
             kernel=kernel,
             **self._bound,
         ).costs()
         bound = replace(
             bound,
             phi=self.phi or self.default_phi(bound.energy),
-            eligible=np.array([name in told.trained for name in names]),
-            disagreement=told.disagreement,
+            eligible=np.array([name in evidence.trained for name in names]),
+            disagreement=evidence.disagreement,
         )
-        matching = told.matching
+        matching = evidence.matching
         if matching is None:
             return bound
         return replace(
@@ -215,22 +234,22 @@ class Costs(Links):
         )
 
     def default_phi(self, energy: Array) -> tuple[float, float, float]:
-        """Scales where none are given: the paper's."""
+        """Return the scales where ``phi`` is ``None``: the paper's."""
         return PHI
 
-    def _between(
+    def _pair_costs(
         self, apart: Divergences | None, names: tuple[str, ...]
     ) -> tuple[Array, Array | None]:
-        """Half of the divergences as errors, and their kernel where the mixing needs it."""
+        """Return half of the divergences as errors, and their kernel where the mixing needs it."""
         if apart is None:
             return np.zeros((len(names),) * 2), None
         pairs = np.ix_(*[[apart.names.index(name) for name in names]] * 2)
-        told = self.needs == "kernel" and apart.kernel is not None
-        return apart.as_error()[pairs], apart.kernel[pairs] if told else None  # type: ignore[index]
+        kernel = apart.kernel if self.needs == "kernel" else None
+        return apart.as_error()[pairs], None if kernel is None else kernel[pairs]
 
 
 def energy_share(plan: LinkPlan, costs: LinkCosts) -> float:
-    """Energy of the plan as a part of that of all links from eligible sources to its targets."""
+    """Compute the plan's energy as a share of that of all links from sources to its targets."""
     possible = np.isfinite(costs.links) & (plan.psi == 1)
     total = float(costs.energy[possible].sum())
     return plan.energy / total if total > 0 else 0.0
@@ -280,7 +299,7 @@ class Choosing(Costs):
         return self.aim.phi(energy)
 
     def budget_of(self, sources: int) -> float | None:
-        """Largest share of the energy of all links, when so many devices may be sources."""
+        """Return the largest share of the energy of all links, where so many may be sources."""
         if isinstance(self.budget, str) and self.budget != "auto":
             raise InputError(
                 f"budget is {self.budget!r}; give a share above 0, 'auto' or None.",
@@ -313,15 +332,15 @@ class Aim:
         self.try_out(options)
 
     def try_out(self, options: Choosing) -> None:
-        """Solve a network of two: whatever the solver has against the options, it says now."""
+        """Solve a network of two, which raises at once what the solver refuses."""
         self.solve(options, options.toy())
 
     def phi(self, energy: Array) -> tuple[float, float, float]:
-        """Scales where none are given: the paper's."""
+        """Return the scales where ``phi`` is ``None``: the paper's."""
         return PHI
 
     def solve(self, options: Choosing, costs: LinkCosts) -> LinkPlan:
-        """The plan that is best at these costs."""
+        """Solve for the plan that is best at these costs."""
         return options.solve(costs)
 
 
