@@ -37,7 +37,7 @@ from ..federation.protocol import Answers, Protocol, Questions, Steps, failure_e
 from ..options import Check, Options, anything, count, none_or, number, option, seed, truth, word
 from .federated import ModelSpec, initial
 from .federated.features import effective_columns
-from .federated.modelling import ask_each, codes_of
+from .federated.modelling import LARGEST_PARAMETER, ask_each, codes_of
 from .federated.questions import Spread
 from .questions import (
     MOST_DIRECTIONS,
@@ -513,8 +513,6 @@ def _read_quantiles(answer: Answer, question: ProjectedQuantiles) -> Array:
 
 Threshold = Literal["best", "half"]
 _QUANTILES = 65
-# Larger parameters belong to no model that was trained, and overflow in every layer.
-_LARGEST_PARAMETER = 1e6
 
 # Features that hardly vary are not blown up beyond this share of the average one.
 _LEAST_SCALE = 0.1
@@ -763,7 +761,7 @@ def _seeds(
 
 def _read(parameters: Mapping[Pair, Array], name: str, answer: Answer) -> dict[Pair, Array]:
     width = len(next(iter(parameters.values())))
-    table = within(answer.array("parameters", ndim=2, columns=width), _LARGEST_PARAMETER)
+    table = within(answer.array("parameters", ndim=2, columns=width), LARGEST_PARAMETER)
     return _rows(table, parameters, name)
 
 

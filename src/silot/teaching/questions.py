@@ -80,15 +80,15 @@ class MeanFeatures(AboutMany):
     features: int
     bandwidth: float
     seed: int
-    scale: Array = field(default_factory=lambda: np.zeros(0))
+    scale: Array = field(default_factory=nothing)
 
     def numbers(self, records: int, dimension: int) -> int:
         return self.features + 1
 
     def check_fields(self) -> None:
         _bounded(0 < self.features <= MOST_FEATURES and self.features % 2 == 0)
-        known = bool(((self.scale > 0) & np.isfinite(self.scale)).all())
-        _bounded(known and 0 < self.bandwidth < np.inf and 0 <= self.seed <= MOST_SEED)
+        _bounded(bool(((self.scale > 0) & np.isfinite(self.scale)).all()))
+        _bounded(0 < self.bandwidth < np.inf and 0 <= self.seed <= MOST_SEED)
 
     def drawn_from(self, seed: int) -> bool:
         return self.seed == seed
@@ -198,10 +198,10 @@ class TrainDomain(Question):
         _bounded(self.seeds.shape == self.sides.shape and bool((self.seeds >= 0).all()))
         _bounded(0 < self.iterations <= _MOST_ITERATIONS and self.batch > 0)
         moved, masses = _moved(points, weights, self.centre, self.scale)
-        found = np.empty_like(self.parameters)
+        trained = np.empty_like(self.parameters)
         for row, seed in enumerate(self.seeds.tolist()):
             records = _resampled(moved, masses, seed)
-            found[row] = train(
+            trained[row] = train(
                 spec,
                 self.parameters[row],
                 records,
@@ -212,7 +212,7 @@ class TrainDomain(Question):
                 momentum=self.momentum,
                 seed=seed,
             )
-        return Answer({"parameters": found})
+        return Answer({"parameters": trained})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -233,8 +233,8 @@ class _AboutDomains(AboutMany):
         moved, masses = _moved(points, weights, self.centre, self.scale)
         odds = np.empty((len(self.sides), len(moved)))
         for row, parameters in enumerate(self.parameters):
-            told = np.log(np.maximum(probabilities(spec, parameters, moved), _LEAST_PROBABILITY))
-            odds[row] = told[:, 1] - told[:, 0]
+            logs = np.log(np.maximum(probabilities(spec, parameters, moved), _LEAST_PROBABILITY))
+            odds[row] = logs[:, 1] - logs[:, 0]
         return odds, masses
 
 
@@ -287,27 +287,25 @@ class DomainErrors(_AboutDomains):
         above = odds - self.thresholds[:, None]
         # A classifier that cannot decide is wrong half of the time, whichever the side.
         # Summed row by row: a matrix product would round by how many classifiers there are.
-        taken = ((np.sign(above) + 1.0) / 2.0 * masses).sum(axis=1) / masses.sum()
-        errors = np.abs(taken - self.sides)
+        as_side_one = ((np.sign(above) + 1.0) / 2.0 * masses).sum(axis=1) / masses.sum()
+        errors = np.abs(as_side_one - self.sides)
         return Answer({"errors": np.clip(errors, 0.0, 1.0)})
 
 
 def public_directions(seed: int, count: int, dimension: int) -> Array:
-    """Random directions (d, count), each uniform on the sphere, orthonormal in groups of d."""
+    """Draw directions (d, count), each uniform on the sphere, orthonormal in groups of d."""
     rng = np.random.default_rng([seed, 37])
-    groups: list[Array] = []
-    left = count
-    while left > 0:
-        drawn = rng.standard_normal((dimension, min(left, dimension)))
-        groups.append(np.linalg.qr(drawn)[0])
-        left -= dimension
+    groups = [
+        np.linalg.qr(rng.standard_normal((dimension, min(count - first, dimension))))[0]
+        for first in range(0, count, dimension)
+    ]
     return np.concatenate(groups, axis=1)
 
 
 def _step_means(values: Array, weights: Array, steps: int) -> Array:
-    """Means of the quantile functions of every row of values over equal steps of mass."""
+    """Average the quantile functions of every row of values over equal steps of mass."""
     edges = np.linspace(0.0, 1.0, steps + 1)
-    found = np.empty((len(values), steps))
+    means = np.empty((len(values), steps))
     for row, line in enumerate(values):
         order = np.argsort(line, kind="stable")
         mass = np.concatenate([[0.0], np.cumsum(weights[order])])
@@ -315,8 +313,8 @@ def _step_means(values: Array, weights: Array, steps: int) -> Array:
         # Around the middle: the integral of large numbers would lose what they differ by.
         integral = np.concatenate([[0.0], np.cumsum(weights[order] * (line[order] - middle))])
         at = cast("Array", np.interp(edges * mass[-1], mass, integral))
-        found[row] = (at[1:] - at[:-1]) * steps + middle
-    return found
+        means[row] = (at[1:] - at[:-1]) * steps + middle
+    return means
 
 
 def _widest_step(line: Array, weights: Array, steps: int) -> float:
@@ -361,9 +359,6 @@ def _bounded(holds: bool) -> None:
         raise WireError("a field of the question is out of range.", code="question-fields")
 
 
-register(MeanFeatures, ProjectedQuantiles, TrainDomain, DomainScores, DomainErrors)
-
-
 @dataclass(frozen=True, kw_only=True)
 class ClassFeatures(AboutLabelled):
     """Means of random features: of all records, and of the labelled ones class by class.
@@ -394,15 +389,15 @@ class ClassFeatures(AboutLabelled):
         lifted = random_features(
             records, features=self.features, bandwidth=self.bandwidth, seed=self.seed
         )
-        known = len(decode_classes(self.classes))
-        codes = np.full(len(records), known, dtype=np.int64)
+        classes = len(decode_classes(self.classes))
+        codes = np.full(len(records), classes, dtype=np.int64)
         if labels is not None:
             names = labels[used]
-            found, _, _ = codes_of(names, self.classes, len(records))
-            codes = np.where((found < known) & (names != self.unlabelled), found, known)
-        counts = self._told(codes)[:known]
+            own, _, _ = codes_of(names, self.classes, len(records))
+            codes = np.where((own < classes) & (names != self.unlabelled), own, classes)
+        counts = self.class_counts(codes)[:classes]
         counts = np.where(counts >= fewest, counts, 0)
-        means = np.zeros((known, self.features))
+        means = np.zeros((classes, self.features))
         for code in np.flatnonzero(counts):
             means[code] = lifted[codes == code].mean(axis=0)
         return Answer({"mean": lifted.mean(axis=0), "means": means, "counts": counts})
@@ -424,7 +419,7 @@ class FitDensity(AboutModel, AboutLabelled):
     def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
         spec = self.spec
         records, codes = self.labelled(points, weights, labels)
-        kept = self._told(codes)[codes] > 0
+        kept = self.class_counts(codes)[codes] > 0
         if not kept.any():
             raise InputError("no class has enough records.", code="records-few")
         law = DensitySpec(spec.inputs, spec.classes, self.dimensions, self.seed)
@@ -438,10 +433,7 @@ def models_of(parameters: Array) -> Array:
     return parameters
 
 
-register(ClassFeatures, FitDensity)
-
-
-def _none() -> Array:
+def _no_rows() -> Array:
     return np.zeros((0, 0))
 
 
@@ -458,8 +450,8 @@ class Disagreement(AboutModel):
         spec = self.spec
         models = models_of(self.parameters)
         records = points[weights > 0]
-        told = np.stack([probabilities(spec, row, records).ravel() for row in models])
-        products = told @ told.T
+        outputs = np.stack([probabilities(spec, row, records).ravel() for row in models])
+        products = outputs @ outputs.T
         norms = np.diag(products)
         squares = np.maximum(norms[:, None] + norms[None, :] - 2.0 * products, 0.0)
         np.fill_diagonal(squares, 0.0)
@@ -481,14 +473,14 @@ class EvaluateCombination(AboutModel, AboutLabelled):
     parameters: Array
     weights: Array
     rule: str = "output"
-    densities: Array = field(default_factory=_none)
+    densities: Array = field(default_factory=_no_rows)
     dimensions: int = 16
     density_seed: int = 0
     sharpness: float = 1.0
-    factors: Array = field(default_factory=_none)
+    factors: Array = field(default_factory=_no_rows)
 
     def combination(self) -> Combination:
-        """The combination the question brings along."""
+        """Return the combination the question brings along."""
         spec = self.spec
         law = None
         if self.rule == "density":
@@ -507,7 +499,7 @@ class EvaluateCombination(AboutModel, AboutLabelled):
 
     @classmethod
     def about(cls, model: Combination, **fields: Any) -> Self:
-        """The question about a combination."""
+        """Ask about a combination."""
         law = model.density
         if law is not None and model.densities is not None:
             fields |= {
@@ -538,4 +530,14 @@ class EvaluateCombination(AboutModel, AboutLabelled):
         return Answer(scalars={"accuracy": float(right.mean())})
 
 
-register(Disagreement, EvaluateCombination)
+register(
+    MeanFeatures,
+    ProjectedQuantiles,
+    TrainDomain,
+    DomainScores,
+    DomainErrors,
+    ClassFeatures,
+    FitDensity,
+    Disagreement,
+    EvaluateCombination,
+)

@@ -256,8 +256,8 @@ class Adaptation(Billed):
     @property
     def accuracy(self) -> float | None:
         """Mean accuracy of the targets that told theirs."""
-        told = [value for value in self.accuracies.values() if value is not None]
-        return float(np.mean(told)) if told else None
+        values = [value for value in self.accuracies.values() if value is not None]
+        return float(np.mean(values)) if values else None
 
     @property
     def told_models(self) -> bool:
@@ -286,8 +286,8 @@ class Adaptation(Billed):
 
     def predict(self, device: str, points: Data) -> npt.NDArray[np.str_]:
         """Most probable class of records of a device, by name, (n,)."""
-        found = self.probabilities(device, points)
-        return np.array(self.classes)[found.argmax(axis=1)]
+        codes = self.probabilities(device, points).argmax(axis=1)
+        return np.array(self.classes)[codes]
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -319,8 +319,8 @@ class Adaptation(Billed):
         }
 
     def __repr__(self) -> str:
-        told = "" if self.accuracy is None else f", accuracy {self.accuracy:.3f}"
+        accuracy = "" if self.accuracy is None else f", accuracy {self.accuracy:.3f}"
         return (
             f"Adaptation({len(self.plan.sources)} sources, {len(self.plan.targets)} targets"
-            f"{told}, {self.energy:.3g} J)"
+            f"{accuracy}, {self.energy:.3g} J)"
         )

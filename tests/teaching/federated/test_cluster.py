@@ -367,7 +367,7 @@ def test_chance_levels_of_pairs_have_their_formula() -> None:
         rms(3.0, 4.0) + 2 * rms(0.1, 0.2) + quantile * rms(0.3, 0.4)
     )
     # The law of one of two says nothing of the size of the other.
-    assert found.level[0, 2] == 0.0 and not found.known[0, 2] and found.known[0, 1]
+    assert found.level[0, 2] == 0.0 and not found.has_level[0, 2] and found.has_level[0, 1]
     assert found.aside.tolist() == [False, False, True]
     assert (found.level == found.level.T).all() and (found.known == found.known.T).all()
     assert not chance_levels("abc", {}, matrix).aside.any()

@@ -143,8 +143,8 @@ def log_density(spec: DensitySpec, density: Array, points: Array) -> Array:
     -0.9189
     """
     check_density(spec, density)
-    masses, rest = density[: spec.classes], density[spec.classes :]
-    means, variances = rest.reshape(2, spec.classes, spec.width)
+    masses = density[: spec.classes]
+    means, variances = density[spec.classes :].reshape(2, spec.classes, spec.width)
     projected = spec.project(points)
     logs = np.full((len(points), spec.classes), -np.inf)
     for code in np.flatnonzero(masses > 0):
@@ -323,17 +323,8 @@ class Combination:
     factors: Array | None = None
 
     def probabilities(self, points: npt.ArrayLike) -> Array:
-        """Probability of every class for every record, (n, C)."""
-        return combine(
-            self.spec,
-            self.parameters,
-            self.weights,
-            points,
-            rule=self.rule,
-            density=self.density,
-            densities=self.densities,
-            factors=self.factors,
-        )
+        """Compute the probability of every class for every record, (n, C)."""
+        return combine(points=points, **vars(self))
 
 
 def _check_factors(factors: Array, rule: str, shape: tuple[int, int]) -> None:

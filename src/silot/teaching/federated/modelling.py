@@ -23,7 +23,7 @@ from .spec import KINDS, Kind, ModelSpec
 T = TypeVar("T")
 
 # Larger parameters belong to no model that was trained, and overflow in every layer.
-_LARGEST = 1e6
+LARGEST_PARAMETER = 1e6
 # Random features have norm 1, and their means no more.
 _NORM = 1.0 + 1e-9
 # Squares of wider records overflow.
@@ -87,6 +87,8 @@ class Devices:
         Devices that do not.
     excluded
         Devices that take part and may be no source.
+    quorum
+        Fewest devices that must take part.
     columns
         Mean and variance of every column, of the devices that told them.
     """
@@ -94,6 +96,7 @@ class Devices:
     counted: dict[str, Counted] = field(default_factory=dict[str, Counted])
     missing: dict[str, Failure] = field(default_factory=dict[str, Failure])
     excluded: dict[str, Failure] = field(default_factory=dict[str, Failure])
+    quorum: int = 2
     columns: dict[str, tuple[Array, Array]] = field(default_factory=dict[str, tuple[Array, Array]])
 
     @property
@@ -112,17 +115,17 @@ class Devices:
         return {name: self.counted[name].unlabelled for name in self.names}
 
     def units(self) -> tuple[Array, Array]:
-        """Mean and standard deviation of all records, column by column where that was told.
+        """Compute mean and standard deviation of all records, by column where these are known.
 
         The deviation of what does not vary is 1.
         """
-        told = [name for name in self.names if name in self.columns]
-        items = [self.counted[name] for name in told or self.names]
+        names = [name for name in self.names if name in self.columns]
+        items = [self.counted[name] for name in names or self.names]
         weights = np.array([item.records for item in items], dtype=np.float64)
         weights /= weights.sum()
-        if told:
-            means = np.array([self.columns[name][0] for name in told])
-            variances = np.array([self.columns[name][1] for name in told])
+        if names:
+            means = np.array([self.columns[name][0] for name in names])
+            variances = np.array([self.columns[name][1] for name in names])
         else:
             means = np.array([[item.centre] for item in items])
             variances = np.array([[item.variance / item.dimension] for item in items])
@@ -136,7 +139,7 @@ class Devices:
         return centre, np.where(scale > _ROUNDING * np.abs(centre), scale, 1.0)
 
     def drop(self, failures: Mapping[str, Failure]) -> None:
-        """Leave devices out from now on; raise when fewer than two are left."""
+        """Exclude devices from now on; raise when fewer than the quorum take part."""
         for name, failure in failures.items():
             self.counted.pop(name, None)
             self.excluded.pop(name, None)
@@ -144,8 +147,8 @@ class Devices:
         self.check()
 
     def check(self) -> None:
-        """Raise what the first failure means, when fewer than two devices are left."""
-        if len(self.counted) >= 2:
+        """Raise what the first failure means, when fewer than the quorum take part."""
+        if len(self.counted) >= self.quorum:
             return
         if self.missing:
             raise failure_error(*min(self.missing.items()))
@@ -155,7 +158,7 @@ class Devices:
 def count_labelled(
     names: Sequence[str], classes: Sequence[str] | None, unlabelled: str, devices: Devices
 ) -> Steps[tuple[str, ...]]:
-    """Ask everybody for counts; return the list of classes."""
+    """Ask everybody for counts of labelled records; return the list of classes."""
     text = "" if classes is None else encode_classes(list(classes))
     question = CountLabelled(classes=text, unlabelled=unlabelled)
     devices.counted, devices.missing = yield from ask_each(
@@ -169,13 +172,13 @@ def count_labelled(
 
 
 def _counted(answer: Answer, classes: Sequence[str] | None) -> Counted:
-    told = answer.scalars.get("classes")
-    names = list(classes) if classes is not None else decode_classes(str(told))
+    text = str(answer.scalars.get("classes"))
+    names = list(classes) if classes is not None else decode_classes(text)
     counts = answer.arrays.get("counts")
     if counts is None or counts.dtype != np.int64 or counts.shape != (len(names),):
         raise HolderError("counts that are none.", code="answer-malformed")
     numbers = {name: int(number) for name, number in zip(names, counts.tolist(), strict=True)}
-    found = Counted(
+    item = Counted(
         counts=numbers,
         labelled=int(answer.number("labelled")),
         unlabelled=int(answer.number("unlabelled")),
@@ -183,17 +186,17 @@ def _counted(answer: Answer, classes: Sequence[str] | None) -> Counted:
         centre=_real(answer, "centre"),
         variance=answer.number("variance"),
     )
-    if max(abs(found.centre), found.variance) > _WIDEST:
+    if max(abs(item.centre), item.variance) > _WIDEST:
         raise HolderError("moments that are none.", code="answer-malformed")
-    if min(numbers.values(), default=0) < 0 or sum(numbers.values()) != found.labelled:
+    if min(numbers.values(), default=0) < 0 or sum(numbers.values()) != item.labelled:
         raise HolderError("counts that do not add up.", code="answer-malformed")
-    if found.records == 0:
+    if item.records == 0:
         raise HolderError("no records to speak of.", code="records-few")
-    return found
+    return item
 
 
 def ask_columns(devices: Devices) -> Steps[None]:
-    """Ask for moments of columns, whose units differ; who does not tell takes part all the same."""
+    """Ask for moments of columns, whose units differ; who fails takes part all the same."""
 
     def read(name: str, answer: Answer) -> tuple[Array, Array]:
         width = devices.counted[name].dimension
@@ -214,20 +217,20 @@ def _real(answer: Answer, name: str) -> float:
 
 
 def read_trained(answer: Answer, spec: ModelSpec) -> Trained:
-    """A model as a device told it, or an error that stands for what is wrong with it."""
+    """Read the model of a device, or raise a ``HolderError``."""
     parameters = answer.array("parameters", ndim=1)
     error = answer.number("error")
     held_out = answer.optional_number("held_out")
-    fits = parameters.shape == (spec.size,) and np.abs(parameters).max() <= _LARGEST
+    fits = parameters.shape == (spec.size,) and np.abs(parameters).max() <= LARGEST_PARAMETER
     if not fits or error > 1 or (held_out or 0.0) > 1:
         raise HolderError("a model that is none.", code="answer-malformed")
-    told = error if held_out is None else held_out
-    by_class = np.full(spec.classes, told)
+    expected = error if held_out is None else held_out
+    by_class = np.full(spec.classes, expected)
     if held_out is not None:
         by_class = answer.array("class_errors", ndim=1)
         if by_class.shape != (spec.classes,) or by_class.min() < 0 or by_class.max() > 1:
             raise HolderError("errors that are none.", code="answer-malformed")
-    return Trained(parameters, told, by_class)
+    return Trained(parameters, expected, by_class)
 
 
 @dataclass(frozen=True)
@@ -240,7 +243,7 @@ class Means:
 
 
 def read_means(answer: Answer, classes: int, features: int, *, by_class: bool) -> Means:
-    """Mean features as a device told them, or an error that stands for what is wrong with them."""
+    """Read the mean features of a device, or raise a ``HolderError``."""
     mean = answer.array("mean", ndim=1)
     if not by_class:
         if mean.shape != (features,) or not np.linalg.norm(mean) <= _NORM:
@@ -264,11 +267,11 @@ def _means_by_class(answer: Answer, mean: Array, classes: int, features: int) ->
 def ask_each(
     questions: Questions, read: Callable[[str, Answer], T]
 ) -> Steps[tuple[dict[str, T], dict[str, Failure]]]:
-    """Ask; return what answers hold and failures apart, both in the order of names.
+    """Ask; return what answers hold, and failures, both in the order of names.
 
     An answer that cannot be read is a failure too.
     """
-    told: dict[str, T] = {}
+    values: dict[str, T] = {}
     failed: dict[str, Failure] = {}
     answers = (yield questions) if questions else {}
     for name in sorted(questions):
@@ -277,14 +280,14 @@ def ask_each(
             failed[name] = answer
             continue
         try:
-            told[name] = read(name, answer)
+            values[name] = read(name, answer)
         except SilotError as error:
             failed[name] = Failure(error.code)
-    return told, failed
+    return values, failed
 
 
 def codes_of(failures: Mapping[str, Failure]) -> dict[str, str]:
-    """Why devices are left out, in words of code."""
+    """Return the codes of failures, in the order of names."""
     return {name: failures[name].code for name in sorted(failures)}
 
 
@@ -375,7 +378,7 @@ class Modelling(Labelled):
         return isinstance(self.model, str) and self.model != "cnn"
 
     def spec_of(self, devices: Devices, classes: tuple[str, ...]) -> ModelSpec:
-        """The model that devices train, which must fit their records."""
+        """Describe the model that devices train, which must fit their records."""
         inputs = devices.counted[devices.names[0]].dimension
         model = self.model
         if isinstance(model, str):
@@ -389,7 +392,7 @@ class Modelling(Labelled):
         return model
 
     def _scaled(self, kind: Kind, devices: Devices, inputs: int, classes: int) -> ModelSpec:
-        """A model of a kind, scaled by what devices told."""
+        """Describe a model of a kind, scaled by the moments of all devices."""
         centre, scale = devices.units()
         spec = ModelSpec(
             kind,

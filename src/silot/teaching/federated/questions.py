@@ -71,7 +71,7 @@ class Spread(AboutMany):
 
 
 def effective_records(weights: Array) -> int:
-    """How many records of the heaviest weight make up the mass."""
+    """Count how many records of the heaviest weight make up the mass."""
     return int(1.0 / float(weights.max()) + 1e-9)
 
 
@@ -91,14 +91,11 @@ def check_enough(numbers: int, least: int, columns: float, weights: Array) -> No
         )
 
 
-register(Spread)
-
-
 _MOST_STEPS = 1_000_000
 
 
 def nothing() -> Array:
-    """An array a question leaves out."""
+    """Return the array of a question that has none."""
     return np.zeros(0)
 
 
@@ -118,22 +115,18 @@ class AboutLabelled(Question):
         return replace(self, least=max(self.least, least))
 
     def labelled(self, points: Array, weights: Array, labels: Names | None) -> tuple[Array, Codes]:
-        """Records of known classes, and their codes."""
+        """Return the records of the classes in the list, and their codes."""
         if labels is None:
             raise InputError("the records have no labels.", code="labels-absent")
-        known = len(decode_classes(self.classes))
         codes, _, _ = codes_of(labels, self.classes, len(points))
-        used = (weights > 0) & (codes < known) & (labels != self.unlabelled)
+        listed = codes < len(decode_classes(self.classes))
+        used = (weights > 0) & listed & (labels != self.unlabelled)
         if not used.any():
             raise InputError("no record has a label of a known class.", code="labels-absent")
         return points[used], codes[used]
 
-    def _enough(self, records: int) -> int:
-        """A number of records, or 0 where they are too few to tell of."""
-        return records if records >= max(self.least, 1) else 0
-
-    def _told(self, codes: Codes) -> Codes:
-        """How many records each class has; 0 where they are too few to tell."""
+    def class_counts(self, codes: Codes) -> Codes:
+        """Count the records of each class; 0 where they are too few to disclose."""
         counts = np.bincount(codes, minlength=len(decode_classes(self.classes)))
         return np.where(counts >= max(self.least, 1), counts, 0).astype(np.int64)
 
@@ -159,20 +152,20 @@ class CountLabelled(AboutLabelled):
         return len(decode_classes(self.classes)) + 4
 
     def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
-        used = weights > 0
-        names = np.array([], dtype=np.str_) if labels is None else labels[used]
-        found, sizes = np.unique(names[names != self.unlabelled], return_counts=True)
-        told = {
+        used, fewest = weights > 0, max(self.least, 1)
+        labelled = np.array([], dtype=np.str_) if labels is None else labels[used]
+        names, sizes = np.unique(labelled[labelled != self.unlabelled], return_counts=True)
+        numbers = {
             str(name): int(size)
-            for name, size in zip(found.tolist(), sizes.tolist(), strict=True)
-            if size >= max(self.least, 1)
+            for name, size in zip(names.tolist(), sizes.tolist(), strict=True)
+            if size >= fewest
         }
-        text = self.classes or encode_classes(sorted(told))
-        counts = np.array([told.get(name, 0) for name in decode_classes(text)], dtype=np.int64)
-        records = points[used]
+        text = self.classes or encode_classes(sorted(numbers))
+        counts = np.array([numbers.get(name, 0) for name in decode_classes(text)], dtype=np.int64)
+        records, unlabelled = points[used], int(used.sum() - sizes.sum())
         scalars: dict[str, Scalar] = {
             "labelled": int(counts.sum()),
-            "unlabelled": self._enough(int(used.sum() - sizes.sum())),
+            "unlabelled": unlabelled if unlabelled >= fewest else 0,
             "dimension": points.shape[1],
             "centre": float(records.mean()),
             "variance": float(records.var(axis=0).sum()),
@@ -220,7 +213,7 @@ class Described(TypedDict):
 
 
 def described(spec: ModelSpec) -> Described:
-    """How a question describes a model: a text must be short."""
+    """Describe a model for a question, whose text must be short: units of columns are arrays."""
     if isinstance(spec.centre, float) and isinstance(spec.scale, float):
         return {"model": spec.to_text(), "units": nothing()}
     parts = (np.asarray(spec.centre), np.asarray(spec.scale))
@@ -268,31 +261,24 @@ class TrainModel(AboutModel, AboutLabelled):
             "momentum": self.momentum,
             "seed": self.seed,
         }
-        found = train(spec, start, records, codes, **options)
-        wrong = probabilities(spec, found, records).argmax(axis=1) != codes
-        arrays: dict[str, Array] = {"parameters": found}
+        trained = train(spec, start, records, codes, **options)
+        wrong = probabilities(spec, trained, records).argmax(axis=1) != codes
+        arrays: dict[str, Array] = {"parameters": trained}
         scalars: dict[str, Scalar] = {"error": float(wrong.mean())}
         if self.folds > 1 and len(records) > 1:
             folds = min(self.folds, len(records))
-            told = cross_predictions(spec, start, records, codes, folds=folds, **options)
-            wrong = told.argmax(axis=1) != codes
+            held_out = cross_predictions(spec, start, records, codes, folds=folds, **options)
+            wrong = held_out.argmax(axis=1) != codes
             scalars["held_out"] = float(wrong.mean())
             arrays["class_errors"] = self._by_class(wrong, codes)
         return Answer(arrays, scalars)
 
     def _by_class(self, wrong: npt.NDArray[np.bool_], codes: Codes) -> Array:
-        """Errors class by class, drawn to the error of all by two pseudo-records."""
-        counts = self._told(codes)
+        """Compute errors class by class, drawn to the error of all by two pseudo-records."""
+        counts = self.class_counts(codes)
         mistakes = np.bincount(codes, wrong, minlength=len(counts))
         overall = float(np.mean(wrong))
         return np.where(counts > 0, (mistakes + 2.0 * overall) / (counts + 2.0), 1.0)
-
-
-register(CountLabelled, TrainModel)
-
-
-def _none() -> Codes:
-    return np.zeros(0, dtype=np.int64)
 
 
 @dataclass(frozen=True)
@@ -318,7 +304,7 @@ class _Training(AboutModel, AboutLabelled):
     rate: float = 0.01
     momentum: float = 0.0
     held_out: float = 0.0
-    flagged: Codes = field(default_factory=_none)
+    flagged: Codes = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     seed: int = 0
     split: int = 0
 
@@ -331,7 +317,7 @@ class _Training(AboutModel, AboutLabelled):
     def _parts(
         self, spec: ModelSpec, points: Array, weights: Array, labels: Names | None
     ) -> _Parts:
-        """The two parts; a ``WireError`` for fields that no coordinator of silot sends."""
+        """Split the records; a ``WireError`` for fields that no coordinator of silot sends."""
         kept = np.ones(len(points), dtype=bool)
         if self.flagged.ndim != 1 or (
             self.flagged.size and not 0 <= self.flagged.min() <= self.flagged.max() < len(points)
@@ -367,11 +353,11 @@ class _Training(AboutModel, AboutLabelled):
 
 
 def _right(spec: ModelSpec, model: Array, parts: _Parts) -> dict[str, Scalar]:
-    """How many records were trained on, and how many of those held out a model gets right."""
+    """Count the records trained on, and those held out that a model gets right."""
     right = 0
     if len(parts.held):
-        found = _network.probabilities(spec, model, parts.held).argmax(axis=1)
-        right = int((found == parts.held_codes).sum())
+        codes = _network.probabilities(spec, model, parts.held).argmax(axis=1)
+        right = int((codes == parts.held_codes).sum())
     return {"records": len(parts.codes), "right": right, "tests": len(parts.held_codes)}
 
 
@@ -399,11 +385,11 @@ class TrainRound(_Training):
         model = self.start
         if self.algorithm != "fedavg":
             model = personal(spec, model, parts.inputs, parts.codes, how)
-        told = _right(spec, model, parts)
+        numbers = _right(spec, model, parts)
         if self.passes == 0:
-            return Answer({}, told)
-        found = local_round(spec, self.algorithm, model, parts.inputs, parts.codes, how)
-        return Answer({"parameters": found}, told)
+            return Answer({}, numbers)
+        trained = local_round(spec, self.algorithm, model, parts.inputs, parts.codes, how)
+        return Answer({"parameters": trained}, numbers)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -420,4 +406,4 @@ class TrainAlone(_Training):
         return Answer({}, _right(spec, model, parts))
 
 
-register(TrainRound, TrainAlone)
+register(Spread, CountLabelled, TrainModel, TrainRound, TrainAlone)
