@@ -369,7 +369,7 @@ def test_chance_levels_of_pairs_have_their_formula() -> None:
     # The law of one of two says nothing of the size of the other.
     assert found.level[0, 2] == 0.0 and not found.has_level[0, 2] and found.has_level[0, 1]
     assert found.aside.tolist() == [False, False, True]
-    assert (found.level == found.level.T).all() and (found.known == found.known.T).all()
+    assert (found.level == found.level.T).all() and (found.has_level == found.has_level.T).all()
     assert not chance_levels("abc", {}, matrix).aside.any()
 
 
