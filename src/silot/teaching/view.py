@@ -18,9 +18,8 @@ from ..render.words import (
     printable,
     reason,
 )
-from .divergence import Divergences
 from .links_view import plan_rows, plan_sections
-from .result import Adaptation
+from .result import Adaptation, Divergences
 from .sections import DeviceFacts, network_blocks, plan_blocks, plan_summary, terms_blocks
 
 _CODES = {
