@@ -13,7 +13,7 @@ from sklearn.datasets import load_breast_cancer, load_digits, load_wine
 import silot
 from evidence.common import WALK, Array, Claim, Context, Judged, Report, Table, stream, verdict
 from silot import LocalFederation, Measure, Own
-from silot.distances.questions.distances import Interpolate
+from silot.distances.questions import Interpolate
 from silot.distances.worth.contributions import contributions
 from silot.errors import ExtraError, InputError
 from silot_transport import exact_plan, interpolate

@@ -12,7 +12,7 @@ import numpy as np
 
 import silot
 from evidence.common import Array, Claim, Context, Judged, Labels, Report, Table, stream, verdict
-from silot.distances.sketches.derived import DecodedSketches
+from silot.distances.sketches.decoded import DecodedSketches
 from silot.privacy.sketch import simplex
 from silot_transport import cost_matrix, plan_from_cost
 

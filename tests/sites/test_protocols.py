@@ -13,7 +13,7 @@ import pytest
 
 import silot
 from silot import Holder, LocalFederation, Measure, Policy, Teacher
-from silot.distances.pairwise import comparing
+from silot.distances.methods import comparing
 from silot.distances.pooled import Pooled
 from silot.distances.sketches.sketch import Sketching
 from silot.federation import party as module

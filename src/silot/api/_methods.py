@@ -8,11 +8,14 @@ from itertools import combinations
 from typing import Any
 
 from ..data.measure import Covariance
-from ..distances.pairwise import check_asked
+from ..distances.direct import Direct
+from ..distances.fedwad import FedWaD
+from ..distances.methods import METHODS, Pairwise, check_asked, method_named
 from ..distances.result import Distance, DistanceMatrix
-from ..distances.sketches.methods import METHODS, Pairwise, method_named
-from ..distances.sketches.releasing import Private
+from ..distances.sketches.release_options import Private
 from ..distances.sketches.result import Sketches
+from ..distances.sketches.sketch import Sketch
+from ..distances.trianglewad import TriangleWad
 from ..errors import InputError, SilotError
 from ..federation.protocol import COORDINATOR, Protocol
 from ..federation.result import Bill, with_earlier
@@ -22,7 +25,19 @@ from ..sites.secure.method import Secure
 from ._holders import Parties, in_words
 from .sketch import Spending, of_release, run_private
 
-__all__ = ["METHODS", "Comparison", "Pairwise", "Secure", "chosen", "method_named"]
+# A method is one of METHODS once its module is imported.
+__all__ = [
+    "METHODS",
+    "Comparison",
+    "Direct",
+    "FedWaD",
+    "Pairwise",
+    "Secure",
+    "Sketch",
+    "TriangleWad",
+    "chosen",
+    "method_named",
+]
 
 
 def chosen(method: str | Pairwise, options: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from ..data.columns import check_schemas, matched
 from ..data.measure import Data, Measure
 from ..data.preflight import Preflight
-from ..distances.sketches.released import ReleaseFile, check_alike, digest_of
+from ..distances.sketches.release_file import ReleaseFile, check_alike, digest_of
 from ..distances.sketches.result import Sketches
 from ..errors import InputError, MismatchError
 from ..federation.keys import Key, Keyring

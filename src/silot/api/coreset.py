@@ -9,8 +9,8 @@ from typing import Any, cast
 import numpy as np
 
 from ..data.measure import Data, Measure
-from ..distances.sketches.asking import public_classes
-from ..distances.worth.shares import allot
+from ..distances.sketches.release_options import public_classes
+from ..distances.worth.fedbary import allot
 from ..errors import InputError
 from ..federation.run import Federation, Progress, Runtime, run
 from ..options import check_known

@@ -8,7 +8,7 @@ from typing import Any, Literal, overload
 from ..data.measure import Covariance, Data
 from ..distances.pooled import Pooled
 from ..distances.result import Distance, DistanceMatrix
-from ..distances.sketches.releasing import Private
+from ..distances.sketches.release_options import Private
 from ..errors import InputError
 from ..federation.run import Federation, Progress, Runtime
 from ..options import check_known

@@ -12,8 +12,8 @@ from ..data.columns import check_schemas, matched
 from ..data.files import check_whole
 from ..data.measure import Data, Measure
 from ..data.schema import Schema
-from ..distances.sketches.asking import public_classes
-from ..distances.sketches.released import ReleaseFile, Terms, cells_of, digest_of
+from ..distances.sketches.release_file import ReleaseFile, Terms, cells_of, digest_of
+from ..distances.sketches.release_options import public_classes
 from ..distances.sketches.sketch import Sketching
 from ..errors import InputError, MismatchError
 from ..federation.answer import Failure, decode_reply

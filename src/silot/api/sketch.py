@@ -10,11 +10,10 @@ from urllib.parse import quote
 
 from ..data.columns import matched
 from ..data.measure import Covariance, Data, Embedding, Measure
-from ..distances.pairwise import check_asked
-from ..distances.sketches.methods import Sketch
-from ..distances.sketches.releasing import Private
+from ..distances.methods import check_asked
+from ..distances.sketches.release_options import Private
 from ..distances.sketches.result import Sketches
-from ..distances.sketches.sketch import Sketching
+from ..distances.sketches.sketch import Sketch, Sketching
 from ..errors import FileError, InputError, MismatchError, RefusedError
 from ..federation.policy import Policy
 from ..federation.protocol import Protocol, Questions

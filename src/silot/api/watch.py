@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ..data.measure import Data
 from ..distances.sketches.drift import Drift, drift_of
-from ..distances.sketches.released import ReleaseFile, check_alike
+from ..distances.sketches.release_file import ReleaseFile, check_alike
 from ..errors import InputError, MismatchError
 from ..federation.keys import Keyring
 from .combine import public_records, read_releases, run_releases

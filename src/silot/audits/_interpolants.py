@@ -7,8 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from ..distances.questions.distances import InterpolantCosts, InterpolantDistance, Interpolate
-from ..distances.questions.labelled import InterpolateByClass
+from ..distances.questions import (
+    InterpolantCosts,
+    InterpolantDistance,
+    Interpolate,
+    InterpolateByClass,
+)
 from ..federation.answer import Answer
 from ..records.questions.scores import ScoreRecords
 from ._evidence import Array, Evidence, Form, normal

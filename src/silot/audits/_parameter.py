@@ -9,7 +9,7 @@ import numpy as np
 
 from silot_transport import exact_plan
 
-from ..distances.reference import is_drawn
+from ..distances.sides import is_drawn
 from ._clock import look
 from ._evidence import Array, Evidence, barycentric_image
 from ._inversion import project

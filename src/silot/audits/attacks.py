@@ -8,8 +8,13 @@ from itertools import combinations
 
 import numpy as np
 
-from ..distances.questions.distances import DistanceTo, InterpolantCosts, Records
-from ..distances.questions.labelled import LabelledDistanceTo, LabelledRecords
+from ..distances.questions import (
+    DistanceTo,
+    InterpolantCosts,
+    LabelledDistanceTo,
+    LabelledRecords,
+    Records,
+)
 from ..distances.sketches.questions import SketchRecords
 from ..federation.protocol import COORDINATOR
 from ..federation.question import Question

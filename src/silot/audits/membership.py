@@ -10,8 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.spatial import cKDTree
 
-from ..distances.questions.distances import Moments
-from ..distances.questions.labelled import decode_classes
+from ..distances.questions import Moments, decode_classes
 from ..federation.answer import Answer
 from ..teaching.federated import probabilities, random_features
 from ..teaching.federated.density import log_density

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from ..distances.questions.distances import Describe, DistanceTo, Interpolate, Moments
+from ..distances.questions import Describe, DistanceTo, Interpolate, Moments
 from ..errors import InputError
 from ..federation.answer import Answer, Failure
 from ..federation.disclosure import Disclosure

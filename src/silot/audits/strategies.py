@@ -10,23 +10,21 @@ import numpy as np
 from silot_transport.geodesic import Interpolation
 
 from ..data.measure import Measure
-from ..distances.questions.distances import (
+from ..distances.questions import (
+    ClassSizes,
     Describe,
     DistanceTo,
     InterpolantCosts,
     InterpolantDistance,
     Interpolate,
-    Moments,
-    Records,
-)
-from ..distances.questions.labelled import (
-    ClassSizes,
     InterpolateByClass,
     LabelledDistanceTo,
     LabelledRecords,
+    Moments,
+    Records,
     encode_classes,
 )
-from ..distances.reference import draw_reference
+from ..distances.sides import draw_reference
 from ..federation.question import Question
 from ..teaching.federated import ModelSpec, initial, random_features
 from ..teaching.federated.questions.columns import Spread

@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from ..distances.questions.distances import Interpolate, Moments, Records
+from ..distances.questions import Interpolate, Moments, Records
 from ..federation.answer import Answer, encode_reply
 from ..federation.question import encode_question
 from ._case import Case

@@ -9,7 +9,7 @@ import numpy as np
 
 from silot_transport import interpolate
 
-from ..distances.questions.distances import DistanceTo, Interpolate
+from ..distances.questions import DistanceTo, Interpolate
 from ._case import Case
 from ._clock import look
 from ._cover import distinct_rows

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from ..api.value import value_holders
-from ..distances.pairwise import comparing
+from ..distances.methods import comparing
 from ..distances.worth.contributions import Valuation
 from ..distances.worth.result import Contributions
 from ..errors import InputError

@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from silot_transport import ExactPlan
+from silot_transport import ExactPlan, exact_plan
 from silot_transport.chance import chance_distance
+from silot_transport.decomposition import canonical_order, decompose
 from silot_transport.large import fitting_plan
 
+from ..data.measure import Embedding
 from ..errors import InputError
 from ..federation.answer import Answer, Array
-from ..federation.protocol import Steps
+from ..federation.protocol import Steps, ask, required
+from ..federation.question import Answerer, Question
 from ..options import option, truth
-from .pairwise import Pairwise, Sides
-from .parts import asked_clouds
-from .questions.distances import Records
+from .cost_parts import Parts
+from .methods import Pairwise, Sides
+from .questions import (
+    ClassSizes,
+    Codes,
+    LabelledRecords,
+    Records,
+    count_features,
+    decode_classes,
+    encode_classes,
+)
 from .result import Distance, chance_text
-from .sides import agreed_dimension
+from .sides import agreed_dimension, malformed
 
 Cloud = tuple[Array, Array]
 
@@ -146,3 +158,89 @@ def _chance(first: Cloud, second: Cloud, order: int) -> float | None:
         for cloud, masses in (first, second)
     )
     return chance_distance(x, y, None, p=order)
+
+
+@dataclass(frozen=True, eq=False)
+class OrderedRecords:
+    """Records of one side in an order of their values, with the classes of those that have any."""
+
+    atoms: Array
+    weights: Array
+    codes: Codes
+    classes: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls, points: Array, weights: Array, codes: Codes, classes: Sequence[str] = ()
+    ) -> OrderedRecords:
+        """Put records in order."""
+        order = canonical_order(points, weights, codes)
+        return cls(points[order], weights[order], codes[order], tuple(classes))
+
+    @property
+    def _place(self) -> tuple[int, bytes, bytes]:
+        return len(self.atoms), self.atoms.tobytes(), self.weights.tobytes()
+
+    def plan_to(self, other: OrderedRecords) -> ExactPlan:
+        """An optimal plan: the same from either side, where there are several."""
+        if self._place <= other._place:
+            return exact_plan(self.atoms, other.atoms, self.weights, other.weights)
+        plan = exact_plan(other.atoms, self.atoms, other.weights, self.weights)
+        return replace(plan, rows=plan.cols, cols=plan.rows, potentials=plan.potentials[::-1])
+
+    def parts_to(
+        self, other: OrderedRecords, plan: ExactPlan, embedding: Embedding, of: str = "records"
+    ) -> Parts:
+        """Parts of the cost of a plan, by the classes of this side."""
+        found = decompose(
+            plan,
+            self.atoms,
+            other.atoms,
+            self.weights,
+            features=count_features(self.atoms.shape[1], embedding),
+            codes=self.codes,
+            classes=max(len(self.classes), 1),
+        )
+        return Parts.of_costs(
+            found.columns,
+            found.labels if embedding != "none" else None,
+            classes=self.classes,
+            class_costs=found.classes if self.classes else None,
+            masses=found.masses,
+            of=of,
+        )
+
+
+def asked_clouds(
+    sides: tuple[str, str], embedding: Embedding, own: Answerer | None
+) -> Steps[tuple[OrderedRecords, OrderedRecords]]:
+    """Records of both sides; of the first with their classes, where labels are compared."""
+    classes: list[str] = []
+    questions: dict[str, Question] = {side: Records(embedding=embedding) for side in sides}
+    first = sides[0]
+    if embedding != "none":
+        answers = yield {first: ClassSizes()}
+        classes = decode_classes(str(required(answers, first).scalars.get("classes")))
+        questions[first] = LabelledRecords(classes=encode_classes(classes), embedding=embedding)
+    answers = yield from ask(questions, own)
+    told = [required(answers, side) for side in sides]
+    points = [answer.array("points", ndim=2) for answer in told]
+    weights = [answer.array("weights", ndim=1) for answer in told]
+    codes = [np.zeros(len(cloud), dtype=np.int64) for cloud in points]
+    if classes:
+        codes[0] = _codes(told[0], len(points[0]), len(classes))
+    for cloud, masses in zip(points, weights, strict=True):
+        if len(masses) != len(cloud):
+            raise malformed("weights of another number of records than it has")
+    return (
+        OrderedRecords.of(points[0], weights[0], codes[0], classes),
+        OrderedRecords.of(points[1], weights[1], codes[1]),
+    )
+
+
+def _codes(answer: Answer, size: int, classes: int) -> Codes:
+    codes = answer.arrays.get("codes")
+    fits = codes is not None and codes.dtype == np.int64 and codes.shape == (size,)
+    if codes is None or not fits or codes.min() < 0 or codes.max() >= classes:
+        raise malformed("codes of no class")
+    return codes

@@ -1,4 +1,4 @@
-"""Distance between the union of several holders and the coordinator's own measure."""
+"""Distance between a buyer and the union of several sellers, by TriangleWad."""
 
 from __future__ import annotations
 
@@ -14,27 +14,12 @@ from silot_transport._check import interval, real
 from silot_transport.geodesic import Interpolation
 
 from ..errors import InputError, MismatchError
-from ..federation.answer import Array, Failure
-from ..federation.protocol import (
-    COORDINATOR,
-    Answers,
-    Protocol,
-    Steps,
-    ask,
-    required,
-)
+from ..federation.answer import Answer, Array, Failure
+from ..federation.protocol import COORDINATOR, Answers, Protocol, Steps, ask, required
 from ..federation.question import Answerer, Question
 from ..options import Check, anything, count, none_or, option, share, truth, word
-from .joint import Joint, measure_of_own, quorum_of
-from .pairwise import Referring
-from .questions.distances import (
-    Describe,
-    InterpolantCosts,
-    InterpolantDistance,
-    Interpolate,
-    Records,
-)
-from .record_costs import record_costs
+from .methods import Joint, Referring, measure_of_own, quorum_of
+from .questions import Describe, InterpolantCosts, InterpolantDistance, Interpolate, Records
 from .result import Distance
 from .sides import (
     Bounds,
@@ -47,7 +32,6 @@ from .sides import (
     received_weights,
 )
 from .trianglewad import reference_spread
-from .union import Union
 
 _PARAMETERS = Check(
     lambda values, _, code: tuple(interval(s, "sample", code) for s in values),
@@ -373,3 +357,120 @@ class _Run:
         if missing:
             text += f"; without {', '.join(sorted(missing))}, which failed or refused"
         return text
+
+
+@dataclass(frozen=True)
+class Union:
+    """Distance of the buyer's interpolant to the sellers' union, and how far that was moved.
+
+    ``lower`` and ``upper`` bound the distance, and ``displacement`` is a bound too: where a seller
+    tells rounded numbers, they allow for that. ``costs`` and ``weights`` are those of all sellers'
+    atoms; ``None`` where a single seller told the distance itself.
+    """
+
+    distance: float
+    lower: float
+    upper: float
+    displacement: float | None
+    optimal: bool
+    costs: Array | None = None
+    weights: Array | None = None
+
+    @classmethod
+    def of(
+        cls, answers: Mapping[str, Answer], masses: Mapping[str, float], buyer: Received, p: int
+    ) -> Union:
+        """Read the answers of sellers that have these masses in the union."""
+        told = {name: _most(answer, "displacement") for name, answer in answers.items()}
+        known = [masses[name] * value**p for name, value in told.items() if value is not None]
+        moved = sum(known) ** (1.0 / p) if len(known) == len(told) else None
+        optimal = all(answer.flag("optimal") for answer in answers.values())
+        first = next(iter(answers.values()))
+        if "target_distance" in first.scalars:
+            distance, lower = first.number("target_distance"), first.optional_number("target_lower")
+            half = first.rounding("target_distance")
+            if lower is None:
+                # The bounds of a plan that was proven optimal are closer than any rounding.
+                lower = max(distance - half, 0.0) if optimal else 0.0
+            return cls(distance, lower, distance + half, moved, optimal)
+        parts = {
+            name: answer.array("costs", ndim=2, columns=len(buyer.atoms))
+            for name, answer in answers.items()
+        }
+        costs = np.concatenate(list(parts.values()))
+        weights = np.concatenate(
+            [
+                masses[name] * received_weights(answer, len(parts[name]))
+                for name, answer in answers.items()
+            ]
+        )
+        plan = plan_from_cost(costs, weights, buyer.weights)
+        distance, lower = (max(c, 0.0) ** (1.0 / p) for c in (plan.cost, plan.lower_cost))
+        return cls(distance, lower, distance, moved, optimal and plan.optimal, costs, weights)
+
+
+def _most(answer: Answer, name: str) -> float | None:
+    """A number of the answer, or the largest that was rounded to it."""
+    value = answer.optional_number(name)
+    return None if value is None else value + answer.rounding(name)
+
+
+_EPSILON = float(np.finfo(np.float64).eps)
+# Roundings in an entry of a cost matrix that travelled.
+_ROUNDINGS = 16.0
+
+
+def record_costs(
+    samples: Sequence[float], costs: Sequence[Array], target: Array, records: Array
+) -> tuple[Array, float]:
+    r"""Squared distances of sellers' records and a buyer's, from those of interpolants.
+
+    An atom of an interpolant is :math:`(1 - s) x_i + s g_i` with the same :math:`g_i` for every
+    s, so its squared distance to a point of the target is a quadratic in s, which three samples
+    determine; at s = 0 it is that of the record. And :math:`|x_i - y|^2 - |y|^2` is affine in
+    y, so its values at the target give those at every y in the target's affine span.
+
+    Parameters
+    ----------
+    samples
+        Three or more parameters s.
+    costs
+        For each of them, squared distances (k, m) of atoms and target; atoms in one order.
+    target
+        Atoms of the buyer's interpolant (m, d).
+    records
+        The buyer's records (n, d).
+
+    Returns
+    -------
+    costs
+        Squared distances (k, n) of the sellers' records and the buyer's.
+    rounding
+        How far rounding, and what of ``records`` is outside the span, can have moved an entry.
+    """
+    powers = np.vander(samples, 3, increasing=True)
+    # The combination of samples that is exact for 1, s and s^2, at s = 0.
+    at_zero = np.linalg.lstsq(powers.T, np.array([1.0, 0.0, 0.0]))[0]
+    largest = max(float(np.abs(matrix).max()) for matrix in costs)
+    start = sum((w * matrix for w, matrix in zip(at_zero, costs, strict=True)), np.zeros(()))
+    missed = float(np.abs(powers.T @ at_zero - [1.0, 0.0, 0.0]).max()) * 4.0 * largest
+    # Atoms were rounded when they were made, and costs are those of the rounded ones.
+    atoms = float(np.abs(target).max()) + largest**0.5
+    moved = _ROUNDINGS * _EPSILON * target.shape[1] ** 0.5 * atoms
+    rounded = 2.0 * largest**0.5 * moved + moved**2 + _ROUNDINGS * _EPSILON * largest
+    rounding = float(np.abs(at_zero).sum()) * rounded + missed
+    centre = target.mean(axis=0)
+    near, wanted = target - centre, records - centre
+    scale = max(float(np.abs(near).max()), float(np.abs(wanted).max()), np.finfo(float).tiny)
+    points = np.column_stack([near / scale, np.ones(len(near))])
+    goals = np.column_stack([wanted / scale, np.ones(len(wanted))])
+    combine = goals @ np.linalg.pinv(points)
+    affine = start - (near**2).sum(axis=1)
+    found = affine @ combine.T + (wanted**2).sum(axis=1)
+    # A residual r of a point costs 2 x r, and one of the constant |x|^2.
+    residual = np.abs(combine @ points - goals).sum(axis=1).max()
+    size = float(np.sqrt(max(start.max(), 0.0))) + 2.0 * scale * near.shape[1] ** 0.5
+    gain = float(np.abs(combine).sum(axis=1).max())
+    sums = _ROUNDINGS * _EPSILON * len(near) * float(np.abs(affine).max()) * gain
+    rounding = gain * rounding + sums + 2.0 * float(residual) * size * (size + scale)
+    return np.maximum(found, 0.0), rounding + _ROUNDINGS * _EPSILON * float(np.abs(found).max())

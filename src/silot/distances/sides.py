@@ -17,9 +17,28 @@ from ..errors import InputError, MismatchError, WireError
 from ..federation.answer import Answer, Array, Failure
 from ..federation.protocol import COORDINATOR, Answers, Steps, ask, failure_error, required
 from ..federation.question import Answerer, Question
-from .questions.distances import Describe
-from .questions.distances import Moments as AskMoments
-from .reference import draw_reference
+from .questions import Describe
+from .questions import Moments as AskMoments
+
+
+def draw_reference(seed: int, size: int, dimension: int) -> Array:
+    """``size`` atoms from the standard normal law, the same for the same seed everywhere."""
+    # A stream of its own: users draw their data from default_rng(seed) too, and a reference
+    # that equals the data makes every method look exact. Zeros at the end of a seed change
+    # nothing, hence the 5.
+    return np.random.default_rng([seed, 5]).standard_normal((size, dimension))
+
+
+def is_drawn(reference: Array, seed: int) -> bool:
+    """Whether a reference is the draw of a seed, shifted and scaled as a whole."""
+    size, dimension = reference.shape
+    drawn = draw_reference(seed, size, dimension)
+    mean, flat = float(reference.mean()), reference - reference.mean()
+    level = drawn - drawn.mean()
+    scale = float((flat * level).sum()) / max(float((level * level).sum()), 1e-300)
+    largest = abs(mean) + abs(scale) * float(np.abs(drawn).max())
+    return scale > 0 and bool(np.abs(flat - scale * level).max() <= 1e-9 * largest)
+
 
 # Numbers that went over the wire were rounded once more than the proofs assume.
 _ROUNDING = 1e-12
@@ -324,3 +343,23 @@ class Bounds:
         # Both bounds are certified; where they cross they do so by rounding.
         lower = min(self.lower, self.upper)
         return min(max(estimate, lower), self.upper), lower, self.upper
+
+
+# Part of a squared distance by which the sum of its parts may miss it.
+ROUNDING = 1e-6
+
+
+def malformed(what: str) -> WireError:
+    """The error of an answer that has what it must not."""
+    return WireError(
+        f"the answer has {what}. The holder runs other code, or a broken one.",
+        code="answer-malformed",
+    )
+
+
+def missing_text(missing: Mapping[str, Failure]) -> str:
+    """How a status names holders that were dropped."""
+    if not missing:
+        return ""
+    listed = ", ".join(f"{name} ({missing[name].code})" for name in sorted(missing))
+    return f"; without {listed}"

@@ -12,8 +12,8 @@ from silot_transport.geodesic import Interpolation
 from ..federation.answer import Array
 from ..federation.protocol import Steps
 from ..options import option, share, truth, word
-from .pairwise import Sides, WithReference
-from .questions.distances import Interpolate
+from .methods import Sides, WithReference
+from .questions import Interpolate
 from .result import Distance
 from .sides import (
     Bounds,

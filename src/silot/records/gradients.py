@@ -16,8 +16,7 @@ from silot_transport import (
 )
 
 from ..data.measure import Covariance, Embedding
-from ..distances.questions.distances import Describe, Interpolate
-from ..distances.questions.labelled import LabelledRecords
+from ..distances.questions import Describe, Interpolate, LabelledRecords
 from ..distances.sides import agreed_dimension, misfit, received_weights
 from ..federation.answer import Answer, Array, Failure
 from ..federation.disclosure import Disclosure

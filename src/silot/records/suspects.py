@@ -8,11 +8,10 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from ..data.measure import Measure
-from ..distances.joint import Joint
-from ..distances.questions.labelled import encode_classes
-from ..distances.sketches.asking import cells_for, class_names, integers_of, public_classes
-from ..distances.sketches.questions import SketchRecords
-from ..distances.sketches.releasing import Private
+from ..distances.methods import Joint
+from ..distances.questions import encode_classes
+from ..distances.sketches.questions import SketchRecords, integers_of
+from ..distances.sketches.release_options import Private, cells_for, class_names, public_classes
 from ..errors import InputError
 from ..federation.disclosure import Disclosure
 from ..federation.protocol import COORDINATOR, Protocol, Steps, required

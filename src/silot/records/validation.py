@@ -8,8 +8,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import numpy.typing as npt
 
-from ..distances.questions.distances import Describe
-from ..distances.questions.labelled import ClassSizes, Codes, LabelledRecords, decode_classes
+from ..distances.questions import ClassSizes, Codes, Describe, LabelledRecords, decode_classes
 from ..distances.sides import agreed_dimension, misfit, received_weights
 from ..errors import InputError
 from ..federation.answer import Answer, Array

@@ -11,8 +11,7 @@ import numpy as np
 from silot_transport._check import whole
 
 from ..data.measure import Embedding
-from ..distances.sides import agreed_dimension, check_seed, present
-from ..distances.worth.answers import missing_text
+from ..distances.sides import agreed_dimension, check_seed, missing_text, present
 from ..errors import InputError, SilotError, WireError
 from ..federation.answer import Answer, Array, Failure
 from ..federation.disclosure import Disclosure

@@ -9,7 +9,7 @@ import numpy as np
 
 from silot_transport._check import whole
 
-from ..distances.questions.labelled import encode_classes
+from ..distances.questions import encode_classes
 from ..federation.answer import Answer, Array
 from ..federation.protocol import Questions, Steps
 from ..options import Check, none_or, number, option

@@ -12,11 +12,11 @@ import numpy as np
 
 from ..distances.direct import Direct, exact_distance
 from ..distances.fedwad import FedWaD
-from ..distances.pairwise import Pairwise
-from ..distances.questions.distances import Records
+from ..distances.methods import Pairwise
+from ..distances.questions import Records
 from ..distances.result import Distance
 from ..distances.sides import agreed_dimension, received_weights
-from ..distances.sketches.derived import LEAST_NU, DecodedSketches
+from ..distances.sketches.decoded import LEAST_NU, DecodedSketches
 from ..distances.sketches.result import Sketches
 from ..distances.sketches.sketch import Sketch, sketches
 from ..distances.trianglewad import TriangleWad

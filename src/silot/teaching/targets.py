@@ -9,7 +9,7 @@ from typing import Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from ..distances.questions.labelled import encode_classes
+from ..distances.questions import encode_classes
 from ..errors import HolderError
 from ..federation.answer import Answer, Array
 from ..federation.protocol import Steps, required

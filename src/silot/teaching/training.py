@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from ..distances.questions.labelled import encode_classes
+from ..distances.questions import encode_classes
 from ..errors import InputError
 from ..federation.answer import Failure
 from ..federation.protocol import Steps

@@ -11,11 +11,10 @@ from scipy.stats import spearmanr
 
 import silot
 from silot import Measure
-from silot.distances.questions.labelled import encode_classes
-from silot.distances.questions.uncertainty import DistanceWithError, LabelledDistanceWithError
+from silot.distances.questions import DistanceWithError, LabelledDistanceWithError, encode_classes
 from silot.distances.worth.contributions import contributions
 from silot.distances.worth.result import Contributions
-from silot.distances.worth.worth import Sampled
+from silot.distances.worth.shares import Sampled
 from silot.errors import WireError
 from silot.federation import Answer, Holder, LocalFederation, Policy, Question
 from silot.privacy.ledger import Ledger

@@ -18,7 +18,7 @@ from sklearn.neighbors import KNeighborsClassifier
 import silot
 from silot import Holder, LocalFederation, Measure, Policy
 from silot.api.report import render
-from silot.distances.worth.turns import Turns
+from silot.distances.methods import Turns
 from silot.errors import InputError, MismatchError, RefusedError, SilotError
 from silot.federation import Answer, Failure, Question
 from silot.federation.question import decode_question

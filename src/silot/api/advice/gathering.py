@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from ...data.measure import Measure
-from ...distances.joint import Joint
-from ...distances.questions.distances import Describe
-from ...distances.questions.labelled import (
+from ...distances.methods import Joint
+from ...distances.questions import (
     ClassSizes,
+    Describe,
     LabelledRecords,
     decode_classes,
     encode_classes,

@@ -5,16 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 import numpy as np
+
+from silot_transport.chance import Chance
 
 from ...errors import InputError
 from ...privacy.cells import Cells, nearest
 from ...privacy.sketch import RESOLUTION, Array, Reading, decode, parts, sensitivity
 from ...render.shown import Shown
 from ..result import Distance
-from .derived import DecodedSketches, Page
+from .decoded import DecodedSketches, Page
 from .result import Sketches
 
 LEVEL = 0.05
@@ -157,7 +159,7 @@ def drift_of(
             code="release-few",
         )
     *before, last = sketches.names
-    book = cast("DecodedSketches", sketches.book)
+    book = sketches.book
     law = Within.of(sample, book)
     found: list[Since] = []
     for k, each in enumerate(before):
@@ -266,7 +268,7 @@ class Law:
 
 
 def _since(sketches: Sketches, before: str, last: str, within: Within, level: float) -> Since:
-    book = cast("DecodedSketches", sketches.book)
+    book = sketches.book
     distance = sketches.distance(before, last)
     pages = (book.pages[before], book.pages[last])
     records = [page.decoded.records for page in pages]
@@ -361,3 +363,37 @@ def _status(since: Sequence[Since], sketches: Sketches) -> str:
     words = f"drift since {periods}, more than chance explains"
     named = f", clearest in {', '.join(list(columns)[:5])}" if columns else ", in no single column"
     return f"{words}{named}; why, no release can say: other people, other habits or other units"
+
+
+_PAIRS = 40
+
+
+def sketch_chances(sketches: Sketches, names: Sequence[str]) -> dict[str, Chance]:
+    """Estimated distances of two releases of one law, by the sketch whose law it is.
+
+    Pairs of releases are drawn of what each sketch tells, with its number of records and its
+    noise, and estimated as the sketches are. Nothing more is asked or spent. Empty where
+    records were not counted in cells of public records.
+    """
+    book = sketches.book
+    if book.sample is None or any(book.pages[name].reading is None for name in names):
+        return {}
+    within = Within.of(book.sample, book)
+    return {name: _chance(book, name, within, sketches.seed) for name in names}
+
+
+def _chance(book: DecodedSketches, name: str, within: Within, seed: int) -> Chance:
+    page = book.pages[name]
+    law = Law.of([page], within, book.cells)
+    rng = np.random.default_rng([seed, 43])
+    told = np.array([
+        book.between(
+            *(law.page(page.decoded.records, book, rng) for _ in range(2)), like=(name, name)
+        )
+        for _ in range(_PAIRS)
+    ])  # fmt: skip
+    spread = float(told.std(ddof=1)) * (1.0 + 1.0 / _PAIRS) ** 0.5
+    return Chance(float(told.mean()), spread, 0.0, _PAIRS - 1)
+
+
+__all__ = ["sketch_chances"]

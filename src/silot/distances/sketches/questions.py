@@ -9,12 +9,13 @@ from typing import ClassVar
 import numpy as np
 
 from ...errors import InputError, MismatchError, WireError
-from ...federation.answer import Answer
+from ...federation.answer import Answer, Failure
+from ...federation.protocol import Answers, failure_error, required
 from ...federation.question import Array, Codes, Names, register
 from ...federation.release import Release
 from ...privacy.quadtree import DEEPEST, tree_counts, tree_sensitivity
 from ...privacy.sketch import RESOLUTION, Geometry, encode, sensitivity
-from ..questions.labelled import decode_classes
+from ..questions import decode_classes
 
 # Steps of the integer grid: fewer would round records away, more would overflow sums.
 _COARSEST, FINEST = 16, 1 << 20
@@ -216,3 +217,17 @@ class SketchTree(ByMass):
 
 
 register(CountRecords, SketchRecords, SketchPeriod, SketchTree)
+
+
+# Largest number that is believed in an answer.
+_MOST = 2**53
+
+
+def integers_of(answers: Answers, name: str, field: str, width: int) -> Codes:
+    """A vector of so many whole numbers from an answer, which may come from anybody."""
+    found = required(answers, name).arrays.get(field)
+    fits = found is not None and found.dtype == np.int64 and found.shape == (width,)
+    # Beyond that, sums of what it tells are no longer exact, and no count is as large.
+    if found is None or not fits or found.min() < -_MOST or found.max() > _MOST:
+        raise failure_error(name, Failure("answer-malformed"))
+    return found

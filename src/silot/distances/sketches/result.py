@@ -2,59 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from ...data.measure import Measure
 from ...errors import InputError
-from ...federation.result import Billed
+from ...federation.protocol import COORDINATOR
+from ...federation.result import Billed, Preflighted
 from ..result import Distance, DistanceMatrix
 from ..worth.result import Barycenter, Contributions
+from .decoded import DecodedSketches, Target
 
 if TYPE_CHECKING:
-    from .released import ReleaseFile
+    from ...data.preflight import Preflight
+    from .release_file import ReleaseFile
 
-Target = Literal["validation", "barycenter"]
+
 B = TypeVar("B", bound=Billed)
-_OWN = "coordinator"
-
-
-class SketchBook(Protocol):
-    """What a set of decoded sketches can compute."""
-
-    @property
-    def owned(self) -> bool:
-        """Whether the coordinator has a measure of its own."""
-        ...
-
-    @property
-    def classes(self) -> tuple[str, ...]:
-        """Public classes that records were counted by; empty without labels."""
-        ...
-
-    def distance(self, a: str, b: str, *, why: bool = False) -> Distance:
-        """Distance of two of them."""
-        ...
-
-    def compute(self, pairs: Iterable[tuple[str, str]]) -> None:
-        """Estimate distances that are to be asked for, together."""
-        ...
-
-    def barycenter(
-        self, weights: Mapping[str, float] | None, support: int | None, rounds: int
-    ) -> Barycenter:
-        """Measure between them."""
-        ...
-
-    def values(self, target: Target, *, why: bool = False, shapley: bool = False) -> Contributions:
-        """What each is worth for a target."""
-        ...
-
-    def clusters(self, k: int) -> dict[str, int]:
-        """Groups of them."""
-        ...
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -103,7 +70,7 @@ class Sketches(Billed):
     spent_mu: float
     status: str
     seed: int
-    book: SketchBook = field(repr=False)
+    book: DecodedSketches = field(repr=False)
     columns: tuple[str, ...] | None = field(default=None, repr=False)
     releases: tuple[ReleaseFile, ...] = field(default=(), repr=False)
 
@@ -133,7 +100,7 @@ class Sketches(Billed):
                 f"{len(self.names)} holder(s) given; a matrix needs two or more.",
                 code="holder-names",
             )
-        names = (*self.names, _OWN) if own else self.names
+        names = (*self.names, COORDINATOR) if own else self.names
         self.book.compute(combinations(names, 2))
         pairs = {pair: self.distance(*pair, why=why) for pair in combinations(names, 2)}
         return DistanceMatrix(names=names, pairs=pairs, method="sketch", p=2, shared_bill=self.bill)
@@ -221,3 +188,52 @@ class Sketches(Billed):
             f"Sketches({len(self.names)} holders, {self.cells} cells, epsilon "
             f"{self.privacy_epsilon:g}, {self.status.split(':')[0]})"
         )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Combined(Preflighted):
+    """Sketches with what is computed of them, to be shown together.
+
+    Attributes
+    ----------
+    sketches
+        Of the sites.
+    values
+        What each site is worth, with the distances between them in ``between`` and the barycenter,
+        where that is the target, in ``barycenter``.
+    groups
+        By site, the number of its group; empty where none were asked for.
+    """
+
+    view: ClassVar = "release_view:combined"
+
+    sketches: Sketches
+    values: Contributions = field(repr=False)
+    groups: Mapping[str, int] = field(repr=False)
+
+    @property
+    def preflight(self) -> Preflight | None:
+        """What was seen of columns that no schema describes: those of the sites by nobody."""
+        return self.sketches.preflight
+
+    @classmethod
+    def of(cls, sketches: Sketches, groups: int | None = None) -> Combined:
+        """Everything that follows; so many groups, none by default."""
+        found = {} if groups is None else sketches.clusters(groups)
+        return cls(sketches=sketches, values=sketches.values(map=True), groups=found)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Fields by name, ready for JSON."""
+        matrix, barycenter = self.values.between, self.values.barycenter
+        return {
+            **self.sketches.to_dict(),
+            "releases": [each.to_dict() for each in self.sketches.releases],
+            "matrix": None if matrix is None else matrix.to_dict(),
+            "values": self.values.to_dict(),
+            "barycenter": None if barycenter is None else barycenter.to_dict(),
+            "groups": dict(self.groups),
+        }
+
+    def to_json(self) -> str:
+        """``to_dict`` as JSON text."""
+        return json.dumps(self.to_dict(), allow_nan=False)

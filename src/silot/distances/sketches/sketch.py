@@ -3,21 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from typing import get_args
 
+import numpy as np
+import numpy.typing as npt
+
 from ...data.measure import Embedding
-from ...errors import InputError
+from ...errors import InputError, MismatchError
 from ...federation.disclosure import Disclosure
-from ...federation.protocol import COORDINATOR, Protocol, Steps
+from ...federation.protocol import COORDINATOR, Protocol, Steps, required
 from ...federation.question import Answerer
 from ...options import anything, none_or, option, truth, word
-from ..joint import Joint
-from ..pairwise import Pairwise
+from ...privacy.accounting import epsilon_of
+from ...privacy.calibrate import Calibration
+from ...privacy.cells import Cells, nearest
+from ...privacy.compare import Rate, rate_of
+from ...privacy.quadtree import DEEPEST, Tree, tree_cells
+from ...privacy.sketch import Array, Codes, Reading, decode
+from ..methods import Joint, Pairwise
+from ..questions import LabelledRecords, encode_classes
 from ..result import Distance
 from ..sides import sides_of
-from .asking import SketchPlan, class_names, public_box, public_classes
-from .questions import is_period
-from .releasing import Releasing
+from .decoded import LEAST_NU, DecodedSketches, Page
+from .questions import (
+    FINEST,
+    CountRecords,
+    SketchPeriod,
+    SketchRecords,
+    SketchTree,
+    integers_of,
+    is_period,
+)
+from .release_options import Releasing, cells_for, class_names, public_box, public_classes
 from .result import Sketches
 
 
@@ -211,3 +229,266 @@ class Sketch(Releasing, Pairwise):
 
 
 sketch = Sketch.build
+
+
+# Part of the squared budget that goes to the number of records, when it is not public.
+_FOR_COUNT = 0.02
+# Part of the variance of public records that is much for one in a hundred: of normal records it
+# has 2 to 8 %.
+_HEAVY = 0.2
+
+
+@dataclass(frozen=True)
+class SketchPlan:
+    """One run: options, holders, and what is public about records."""
+
+    holders: tuple[str, ...]
+    own: Answerer | None
+    sample: Array = field(repr=False)
+    drawn: bool
+    box: tuple[Array, Array] | None
+    classes: tuple[str, ...]
+    prior_codes: npt.NDArray[np.str_] | None
+    options: Releasing
+    seed: int
+    embedding: Embedding
+    periods: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    @property
+    def asks_count(self) -> bool:
+        """Whether some of the budget goes to the number of records."""
+        return self.options.size is None and self.options.cells is None
+
+    def start(self) -> Steps[Sketches]:
+        mu, least = self.options.mu, self.options.size
+        if self.asks_count:
+            mu = self.options.mu * (1.0 - _FOR_COUNT) ** 0.5
+            least = yield from self._count()
+        if least is not None:
+            self._check_size(least, mu)
+        geometry = self._tree(least or 0, mu) if self.box else self._cells(least or 0, mu)
+        asked = geometry.question
+        answers = yield {name: of_period(asked, self.periods.get(name)) for name in self.holders}
+        pages: dict[str, Page] = {}
+        for name in self.holders:
+            vector = integers_of(answers, name, "sketch", geometry.width)
+            pages[name] = geometry.page(vector, mu)
+        if self.own is not None:
+            # Nothing bounds what its own records may weigh, so count them finely.
+            fine = replace(geometry.question, mass_limit=1.0, resolution=FINEST)
+            own = replace(geometry, question=fine)
+            pages[COORDINATOR] = own.page(self._own(self.own, fine), np.inf)
+        return self._result(pages, geometry, mu)
+
+    def _cells(self, records: int, mu: float) -> _CellSketch:
+        size = self._count_of(records, mu)
+        cells = Cells.of_sample(self.sample, size, self.seed, drawn=self.drawn)
+        question = SketchRecords(
+            centres=cells.centres,
+            radius=cells.radius,
+            radius2=cells.radius2,
+            classes=encode_classes(list(self.classes)) if self.classes else "",
+            mass_limit=self.options.limit,
+            privacy_mu=mu,
+        )
+        groups = len(self.classes) + 1 if self.classes else 1
+        return _CellSketch(cells, question, self._prior(cells), groups)
+
+    def _tree(self, records: int, mu: float) -> _TreeSketch:
+        """A finest square for every unit of nu, and one level more: empty ones stay whole."""
+        assert self.box is not None
+        depth = int(np.clip(np.log(max(records * mu, 1.0)) / np.log(4.0) + 1.0, 2, DEEPEST))
+        question = SketchTree(
+            low=self.box[0],
+            high=self.box[1],
+            depth=depth,
+            mass_limit=self.options.limit,
+            privacy_mu=mu,
+        )
+        return _TreeSketch(tree_cells(*self.box, depth, self.sample), question)
+
+    def _count(self) -> Steps[int]:
+        """Noisy number of records of the smallest holder."""
+        question = CountRecords(
+            privacy_mu=self.options.mu * _FOR_COUNT**0.5, mass_limit=self.options.limit
+        )
+        answers = yield dict.fromkeys(self.holders, question)
+        counts = [int(integers_of(answers, name, "count", 1)[0]) for name in self.holders]
+        return max(round(min(counts) / question.resolution), 0)
+
+    def _check_size(self, records: int, mu: float) -> None:
+        if records * mu >= LEAST_NU:
+            return
+        needed = int(np.ceil(LEAST_NU / mu))
+        epsilon, delta = self.options.privacy_epsilon, self.options.privacy_delta
+        enough = epsilon_of(LEAST_NU / records, delta) if records > 0 else np.inf
+        told = " That number was released, and is charged." if self.asks_count else ""
+        other = f", or privacy_epsilon of {enough:.2g} or more" if enough < 50 else ""
+        raise InputError(
+            f"the smallest holder has about {records} records: too few for a sketch at "
+            f"privacy_epsilon {epsilon:g}. About {needed} records would do{other}.{told}",
+            code="sketch-small",
+        )
+
+    def _count_of(self, records: int | None, mu: float) -> int:
+        """How many cells."""
+        return self.options.cells or cells_for(len(self.sample), records, mu)
+
+    def _public_rows(self) -> Codes | None:
+        """Class of every public record, where they have classes."""
+        if not self.classes or self.prior_codes is None:
+            return None
+        position = {name: k for k, name in enumerate(self.classes)}
+        other = len(self.classes)
+        return np.array([position.get(name, other) for name in self.prior_codes.tolist()])
+
+    def _prior(self, cells: Cells) -> Array | None:
+        """Public masses by class and cell, where public records have classes."""
+        rows = self._public_rows()
+        if rows is None:
+            return None
+        places, _ = nearest(self.sample, cells.centres)
+        found = np.zeros((len(self.classes) + 1, cells.size))
+        np.add.at(found, (rows, places), 1.0)
+        return found / found.sum()
+
+    def _calibration(
+        self, geometry: _CellSketch | _TreeSketch, rate: Rate, mu: float
+    ) -> Calibration | None:
+        """What estimates are corrected by: nothing, where no public record tells."""
+        rows = self._public_rows()
+        if self.drawn or isinstance(geometry, _TreeSketch) or (self.classes and rows is None):
+            return None
+        return Calibration.of(
+            self.sample,
+            rows,
+            classes=geometry.groups,
+            embedding=self.embedding,
+            cells=geometry.cells,
+            prior=geometry.prior,
+            mu=mu,
+            rate=rate,
+            seed=self.seed,
+        )
+
+    def _own(self, own: Answerer, question: SketchRecords | SketchTree) -> Codes:
+        """The coordinator's own records, sketched without noise."""
+        classes = question.classes if isinstance(question, SketchRecords) else ""
+        asked = LabelledRecords(classes=classes)
+        answer = required({COORDINATOR: own.answer(asked)}, COORDINATOR)
+        points, weights = answer.array("points", ndim=2), answer.array("weights", ndim=1)
+        if points.shape[1] != self.sample.shape[1]:
+            raise MismatchError(
+                f"the coordinator's own measure has {points.shape[1]} features and the public "
+                f"sample {self.sample.shape[1]}.",
+                code="dimension-mismatch",
+            )
+        names = None
+        if self.classes:
+            known = np.array([*self.classes, "\0"])
+            names = known[np.minimum(answer.arrays["codes"], len(self.classes))]
+        # Its own weights need no public limit: they are relative to the largest.
+        return question.exact(points, weights / weights.max(), names)
+
+    def _result(
+        self, pages: Mapping[str, Page], geometry: _CellSketch | _TreeSketch, mu: float
+    ) -> Sketches:
+        cells = geometry.cells
+        decoded = {name: pages[name].decoded for name in self.holders}
+        nu = mu * min(found.records for found in decoded.values())
+        rate = rate_of(self.sample, cells, self.seed)
+        book = DecodedSketches(
+            names=self.holders,
+            pages=pages,
+            cells=cells,
+            rate=rate,
+            classes=self.classes,
+            embedding=self.embedding,
+            nu=nu,
+            seed=self.seed,
+            calibration=self._calibration(geometry, rate, mu),
+            tails=tails_of(self.sample),
+            sample=self.sample,
+        )
+        return Sketches(
+            names=self.holders,
+            measures={name: book.measure(name) for name in self.holders},
+            records={name: found.records for name, found in decoded.items()},
+            scatter={name: found.scatter for name, found in decoded.items()},
+            cells=cells.size,
+            nu=nu,
+            privacy_epsilon=self.options.privacy_epsilon,
+            privacy_delta=self.options.privacy_delta,
+            spent_mu=self.options.mu,
+            status=book.status,
+            seed=self.seed,
+            book=book,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class _CellSketch:
+    """Cells, the question about them, and how to read its answer."""
+
+    cells: Cells
+    question: SketchRecords
+    prior: Array | None
+    groups: int
+
+    @property
+    def width(self) -> int:
+        """Numbers in an answer."""
+        return self.groups * self.cells.size + self.cells.dimension + 1
+
+    def page(self, vector: Codes, mu: float) -> Page:
+        """Read and decode an answer."""
+        reading = Reading.of(
+            vector, self.cells, mu, count=self.groups, resolution=self.question.resolution
+        )
+        return Page(decode(reading, self.cells, self.prior), reading)
+
+
+@dataclass(frozen=True, eq=False)
+class _TreeSketch:
+    """A quadtree, the question about it, and how to read its answer."""
+
+    cells: Cells
+    question: SketchTree
+
+    @property
+    def width(self) -> int:
+        """Numbers in an answer."""
+        return sum(4**level for level in range(1, self.question.depth + 1))
+
+    def page(self, vector: Codes, mu: float) -> Page:
+        """Read and decode an answer."""
+        tree = Tree.of(vector, self.question.depth, mu, self.question.resolution)
+        return Page(tree.decode(self.cells))
+
+
+def of_period(
+    question: SketchRecords | SketchTree, period: str | None
+) -> SketchRecords | SketchTree:
+    """The question of a period, where one is named."""
+    if period is None:
+        return question
+    if not isinstance(question, SketchRecords):
+        raise InputError(
+            "a period takes cells of public records, or a number of cells. Give cells=.",
+            code="option-period",
+        )
+    values = {item.name: getattr(question, item.name) for item in fields(question)}
+    return SketchPeriod(**values, period=period)
+
+
+def tails_of(sample: Array) -> str:
+    """Words about public records of which few have most of the variance."""
+    squares = ((sample - sample.mean(axis=0)) ** 2).sum(axis=1)
+    far = np.sort(squares)[-max(len(squares) // 100, 1) :]
+    share = float(far.sum() / squares.sum()) if squares.sum() > 0 else 0.0
+    if share < _HEAVY:
+        return ""
+    return (
+        f". They have heavy tails (one in a hundred has {100 * share:.0f} % of the variance): the "
+        "estimate is of records cut off at the public range (take logarithms or ranks first)"
+    )

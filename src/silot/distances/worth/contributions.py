@@ -3,31 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Literal, get_args
+from itertools import combinations
+from typing import Literal, Self, get_args
+
+from silot_transport._check import flag
 
 from ...data.measure import Covariance, Embedding
-from ...errors import HolderError, InputError, WireError
-from ...federation.answer import Array, Failure
+from ...errors import HolderError, InputError, SilotError, WireError
+from ...federation.answer import Answer, Array, Failure
 from ...federation.disclosure import Disclosure
 from ...federation.parallel import parallel
 from ...federation.protocol import COORDINATOR, Protocol, Steps, required
 from ...federation.question import Answerer, Question
 from ...options import anything, count, none_or, number, option, seed, truth, word
-from ..joint import Joint
-from ..pairwise import Pairwise, compared_by
-from ..questions.distances import Describe
-from ..questions.labelled import ClassSizes
-from ..result import Distance
-from ..sides import agreed_dimension, read_descriptions
-from .answers import class_masses, missing_text, told_distance
+from ..cost_parts import Parts
+from ..direct import Cloud, exact_distance, read_cloud
+from ..methods import Joint, Pairwise, compared_by
+from ..questions import ClassSizes, Describe, Records
+from ..result import Distance, DistanceMatrix
+from ..sides import agreed_dimension, missing_text, read_descriptions
 from .fedbary import FedBary, Rounds
-from .parts import told_parts, with_parts
-from .result import Barycenter, Contributions
-from .target import LabelMetric, Target
-from .together import Together
-from .worth import Notes, refusal_of, worth
+from .mixtures import add_shapley_values
+from .result import (
+    Barycenter,
+    Contribution,
+    Contributions,
+)
+from .shares import (
+    Sampled,
+    worth,
+)
+from .target import LabelMetric, Target, class_masses, told_distance, told_parts
 
 Map = Literal["direct"]
 
@@ -257,7 +265,7 @@ class _Run:
         if self.own is None:
             found = yield from self.centre.find()
             notes.missing.update(found.missing)
-            target = Target.of_barycenter(found)
+            target = found.target
             records = {name: found.described.records[name] for name in found.names}
         else:
             target = Target.of_validation(self.own, self.options.labels, self.options.embedding)
@@ -398,3 +406,146 @@ class _Run:
         if self.own is not None and self.method == "target":
             text += "; every holder saw the validation records"
         return text
+
+
+def with_parts(result: Contributions, told: Mapping[str, Parts | Failure]) -> Contributions:
+    """The result with the parts of its distances, and words on those that were not told."""
+    if not told:
+        return result
+    items = tuple(
+        replace(item, distance=replace(item.distance, parts=parts))
+        if isinstance(parts := told.get(item.holder), Parts)
+        else item
+        for item in result.holders
+    )
+    failures = {name: each for name, each in told.items() if isinstance(each, Failure)}
+    refused = [f"{name} ({failures[name].code})" for name in sorted(failures)]
+    words = f"; what distances are made of was not told by {', '.join(refused)}" if refused else ""
+    return replace(result, holders=items, status=result.status + words)
+
+
+_NAMED = 5
+# Below, labels may be written in another way: a status says so.
+_MOSTLY_SHARED = 0.9
+
+
+def refusal_of(answer: Answer | Failure) -> str:
+    """Why a holder keeps the error of its distance to itself, or does not know the question."""
+    if not isinstance(answer, Failure):
+        return ""
+    return answer.code if answer.kind == "refused" or answer.code == "question-unknown" else ""
+
+
+@dataclass
+class Notes:
+    """Who failed, and what holders told beside their distances.
+
+    ``shared`` is the mass of each holder that has classes of the target; ``untold`` the code of
+    why a holder told no error; ``parts`` what its distance is made of, or why it did not tell.
+    """
+
+    missing: dict[str, Failure] = field(default_factory=dict[str, Failure])
+    shared: dict[str, float] = field(default_factory=dict[str, float])
+    sampled: dict[str, Sampled] = field(default_factory=dict[str, Sampled])
+    untold: dict[str, str] = field(default_factory=dict[str, str])
+    parts: dict[str, Parts | Failure] = field(default_factory=dict[str, "Parts | Failure"])
+
+    def learn_error(self, name: str, answer: Answer, untold: str) -> None:
+        """Note the error that a holder told of its distance, or the code of why it told none."""
+        error = Sampled.told(answer)
+        if error is not None:
+            self.sampled[name] = error
+        elif untold:
+            self.untold[name] = untold
+
+    def in_words(self, items: tuple[Contribution, ...]) -> str:
+        """What a status says of holders that chance explains, of other classes, of no error."""
+        by_chance = [item.holder for item in items if item.distance.by_chance]
+        present = {item.holder for item in items}
+        odd = [
+            f"{name} ({1.0 - mass:.0%})"
+            for name, mass in self.shared.items()
+            if mass < _MOSTLY_SHARED and name in present
+        ]
+        text = f"; no more than chance: {_listed(by_chance)}" if by_chance else ""
+        if odd:
+            text += f"; of classes that the target lacks: {', '.join(odd)} of their records"
+        untold = [f"{name} ({self.untold[name]})" for name in sorted(self.untold)]
+        return text + (f"; no interval of {_listed(untold)}" if untold else "")
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more
+
+
+@dataclass(frozen=True)
+class Together:
+    """What is asked for of all records: exact distances of a map, Shapley values, or nothing."""
+
+    map: bool
+    shapley: bool
+    embedding: Embedding
+
+    @classmethod
+    def checked(cls, map: object, shapley: object, embedding: Embedding) -> Self:
+        """As asked for in the options of a protocol; ``embedding`` compares labels."""
+        if map not in (None, "direct"):
+            raise InputError(
+                f"map is {map!r}; give None or 'direct'. silot.value_holders makes maps from "
+                "sketches and secure distances too.",
+                code="option-map",
+            )
+        return cls(map == "direct", flag(shapley, "shapley", "option-shapley"), embedding)
+
+    def __bool__(self) -> bool:
+        return self.map or self.shapley
+
+    def added(self, found: Contributions, target: Target) -> Steps[Contributions]:
+        """Ask every holder for its records, and add what follows from them.
+
+        Holders that fail leave all of it out, and the status says so.
+        """
+        if not self:
+            return found
+        if len(found.holders) < 2:
+            return self._left_out(found, "it takes two")
+        answers = yield dict.fromkeys(found.names, Records(embedding=self.embedding))
+        for name in sorted(found.names):
+            answer = answers.get(name, Failure("holder-silent"))
+            if isinstance(answer, Failure):
+                return self._left_out(found, f"{name} ({answer.code})")
+        try:
+            clouds = {name: read_cloud(required(answers, name)) for name in found.names}
+            own = target.cloud(self.embedding)
+            sides = {**clouds, COORDINATOR: own}
+            agreed_dimension({name: points.shape[1] for name, (points, _) in sides.items()})
+            between = _exact_distances(sides, found.seed) if self.map else None
+            found = replace(found, between=between).with_note(
+                f"for {self._words} all sent their records"
+            )
+            if not self.shapley:
+                return found
+            return add_shapley_values(found, clouds, own)
+        except SilotError as error:
+            return self._left_out(found, f"{error.message.rstrip('.')} ({error.code})")
+
+    @property
+    def _words(self) -> str:
+        return " and ".join(["the map of holders"] * self.map + ["Shapley values"] * self.shapley)
+
+    def _left_out(self, found: Contributions, why: str) -> Contributions:
+        if self.map:
+            found = found.with_note(f"no map of holders: {why}")
+        return found.with_note(f"no Shapley values: {why}") if self.shapley else found
+
+
+def _exact_distances(clouds: Mapping[str, Cloud], seed: int) -> DistanceMatrix:
+    pairs = {
+        (a, b): replace(
+            exact_distance(clouds[a], clouds[b], (a, b), 2, seed),
+            disclosure=str(Disclosure.RECORD),
+        )
+        for a, b in combinations(clouds, 2)
+    }
+    return DistanceMatrix(names=tuple(clouds), pairs=pairs, method="direct", p=2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -13,6 +14,7 @@ from silot_transport import cost_matrix, plan_from_cost
 from silot_transport._check import Array, as_points, as_weights
 
 from ...errors import InputError, SolverError
+from .result import Contributions
 from .shapley import PlayerValues, exact_shapley, monte_carlo_shapley
 
 Cloud = tuple[Array, Array]
@@ -105,6 +107,21 @@ def mixture_shapley(
         tolerance=_SAMPLING_ERROR,
         max_permutations=_MOST_ORDERS,
         seed=seed,
+    )
+
+
+def add_shapley_values(
+    contributions: Contributions, clouds: Mapping[str, Cloud], target: Cloud
+) -> Contributions:
+    """Add the Shapley values of the holders, and to the status how exact they are."""
+    values = mixture_shapley(clouds, target, contributions.spread, seed=contributions.seed)
+    shares = dict(zip(values.names, values.shares, strict=True))
+    items = tuple(
+        replace(item, shapley=values[item.holder], shapley_share=shares[item.holder])
+        for item in contributions.holders
+    )
+    return replace(contributions, holders=items).with_note(
+        f"Shapley values {values.status}, each to {TOLERANCE:g} of the target"
     )
 
 

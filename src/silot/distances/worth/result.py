@@ -225,6 +225,10 @@ class Contributions(Billed):
         items = (replace(item, distance=item.distance.named(columns)) for item in self.holders)
         return replace(self, holders=tuple(items))
 
+    def with_note(self, note: str) -> Self:
+        """Return the same contributions with a note at the end of their status."""
+        return replace(self, status=f"{self.status}; {note}")
+
     @property
     def names(self) -> tuple[str, ...]:
         """Holders, in order."""

@@ -1,7 +1,8 @@
-"""What holders are compared with: validation data, or a barycenter."""
+"""What holders are compared with, and how their answers about it are read."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
@@ -10,20 +11,26 @@ import numpy as np
 from silot_transport.classwise import class_distances
 
 from ...data.measure import Embedding, Measure, label_vectors
-from ...federation.answer import Answer, Array
-from ...federation.protocol import COORDINATOR, required
+from ...errors import WireError
+from ...federation.answer import Answer, Array, Failure
+from ...federation.protocol import COORDINATOR, Steps, failure_error, required
 from ...federation.question import Answerer, Question
-from ..questions.distances import DistanceTo
-from ..questions.labelled import (
+from ..cost_parts import Parts, other_name
+from ..questions import (
     ClassSizes,
     Codes,
+    CostParts,
+    DistanceTo,
+    DistanceWithError,
     LabelledDistanceTo,
+    LabelledDistanceWithError,
     LabelledRecords,
+    count_features,
     decode_classes,
     encode_classes,
 )
-from ..questions.uncertainty import DistanceWithError, LabelledDistanceWithError
-from .answers import FoundBarycenter
+from ..result import Distance, chance_text
+from ..sides import ROUNDING, malformed
 
 LabelMetric = Literal["none", "classes", "vectors"]
 
@@ -79,23 +86,7 @@ class Target:
             # Kish's effective size: weights make a sample count for less.
             size=1.0 / float(np.sum(weights**2)),
             variance=float(weights @ np.sum((atoms - mean) ** 2, axis=1)),
-            metric=_metric(atoms, weights, codes, classes if by_class else ()),
-        )
-
-    @classmethod
-    def of_barycenter(cls, found: FoundBarycenter) -> Self:
-        """The barycenter of the holders. Its variance is that of their records around its mean."""
-        centre = found.centre
-        mean = centre.weights @ centre.atoms
-        return cls(
-            centre.atoms,
-            centre.weights,
-            centre.codes,
-            found.classes,
-            bool(found.classes),
-            size=float(sum(found.described.records[name] for name in found.names)),
-            variance=centre.objective_at(np.broadcast_to(mean, centre.atoms.shape)),
-            metric=_metric(centre.atoms, centre.weights, centre.codes, found.classes),
+            metric=metric_of(atoms, weights, codes, classes if by_class else ()),
         )
 
     def cloud(self, embedding: Embedding) -> tuple[Array, Array]:
@@ -177,9 +168,126 @@ class Target:
         return LabelledDistanceTo(**labelled)
 
 
-def _metric(atoms: Array, weights: Array, codes: Codes, classes: tuple[str, ...]) -> Array:
+def metric_of(atoms: Array, weights: Array, codes: Codes, classes: tuple[str, ...]) -> Array:
+    """Compute the distances between classes (C, C); a single zero without classes."""
     return class_distances(atoms, weights, codes, len(classes)) if classes else np.zeros((1, 1))
 
 
 def _own(own: Answerer, question: Question) -> Answer:
     return required({COORDINATOR: own.answer(question)}, COORDINATOR)
+
+
+def class_masses(answer: Answer, classes: int) -> Array:
+    """Masses of classes as a holder told them: parts of its mass, all zero when it has none."""
+    masses = answer.array("masses", ndim=1)
+    room = 1e-6 + classes * answer.rounding("masses")
+    if masses.shape != (classes,) or masses.min() < 0 or masses.sum() > 1 + room:
+        raise WireError(
+            "the answer has masses that are not those of the classes asked about. The holder runs "
+            "other code, or a broken one.",
+            code="answer-malformed",
+        )
+    return masses
+
+
+def told_distance(answer: Answer, name: str, target: str, seed: int) -> Distance:
+    """A distance as a holder told it: between its bounds, or rounded."""
+    chance = answer.optional_number("chance")
+    upper, lower = answer.number("distance"), answer.optional_number("distance_lower")
+    optimal, estimate = answer.flag("optimal"), answer.optional_number("estimate")
+    value = upper if estimate is None else estimate
+    status = "converged: exact, told by the holder"
+    if lower is None:
+        # The bounds of a plan that was proven optimal are closer than any rounding.
+        half = answer.rounding("distance")
+        lower, upper = max(value - half, 0.0) if optimal else 0.0, value + half
+        status += ", rounded"
+    if not lower <= value <= upper:
+        raise failure_error(name, Failure("answer-malformed"))
+    return Distance(
+        value=value,
+        lower=lower,
+        upper=upper,
+        method="told",
+        status=(
+            status if optimal else "stopped: the plan was not proven optimal, rescale the features"
+        )
+        + chance_text(value, chance),
+        converged=optimal,
+        holders=(name, target),
+        p=2,
+        seed=seed,
+        chance=chance,
+    )
+
+
+def told_parts(
+    targets: Mapping[str, Target],
+    distances: Mapping[str, Distance],
+    label_weight: float,
+    embedding: Embedding,
+) -> Steps[dict[str, Parts | Failure]]:
+    """Ask holders what their distances to a target are made of."""
+    answers = yield {
+        name: parts_question(target, label_weight, embedding) for name, target in targets.items()
+    }
+    found: dict[str, Parts | Failure] = {}
+    for name, target in targets.items():
+        answer = answers.get(name, Failure("holder-silent"))
+        if isinstance(answer, Answer):
+            found[name] = _read(answer, target, distances[name], embedding)
+        else:
+            found[name] = answer
+    return found
+
+
+def parts_question(target: Target, label_weight: float, embedding: Embedding) -> CostParts:
+    """The question that goes with ``target.distance_question``."""
+    used = target.weights > 0
+    size = max(len(target.classes), 1)
+    return CostParts(
+        target=target.atoms[used],
+        target_weights=target.weights[used],
+        target_codes=target.codes[used],
+        classes=target.text,
+        class_distances=target.metric if target.by_class else np.zeros((size, size)),
+        class_slack=np.zeros(size),
+        label_weight=label_weight if target.by_class else 0.0,
+        embedding=embedding,
+    )
+
+
+def _read(answer: Answer, target: Target, distance: Distance, embedding: Embedding) -> Parts:
+    """Parts as a holder told them: they sum to the distance it told before."""
+    features = count_features(target.atoms.shape[1], embedding)
+    columns = answer.array("columns", ndim=1, columns=features)
+    labels = answer.number("labels")
+    labelled = target.by_class or embedding != "none"
+    half = answer.rounding("columns")
+    cost, room = float(columns.sum()) + labels, features * half + answer.rounding("labels")
+    # Where a plan is not proven optimal, another order of the records may give another.
+    slack = ROUNDING if distance.converged else 1.0
+    low, high = distance.lower**2 * (1.0 - slack), distance.upper**2 * (1.0 + slack)
+    if columns.min() < 0 or not low - room <= cost <= high + room or labels * (not labelled):
+        raise malformed("parts that do not sum to the distance it told")
+    if not target.classes:
+        return Parts.of_costs(columns, labels if labelled else None)
+    costs, masses = _of_classes(answer, len(target.classes) + 1, cost, room)
+    return Parts.of_costs(
+        columns,
+        labels,
+        classes=[*target.classes, other_name(target.classes)],
+        class_costs=costs,
+        masses=masses,
+    )
+
+
+def _of_classes(answer: Answer, size: int, cost: float, room: float) -> tuple[Array, Array]:
+    """Costs and masses of classes, of which the costs sum to that of the columns."""
+    costs = answer.array("class_costs", ndim=1, columns=size)
+    masses = answer.array("masses", ndim=1, columns=size)
+    room += size * answer.rounding("class_costs") + ROUNDING * cost
+    off = abs(float(masses.sum()) - 1.0) > ROUNDING + size * answer.rounding("masses")
+    if costs.min() < 0 or masses.min() < 0 or off or abs(float(costs.sum()) - cost) > room:
+        raise malformed("parts of classes that do not sum to the distance it told")
+    return costs, masses

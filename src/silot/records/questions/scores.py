@@ -9,7 +9,7 @@ import numpy as np
 
 from silot_transport import calibrated_gradient, debiased_potential
 
-from ...distances.questions.labelled import codes_of, share_names
+from ...distances.questions import codes_of, share_names
 from ...errors import MismatchError, WireError
 from ...federation.answer import Answer
 from ...federation.disclosure import Disclosure

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ...distances.questions.labelled import decode_classes
+from ...distances.questions import decode_classes
 from ...distances.sketches.questions import ByMass
 from ...errors import InputError, MismatchError, WireError
 from ...federation.answer import Answer

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import get_args
 
-from ...distances.pairwise import Pairwise
+from ...distances.methods import Pairwise
 from ...distances.result import Distance
 from ...distances.sides import sides_of
 from ...errors import InputError

@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from typing import Any, cast
 
 from ...data.measure import Measure
-from ...distances.questions.distances import Describe
+from ...distances.questions import Describe
 from ...distances.result import Distance
 from ...errors import (
     HolderError,

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from ...distances.joint import quorum_of
-from ...distances.questions.labelled import encode_classes
-from ...distances.worth.turns import Turns
+from ...distances.methods import Turns, quorum_of
+from ...distances.questions import encode_classes
 from ...errors import HolderError, InputError, MismatchError
 from ...federation.answer import Answer, Array, Failure
 from ...federation.protocol import Steps, failure_error

@@ -9,7 +9,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from ...distances.questions.labelled import decode_classes, encode_classes
+from ...distances.questions import decode_classes, encode_classes
 from ...distances.sides import agreed_dimension
 from ...errors import HolderError, InputError, SilotError
 from ...federation.answer import Answer, Array, Failure

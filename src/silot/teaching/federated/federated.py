@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, get_args
 
-from ...distances.joint import Joint
+from ...distances.methods import Joint
 from ...errors import InputError
 from ...federation.protocol import Protocol
 from ...federation.question import Answerer

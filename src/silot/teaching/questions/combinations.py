@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 
-from ...distances.questions.labelled import codes_of
+from ...distances.questions import codes_of
 from ...errors import InputError
 from ...federation.answer import Answer
 from ...federation.disclosure import Disclosure

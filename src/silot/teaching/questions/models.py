@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ...distances.questions.labelled import codes_of, decode_classes
+from ...distances.questions import codes_of, decode_classes
 from ...errors import InputError, WireError
 from ...federation.answer import Answer
 from ...federation.disclosure import Disclosure

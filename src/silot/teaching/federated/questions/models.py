@@ -18,7 +18,7 @@ from typing import ClassVar, Self, TypedDict
 import numpy as np
 import numpy.typing as npt
 
-from ....distances.questions.labelled import codes_of, decode_classes, encode_classes
+from ....distances.questions import codes_of, decode_classes, encode_classes
 from ....errors import InputError, WireError
 from ....federation.answer import Answer
 from ....federation.disclosure import Account, Disclosure

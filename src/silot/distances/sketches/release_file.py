@@ -21,16 +21,17 @@ from ...federation.sealed import Sealed
 from ...privacy.accounting import epsilon_of
 from ...privacy.cells import public_points
 from ...render.shown import Shown
-from ..questions.labelled import decode_classes
-from .asking import cells_for, integers_of
-from .questions import SketchPeriod, SketchRecords
-from .sketch import Sketching
+from ..questions import decode_classes
+from .questions import SketchPeriod, SketchRecords, integers_of
+from .release_options import Releasing, cells_for
 
 ASSUMED = 2000
 """Records that the number of cells is for, where nobody says how many: a question that depended on
 how many a site has would tell it."""
 
 _ROOM = 1e-6
+# Options of the question itself: public records and labels show in its cells and classes.
+_COMPARED = ("privacy_epsilon", "privacy_delta", "cells", "seed", "mass_limit", "classes")
 
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 
@@ -130,9 +131,9 @@ class ReleaseFile(Shown):
         classes = list(decode_classes(asked.classes)) if asked.classes else None
         period = asked.period if isinstance(asked, SketchPeriod) else None
         try:
-            claimed = Sketching(
-                public_mean=[0.0], public_scale=[1.0], period=terms.period,
-                **{k: v for k, v in terms.options.items() if not k.startswith("public")},
+            claimed = Releasing(
+                public_mean=[0.0], public_scale=[1.0],
+                **{k: v for k, v in terms.options.items() if k in _COMPARED},
             ).mu  # fmt: skip
         except SilotError as error:
             raise _odd(self.file, error.message) from None

@@ -1,16 +1,26 @@
-"""Options of what holders tell with noise."""
+"""Options of differentially private releases, and what is public about them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
+from ...data.measure import Measure
 from ...errors import InputError
 from ...options import Options, anything, count, none_or, number, option, seed
 from ...privacy.accounting import mu_of
-from ...privacy.cells import Public, drawn_sample, public_points
+from ...privacy.cells import (
+    FEWEST_CELLS,
+    MOST_CELLS,
+    Public,
+    drawn_sample,
+    public_law,
+    public_points,
+)
 from ...privacy.sketch import Array
 
 
@@ -111,3 +121,48 @@ class Releasing(Private):
                 code="option-public",
             )
         return public_points(self.public)
+
+
+# Sizes a sketch comes in. Few of them: a noisy count moves the size less often, and the question
+# with it, which a ledger would charge again.
+_SIZES = (8, 11, 16, 22, 32, 45, 64, 90, 128)
+
+
+def public_box(
+    public: Public | None, mean: npt.ArrayLike | None, scale: npt.ArrayLike | None
+) -> tuple[Array, Array] | None:
+    """Corners of the box a quadtree parts: two features without a sample."""
+    if public is not None or mean is None or scale is None:
+        return None
+    middle, spread = public_law(mean, scale)
+    return (middle - 4.0 * spread, middle + 4.0 * spread) if len(middle) == 2 else None
+
+
+def class_names(public: Public | None) -> npt.NDArray[np.str_] | None:
+    """Labels of public records, where they have any."""
+    return public.names if isinstance(public, Measure) else None
+
+
+def public_classes(public: Public | None, classes: Sequence[object] | None) -> tuple[str, ...]:
+    """Public class names; those of a holder would tell which classes it has."""
+    if classes is not None:
+        # By the rule of measures: 3, 3.0 and "3" are one.
+        given: npt.NDArray[Any] = np.asarray(classes)
+        named = Measure(np.zeros((len(given), 1)), labels=given).names
+    else:
+        named = class_names(public)
+    if named is None:
+        raise InputError(
+            "labels need public classes. Give classes=[...], or a labelled Measure as public.",
+            code="sketch-classes",
+        )
+    return tuple(sorted(set(named.tolist())))
+
+
+def cells_for(public: int, records: int | None, mu: float) -> int:
+    """How many cells, for so many public records and records in a sketch."""
+    # Centres of few public records each are off by chance, and holders in different cells
+    # then seem further apart: eight a cell, where three would do.
+    most = float(np.clip(public // 8, FEWEST_CELLS, MOST_CELLS))
+    wanted = min(max((records or 0) * mu / 6.0, FEWEST_CELLS), most)
+    return max(size for size in _SIZES if size <= wanted)

@@ -1,16 +1,19 @@
-"""What every distance method is: a frozen class of options that registers itself by its name."""
+"""Base classes of what is computed: a distance of two sides, or anything over several holders."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar, get_args
+from typing import Any, ClassVar, Generic, TypeVar, get_args
 
+import numpy as np
 import numpy.typing as npt
 
+from silot_transport._check import real
+
 from ..data.measure import Embedding
-from ..errors import InputError
+from ..errors import InputError, MismatchError
 from ..federation.answer import Answer
 from ..federation.disclosure import Disclosure
 from ..federation.message import Scalar
@@ -31,6 +34,92 @@ from ..options import (
 )
 from .result import Distance
 from .sides import Description, Reference, describe, moments_bound, reference_options, sides_of
+
+R = TypeVar("R")
+
+
+class Joint(Options, Generic[R]):
+    """A computation over holders, with or without a measure of the coordinator's own."""
+
+    disclosure: ClassVar[Disclosure] = Disclosure.RECORD
+
+    def among(self, holders: Sequence[str], own: Answerer | None = None) -> Protocol[R]:
+        """The protocol between these holders, and the coordinator's ``own`` measure."""
+        raise NotImplementedError
+
+    @classmethod
+    def build(
+        cls, holders: Sequence[str], *, own: Answerer | None = None, **options: Any
+    ) -> Protocol[R]:
+        """The protocol of options by name: ``cls(**options).among(holders, own)``."""
+        return cls(**options).among(holders, own)
+
+
+def quorum_of(quorum: int | None, names: Sequence[str], who: str = "holder") -> int:
+    """Fewest that must answer; all by default."""
+    if not names:
+        raise InputError(f"no {who} is named; one or more are needed.", code="holder-names")
+    if quorum is not None and quorum > len(names):
+        raise InputError(f"quorum is {quorum!r} for {len(names)} {who}s.", code="option-quorum")
+    return len(names) if quorum is None else quorum
+
+
+def measure_of_own(own: Answerer | None, what: str) -> Answerer:
+    """The coordinator's own measure, where a computation needs one."""
+    if own is None:
+        raise InputError(f"{what} compares with own=..., which is missing.", code="holder-names")
+    return own
+
+
+def shares_of(weights: Mapping[str, float] | None, names: Sequence[str]) -> dict[str, float]:
+    """Weights of holders that sum to 1, equal by default."""
+    given = dict.fromkeys(names, 1.0) if weights is None else dict(weights)
+    if set(given) != set(names):
+        raise MismatchError(
+            f"weights name {sorted(given)} and the holders are {sorted(names)}.",
+            code="option-weights",
+        )
+    if not all(real(value, "weight", "option-weights") > 0 for value in given.values()):
+        raise InputError("weights must be positive numbers.", code="option-weights")
+    total = float(sum(sorted(given.values())))
+    return {name: float(value) / total for name, value in given.items()}
+
+
+@dataclass
+class Turns:
+    """A few holders a round, all of them in turn.
+
+    Attributes
+    ----------
+    active
+        Holders a round; ``None`` for all.
+    seed
+        Of the order in a turn, another one each time.
+    """
+
+    active: int | None
+    seed: int
+    _turn: int = 0
+    _left: list[str] = field(default_factory=list[str])
+
+    def following(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Who is asked next of those that still take part."""
+        if self.active is None:
+            return tuple(names)
+        self._left = [name for name in self._left if name in set(names)]
+        if not self._left:
+            # The order of names is the caller's, and must not matter.
+            order = np.random.default_rng([self.seed, self._turn]).permutation(len(names))
+            self._left = [sorted(names)[k] for k in order]
+            self._turn += 1
+        asked, self._left = self._left[: self.active], self._left[self.active :]
+        return tuple(asked)
+
+    @property
+    def over(self) -> bool:
+        """Whether everybody was asked in this turn."""
+        return not self._left
+
 
 METHODS: dict[str, type[Pairwise]] = {}
 """The distance methods by name, those that disclose most first."""
