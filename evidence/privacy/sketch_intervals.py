@@ -120,7 +120,7 @@ def _releases(name: str, setting: Setting, epsilon: float) -> list[Row]:
     found = silot.sketches(copies, public=setting.public, privacy_epsilon=epsilon, size=size)
     book = found.book
     assert isinstance(book, DecodedSketches)
-    before = replace(book, calibration=None, _told={})
+    before = replace(book, calibration=None, _distances={})
     rows: list[Row] = []
     for kind, (x, y) in setting.holders.items():
         true = silot.transport.exact_plan(x, y).distance

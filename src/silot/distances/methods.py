@@ -33,7 +33,7 @@ from ..options import (
     word,
 )
 from .result import Distance
-from .sides import Description, Reference, describe, moments_bound, reference_options, sides_of
+from .sides import Description, Reference, bound_by_moments, build_reference, describe, name_sides
 
 R = TypeVar("R")
 
@@ -44,19 +44,19 @@ class Joint(Options, Generic[R]):
     disclosure: ClassVar[Disclosure] = Disclosure.RECORD
 
     def among(self, holders: Sequence[str], own: Answerer | None = None) -> Protocol[R]:
-        """The protocol between these holders, and the coordinator's ``own`` measure."""
+        """Build the protocol between these holders, and the coordinator's ``own`` measure."""
         raise NotImplementedError
 
     @classmethod
     def build(
         cls, holders: Sequence[str], *, own: Answerer | None = None, **options: Any
     ) -> Protocol[R]:
-        """The protocol of options by name: ``cls(**options).among(holders, own)``."""
+        """Build the protocol from options by name: ``cls(**options).among(holders, own)``."""
         return cls(**options).among(holders, own)
 
 
-def quorum_of(quorum: int | None, names: Sequence[str], who: str = "holder") -> int:
-    """Fewest that must answer; all by default."""
+def resolve_quorum(quorum: int | None, names: Sequence[str], who: str = "holder") -> int:
+    """Return how many holders must answer at least: all by default."""
     if not names:
         raise InputError(f"no {who} is named; one or more are needed.", code="holder-names")
     if quorum is not None and quorum > len(names):
@@ -64,61 +64,69 @@ def quorum_of(quorum: int | None, names: Sequence[str], who: str = "holder") -> 
     return len(names) if quorum is None else quorum
 
 
-def measure_of_own(own: Answerer | None, what: str) -> Answerer:
-    """The coordinator's own measure, where a computation needs one."""
+def require_own(own: Answerer | None, what: str) -> Answerer:
+    """Return the coordinator's own measure, or raise where a computation lacks it."""
     if own is None:
         raise InputError(f"{what} compares with own=..., which is missing.", code="holder-names")
     return own
 
 
-def shares_of(weights: Mapping[str, float] | None, names: Sequence[str]) -> dict[str, float]:
-    """Weights of holders that sum to 1, equal by default."""
-    given = dict.fromkeys(names, 1.0) if weights is None else dict(weights)
-    if set(given) != set(names):
+def check_weights(
+    weights: Mapping[str, float], names: Sequence[str], *, who: str = "holder", of: str = "weight"
+) -> dict[str, float]:
+    """Return a positive number for every name, or raise an ``InputError`` that names the option."""
+    if set(weights) != set(names):
         raise MismatchError(
-            f"weights name {sorted(given)} and the holders are {sorted(names)}.",
-            code="option-weights",
+            f"{of}s name {sorted(weights)} and the {who}s are {sorted(names)}.",
+            code=f"option-{of}s",
         )
-    if not all(real(value, "weight", "option-weights") > 0 for value in given.values()):
-        raise InputError("weights must be positive numbers.", code="option-weights")
-    total = float(sum(sorted(given.values())))
-    return {name: float(value) / total for name, value in given.items()}
+    if not all(real(value, of, f"option-{of}s") > 0 for value in weights.values()):
+        raise InputError(f"{of}s must be positive numbers.", code=f"option-{of}s")
+    return dict(weights)
+
+
+def normalize_shares(weights: Mapping[str, float] | None, names: Sequence[str]) -> dict[str, float]:
+    """Return weights of holders that sum to 1, equal ones by default."""
+    shares = check_weights(dict.fromkeys(names, 1.0) if weights is None else weights, names)
+    # Sorted, so that the order of the holders does not change the last digit.
+    total = float(sum(sorted(shares.values())))
+    return {name: float(value) / total for name, value in shares.items()}
 
 
 @dataclass
 class Turns:
-    """A few holders a round, all of them in turn.
+    """Choose a few holders for each round, so that all of them take part in turn.
 
     Attributes
     ----------
     active
         Holders a round; ``None`` for all.
     seed
-        Of the order in a turn, another one each time.
+        Of the order in a turn, which is drawn anew for each turn.
     """
 
     active: int | None
     seed: int
     _turn: int = 0
-    _left: list[str] = field(default_factory=list[str])
+    _waiting: list[str] = field(default_factory=list[str])
 
-    def following(self, names: Sequence[str]) -> tuple[str, ...]:
-        """Who is asked next of those that still take part."""
+    def next_holders(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Choose the holders of the next round from those that still take part."""
         if self.active is None:
             return tuple(names)
-        self._left = [name for name in self._left if name in set(names)]
-        if not self._left:
+        self._waiting = [name for name in self._waiting if name in set(names)]
+        if not self._waiting:
             # The order of names is the caller's, and must not matter.
             order = np.random.default_rng([self.seed, self._turn]).permutation(len(names))
-            self._left = [sorted(names)[k] for k in order]
+            self._waiting = [sorted(names)[k] for k in order]
             self._turn += 1
-        asked, self._left = self._left[: self.active], self._left[self.active :]
-        return tuple(asked)
+        chosen, self._waiting = self._waiting[: self.active], self._waiting[self.active :]
+        return tuple(chosen)
 
     @property
-    def over(self) -> bool:
-        """Whether everybody was asked in this turn."""
-        return not self._left
+    def is_over(self) -> bool:
+        """Whether every holder took part in this turn."""
+        return not self._waiting
 
 
 METHODS: dict[str, type[Pairwise]] = {}
@@ -136,22 +144,22 @@ class Sides:
     embedding: Embedding
 
     def ask(self, question: Question) -> Steps[tuple[Answer, Answer]]:
-        """Ask both the same."""
+        """Send both sides the same question."""
         answers = yield from ask(dict.fromkeys(self.names, question), self.own)
         first, second = (required(answers, name) for name in self.names)
         return first, second
 
     def describe(self) -> Steps[Description]:
-        """Ask both for sizes and dimension, which must fit together."""
+        """Request sizes and dimensions of both sides, which must fit together."""
         return (yield from describe(self.names, self.embedding, self.own))
 
-    def moments_bound(self) -> Steps[float]:
-        """Gelbrich's lower bound; 0 where one refuses."""
-        return (yield from moments_bound(self.names, self.embedding, self.own))
+    def bound_by_moments(self) -> Steps[float]:
+        """Compute Gelbrich's lower bound from moments; 0 where a side refuses them."""
+        return (yield from bound_by_moments(self.names, self.embedding, self.own))
 
 
 class Comparing(Options):
-    """What all that measures distances takes."""
+    """Options of everything that measures distances."""
 
     p: int = option(
         "Order of the distance.",
@@ -184,20 +192,20 @@ class Pairwise(Comparing):
     guarantees: ClassVar[str] = ""
     privacy: ClassVar[str] = INVERTIBLE
     asks: ClassVar[bool] = True
-    """Whether holders answer its questions: what has an engine of its own asks none."""
+    """Whether holders answer its questions; a method with an engine of its own sends none."""
 
     def __init_subclass__(cls, **arguments: Any) -> None:
         super().__init_subclass__(**arguments)
         # A class that inherits its name replaces nobody.
         if "name" in vars(cls):
-            there = METHODS.get(cls.name)
+            earlier = METHODS.get(cls.name)
             # A module may be imported again.
-            if there and (there.__module__, there.__qualname__) != (
+            if earlier and (earlier.__module__, earlier.__qualname__) != (
                 cls.__module__,
                 cls.__qualname__,
             ):
                 raise InputError(
-                    f"two distance methods are called {cls.name!r}: {there.__module__} has one. "
+                    f"two distance methods are called {cls.name!r}: {earlier.__module__} has one. "
                     "Give it another name.",
                     code="option-method",
                 )
@@ -207,24 +215,24 @@ class Pairwise(Comparing):
             METHODS.update({kind.name: kind for kind in ordered})
 
     def steps(self, sides: Sides) -> Steps[Distance]:
-        """Questions, and the distance that follows from the answers."""
+        """Yield questions, and return the distance that follows from the answers."""
         raise NotImplementedError
 
     @property
     def most_rounds(self) -> int:
-        """Most exchanges it makes."""
+        """The largest number of exchanges with the holders."""
         return 1
 
     def parameters(self) -> dict[str, Scalar]:
-        """Options as transcripts tell them: those that are one number or text."""
+        """Return the options that transcripts record: those that are one number or text."""
         plain = {item.name for item in declared(type(self)) if item.check.kind is not None}
         return {name: value for name, value in self.values().items() if name in plain}
 
     def between(
         self, a: str, b: str | None = None, own: Answerer | None = None
     ) -> Protocol[Distance]:
-        """The protocol between two holders, or a holder and the coordinator's ``own`` measure."""
-        sides = Sides(sides_of(a, b, own), own, self.embedding)
+        """Build the protocol between two holders, or a holder and the ``own`` measure."""
+        sides = Sides(name_sides(a, b, own), own, self.embedding)
         return Protocol(
             self.name,
             tuple(side for side in (a, b) if side is not None),
@@ -235,9 +243,9 @@ class Pairwise(Comparing):
         )
 
     def release(self, holders: Sequence[str], own: Answerer | None = None) -> Protocol[Any] | None:
-        """One release of every holder that tells all distances, where there is one: ``Sketches``.
+        """Build one release of every holder that gives all distances; ``None`` without one.
 
-        Otherwise distances are found pair by pair.
+        Without one, distances are computed pair by pair.
         """
         return None
 
@@ -245,7 +253,7 @@ class Pairwise(Comparing):
     def build(
         cls, a: str, b: str | None = None, *, own: Answerer | None = None, **options: Any
     ) -> Protocol[Distance]:
-        """The protocol of options by name: ``cls(**options).between(a, b, own)``."""
+        """Build the protocol from options by name: ``cls(**options).between(a, b, own)``."""
         return cls(**options).between(a, b, own)
 
     @classmethod
@@ -254,7 +262,7 @@ class Pairwise(Comparing):
         if unknown:
             # Callers say "labels" and "covariance" for the embedding.
             takes = ", ".join(name for name in cls.options if name != "embedding")
-            others = [name for name, each in METHODS.items() if unknown[0] in each.options]
+            others = [name for name, kind in METHODS.items() if unknown[0] in kind.options]
             raise InputError(
                 f"method {cls.name!r} has no option {unknown[0]!r}; it takes {takes}."
                 + (f" Methods that have it: {', '.join(others)}." if others else ""),
@@ -263,7 +271,7 @@ class Pairwise(Comparing):
 
 
 class Referring(Comparing):
-    """What takes a public reference."""
+    """Options of everything that uses a public reference."""
 
     support: int | None = option(
         "Atoms S of the reference. As many as the smaller side has records when None.",
@@ -300,14 +308,14 @@ class Referring(Comparing):
 
     @cached_property
     def public(self) -> Reference:
-        """The reference as it is known before anybody was asked."""
-        return reference_options(
+        """The reference as it stands before any side describes itself."""
+        return build_reference(
             self.reference, self.support, self.reference_mean, self.reference_scale, self.seed
         )
 
     @property
     def asks_moments(self) -> bool:
-        """Whether moments are asked for: they bound W2 alone."""
+        """Whether moments are requested: they bound W2 alone."""
         return self.moments and self.p == 2
 
 
@@ -315,38 +323,39 @@ class WithReference(Referring, Pairwise):
     """A distance by way of a public reference."""
 
     def parameters(self) -> dict[str, Scalar]:
-        # A given reference says its own size.
+        # The size of a caller's own reference is that of its atoms.
         return {**super().parameters(), "support": self.public.support}
 
 
-def compared_by(method: str) -> type[Pairwise]:
-    """The class of a distance method that compares holders with the coordinator's measure."""
+def find_comparison(method: str) -> type[Pairwise]:
+    """Return the class of a method that compares holders with the coordinator's measure."""
     # FedBary with a fixed Q is FedWaD between every holder and the coordinator.
     name = "fedwad" if method == "fedbary" else method
     if not isinstance(name, str) or name not in METHODS or not METHODS[name].asks:
         raise InputError(
-            f"method is {_in_words(method)}; give one of {', '.join(comparing())}.",
+            f"method is {_describe_method(method)}; give one of {', '.join(list_comparisons())}.",
             code="option-method",
         )
     return METHODS[name]
 
 
-def comparing() -> list[str]:
-    """How holders can be compared with data of the coordinator: names of methods of worth."""
+def list_comparisons() -> list[str]:
+    """List the names of methods that can compare holders with data of the coordinator."""
     return ["target", "fedbary", *(name for name, kind in METHODS.items() if kind.asks)]
 
 
-def method_named(name: object) -> type[Pairwise]:
-    """Return a method by name, or raise an ``InputError`` that lists them."""
+def find_method(name: object) -> type[Pairwise]:
+    """Return a method by name, or raise an ``InputError`` that lists all names."""
     if not isinstance(name, str) or name not in METHODS:
         raise InputError(
-            f"method is {_in_words(name)}; give one of {', '.join(METHODS)}.", code="option-method"
+            f"method is {_describe_method(name)}; give one of {', '.join(METHODS)}.",
+            code="option-method",
         )
     return METHODS[name]
 
 
-def check_asked(kind: type[Pairwise], options: Mapping[str, object]) -> None:
-    """Raise where an option by name is none of the method's: labels decide on the embedding."""
+def check_method_options(kind: type[Pairwise], options: Mapping[str, object]) -> None:
+    """Raise where a method has no such option; labels decide on the embedding."""
     if "embedding" in options:
         raise InputError(
             f"method {kind.name!r} has no option 'embedding': labels= and covariance= say what "
@@ -356,8 +365,8 @@ def check_asked(kind: type[Pairwise], options: Mapping[str, object]) -> None:
     kind.check(options)
 
 
-def _in_words(method: object) -> str:
-    """What was given for a method's name; an object may hold data, which no error repeats."""
+def _describe_method(method: object) -> str:
+    """Describe what arrived in place of a name; an object may hold data that no error repeats."""
     if isinstance(method, Pairwise):
         return f"an object, {type(method).__name__}, and a name with options is needed"
     return repr(method)

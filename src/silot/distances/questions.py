@@ -99,8 +99,8 @@ class _WithReference(Question):
                 code="dimension-mismatch",
             )
 
-    def _twice(self, move: float) -> float:
-        """Where labels have coordinates, a record moves those of its class as well."""
+    def _double_if_embedded(self, move: float) -> float:
+        """Double a move where labels have coordinates: a record moves those of its class too."""
         return move if self.embedding == "none" else 2.0 * move
 
 
@@ -125,8 +125,12 @@ class DistanceTo(_WithReference):
     def moves(
         self, points: Array, weights: Array, labels: Names | None, answer: Answer
     ) -> Mapping[str, float]:
-        share = share_of(points, weights, self.reference, p=self.p)
-        return {"distance": self._twice(move_of(answer.number("distance"), share, self.p))}
+        share = find_largest_share(points, weights, self.reference, p=self.p)
+        return {
+            "distance": self._double_if_embedded(
+                bound_move(answer.number("distance"), share, self.p)
+            )
+        }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -182,7 +186,7 @@ class _WithTarget(Interpolate):
     target: Array
     target_weights: Array
 
-    def _common(self, interpolant: Interpolant) -> dict[str, Scalar]:
+    def _collect_scalars(self, interpolant: Interpolant) -> dict[str, Scalar]:
         sent: dict[str, Scalar] = {"geodesic": interpolant.geodesic, "optimal": interpolant.optimal}
         if self.scalars:
             sent["displacement"] = interpolant.displacement
@@ -205,7 +209,7 @@ class InterpolantDistance(_WithTarget):
         plan = exact_plan(
             interpolant.atoms, self.target, interpolant.weights, self.target_weights, p=self.p
         )
-        sent = self._common(interpolant)
+        sent = self._collect_scalars(interpolant)
         sent["target_distance"] = plan.upper
         sent["target_lower"] = plan.lower
         sent["optimal"] = interpolant.optimal and plan.optimal
@@ -216,14 +220,14 @@ class InterpolantDistance(_WithTarget):
     ) -> Mapping[str, float]:
         # A record's mass is on atoms between it and the reference, no further from any target
         # than one of these is.
-        away = share_of(points, weights, self.reference, p=self.p)
+        away = find_largest_share(points, weights, self.reference, p=self.p)
         ends = max(
-            share_of(points, weights, self.target, p=self.p),
-            float(weights.max()) * farthest(self.reference, self.target, p=self.p),
+            find_largest_share(points, weights, self.target, p=self.p),
+            float(weights.max()) * find_largest_cost(self.reference, self.target, p=self.p),
         )
         shares = {"displacement": self.t**self.p * away, "target_distance": ends}
         return {
-            name: self._twice(move_of(answer.number(name), share, self.p))
+            name: self._double_if_embedded(bound_move(answer.number(name), share, self.p))
             for name, share in shares.items()
             if name in answer.scalars
         }
@@ -242,20 +246,22 @@ class InterpolantCosts(_WithTarget):
     def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
         interpolant = self._interpolate(points, weights)
         costs = cost_matrix(interpolant.atoms, self.target, p=self.p)
-        return Answer({"costs": costs, "weights": interpolant.weights}, self._common(interpolant))
+        return Answer(
+            {"costs": costs, "weights": interpolant.weights}, self._collect_scalars(interpolant)
+        )
 
 
-# Costs held at once.
+# Costs held at once: 32 MB of floats.
 _COSTS = 1 << 22
 
 
-def farthest(x: Array, y: Array, *, p: int = 2) -> float:
-    """Largest cost of two points."""
-    return share_of(x, np.ones(len(x)), y, p=p)
+def find_largest_cost(x: Array, y: Array, *, p: int = 2) -> float:
+    """Find the largest cost of two points."""
+    return find_largest_share(x, np.ones(len(x)), y, p=p)
 
 
-def share_of(points: Array, weights: Array, target: Array, *, p: int = 2) -> float:
-    """Largest part of ``W_p^p`` that one record can have: its mass at the farthest of a target."""
+def find_largest_share(points: Array, weights: Array, target: Array, *, p: int = 2) -> float:
+    """Bound the part of ``W_p^p`` that one record has: its mass times its largest cost."""
     rows = max(_COSTS // max(len(target), 1), 1)
     return max(
         float((weights[k : k + rows] * cost_matrix(points[k : k + rows], target, p=p).max(1)).max())
@@ -263,14 +269,14 @@ def share_of(points: Array, weights: Array, target: Array, *, p: int = 2) -> flo
     )
 
 
-def move_of(distance: float, share: float, p: int) -> float:
-    """How far a distance moves when so much of its p-th power goes."""
-    rest = distance**p - share
-    return distance - rest ** (1.0 / p) if rest > 0 else share ** (1.0 / p)
+def bound_move(distance: float, share: float, p: int) -> float:
+    """Bound how far a distance moves when a share of its p-th power goes."""
+    remainder = distance**p - share
+    return distance - remainder ** (1.0 / p) if remainder > 0 else share ** (1.0 / p)
 
 
 def encode_classes(names: list[str]) -> str:
-    """Class names as one text; too many of them is an ``InputError``."""
+    """Encode class names as one text, or raise an ``InputError`` where it is too long."""
     text = json.dumps(names, ensure_ascii=False, separators=(",", ":"))
     if len(text.encode()) > LARGEST_TEXT:
         raise InputError(
@@ -282,37 +288,37 @@ def encode_classes(names: list[str]) -> str:
 
 
 def decode_classes(text: str) -> list[str]:
-    """Read class names."""
+    """Decode class names, or raise a ``WireError`` where a text is no list of them."""
     try:
-        found = cast("object", json.loads(text))
+        value = cast("object", json.loads(text))
     except ValueError:
-        found = None
-    names = cast("list[object]", found) if isinstance(found, list) else []
+        value = None
+    names = cast("list[object]", value) if isinstance(value, list) else []
     texts = [name for name in names if isinstance(name, str)]
-    if isinstance(found, list) and len(set(texts)) == len(texts) == len(names):
+    if isinstance(value, list) and len(set(texts)) == len(texts) == len(names):
         return texts
     raise WireError("class names are not a list of distinct texts.", code="question-fields")
 
 
-def codes_of(labels: Names | None, classes: str, size: int) -> tuple[Codes, int, int]:
-    """Codes of records, how many classes are known, and how many are not.
+def encode_labels(labels: Names | None, classes: str, size: int) -> tuple[Codes, int, int]:
+    """Encode labels; return the codes, the number of listed classes, and that of all others.
 
-    Unknown classes get the codes after the known ones, in the order of their names.
+    Classes that are not listed get the codes after the listed ones, in the order of their names.
     """
     if not classes:
         return np.zeros(size, dtype=np.int64), 1, 0
     if labels is None:
         raise InputError("the records have no labels.", code="labels-absent")
-    known = decode_classes(classes)
-    new = sorted(set(labels.tolist()) - set(known))
-    place = {name: code for code, name in enumerate([*known, *new])}
+    listed = decode_classes(classes)
+    new = sorted(set(labels.tolist()) - set(listed))
+    place = {name: code for code, name in enumerate([*listed, *new])}
     codes = np.array([place[name] for name in labels.tolist()], dtype=np.int64)
-    return codes, len(known), len(new)
+    return codes, len(listed), len(new)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClassSizes(Question):
-    """Mass of every class. Without ``classes`` the holder tells the names of its own.
+    """Mass of every class. Without ``classes`` the holder sends the names of its own.
 
     Classes of fewer than ``least`` records count as absent; a holder raises ``least`` to what
     its policy wants.
@@ -325,7 +331,7 @@ class ClassSizes(Question):
     least: int = 1
 
     def accounted(self, dimension: int) -> Account:
-        """Over a public list of classes; names of the holder's own are texts of its records."""
+        """Account for names of the holder's own as records: they are texts of its records."""
         return Account.NAMED if self.classes else Account.RECORD
 
     def numbers(self, records: int, dimension: int) -> int:
@@ -345,28 +351,28 @@ class ClassSizes(Question):
         names, counts = np.unique(labels[used], return_counts=True)
         large = set(names[counts >= self.least].tolist())
         text = self.classes or encode_classes(sorted(large))
-        told = np.array([name in large for name in labels.tolist()]) & used
-        codes, known, _ = codes_of(labels, text, len(points))
+        counted = np.array([name in large for name in labels.tolist()]) & used
+        codes, size, _ = encode_labels(labels, text, len(points))
         # bincount of nothing counts in integers.
-        masses = np.bincount(codes[told], weights[told], minlength=known).astype(np.float64)
+        masses = np.bincount(codes[counted], weights[counted], minlength=size).astype(np.float64)
         total = float(masses.sum())
-        answer = {"masses": masses[:known] / total if total > 0 else masses[:known]}
+        answer = {"masses": masses[:size] / total if total > 0 else masses[:size]}
         return Answer(answer, {} if self.classes else {"classes": text})
 
     def moves(
         self, points: Array, weights: Array, labels: Names | None, answer: Answer
     ) -> Mapping[str, float]:
-        # Classes that are told hold all mass but that of those that are not.
-        known = decode_classes(self.classes)
+        # The masses are shares of the classes in the list alone.
+        listed = decode_classes(self.classes)
         if labels is None:
             return {}
-        mass = float(weights[np.isin(labels, list(known))].sum())
+        mass = float(weights[np.isin(labels, listed)].sum())
         return {"masses": min(float(weights.max()) / mass, 1.0) if mass > 0 else 0.0}
 
 
-def share_names(codes: Codes, weights: Array, known: int) -> None:
-    """Raise where no record has a class of the question: names that differ look like errors."""
-    if not (codes[weights > 0] < known).any():
+def check_shared_labels(codes: Codes, weights: Array, listed: int) -> None:
+    """Raise where no record has a class of the question: other spellings look like errors."""
+    if not (codes[weights > 0] < listed).any():
         raise MismatchError(
             "no record has a label of those asked about. Write labels alike on both sides, or "
             "compare without them.",
@@ -384,7 +390,7 @@ class LabelledRecords(Question):
     classes: str = ""
 
     def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
-        codes, _, _ = codes_of(labels, self.classes, len(points))
+        codes, _, _ = encode_labels(labels, self.classes, len(points))
         used = weights > 0
         return Answer({"points": points[used], "weights": weights[used], "codes": codes[used]})
 
@@ -398,14 +404,14 @@ class _WithLabelledTarget(Question):
     target_codes: Codes
     classes: str = ""
 
-    def _check(self, points: Array, known: int) -> None:
+    def _check(self, points: Array, listed: int) -> None:
         if self.target.ndim != 2 or self.target.shape[1] != points.shape[1]:
             raise MismatchError(
                 "the target has another number of features than the records.",
                 code="dimension-mismatch",
             )
         codes = self.target_codes
-        if codes.shape != self.target.shape[:1] or codes.min() < 0 or codes.max() >= known:
+        if codes.shape != self.target.shape[:1] or codes.min() < 0 or codes.max() >= listed:
             raise WireError("the target has codes of no class.", code="question-fields")
 
 
@@ -424,23 +430,23 @@ class InterpolateByClass(_WithLabelledTarget):
     t: float
 
     def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
-        codes, known, _ = codes_of(labels, self.classes, len(points))
-        self._check(points, known)
+        codes, listed, _ = encode_labels(labels, self.classes, len(points))
+        self._check(points, listed)
         if not 0.0 <= self.t <= 1.0:
             raise WireError("t is not between 0 and 1.", code="question-fields")
         atoms = self.target.copy()
-        scatter, masses = np.zeros(known), np.bincount(codes, weights, minlength=known)[:known]
+        scatter, masses = np.zeros(listed), np.bincount(codes, weights, minlength=listed)[:listed]
         optimal = True
-        for code in range(known):
+        for code in range(listed):
             own = (codes == code) & (weights > 0)
-            there = (self.target_codes == code) & (self.target_weights > 0)
-            if not own.any() or not there.any():
+            goal = (self.target_codes == code) & (self.target_weights > 0)
+            if not own.any() or not goal.any():
                 continue
             plan = exact_plan(
-                points[own], self.target[there], weights[own], self.target_weights[there]
+                points[own], self.target[goal], weights[own], self.target_weights[goal]
             )
             means = (plan.plan.T @ points[own]) / np.asarray(plan.plan.sum(axis=0)).reshape(-1, 1)
-            atoms[there] = (1.0 - self.t) * means + self.t * self.target[there]
+            atoms[goal] = (1.0 - self.t) * means + self.t * self.target[goal]
             # From differences to the means themselves: nothing cancels far from the origin.
             apart = paired_cost(points[own][plan.rows], means[plan.cols], 2)
             scatter[code] = float(plan.mass @ apart)
@@ -456,19 +462,19 @@ class _WithClassMetric(_WithLabelledTarget):
     class_slack: Array
     label_weight: float = 1.0
 
-    def _label_distances(
+    def _square_label_distances(
         self, points: Array, target: Array, weights: Array, codes: Codes, new: int
     ) -> Array:
-        """Squared distances from every class of the records to every class of the target."""
+        """Compute squared distances from every class of the records to every one of the target."""
         between, slack = self.class_distances, self.class_slack
         fits = slack.ndim == 1 and between.shape == (len(slack), len(slack))
         if not fits or self.target_codes.max() >= len(slack):
             raise WireError("class distances do not fit the classes.", code="question-fields")
-        sound = all(
+        is_metric = all(
             np.isfinite(part).all() and part.min() >= 0
             for part in (between, slack, np.array([self.label_weight]))
         )
-        if not sound or not np.array_equal(between, between.T):
+        if not is_metric or not np.array_equal(between, between.T):
             raise WireError("class distances are no distances.", code="question-fields")
         rows = [between]
         for code in range(len(slack), len(slack) + new):
@@ -505,11 +511,11 @@ class LabelledDistanceTo(_WithClassMetric):
     def solve(
         self, points: Array, weights: Array, labels: Names | None
     ) -> tuple[Answer, ExactPlan, Array]:
-        """The answer, the plan, and squared distances from all classes to those of the target."""
-        codes, known, new = codes_of(labels, self.classes, len(points))
-        self._check(points, known)
-        share_names(codes, weights, known)
-        squares = self._label_distances(points, self.target, weights, codes, new)
+        """Return the answer, the plan, and squared distances from all classes to the target's."""
+        codes, listed, new = encode_labels(labels, self.classes, len(points))
+        self._check(points, listed)
+        check_shared_labels(codes, weights, listed)
+        squares = self._square_label_distances(points, self.target, weights, codes, new)
         plan, low, high = labelled_plan(
             points,
             self.target,
@@ -517,35 +523,33 @@ class LabelledDistanceTo(_WithClassMetric):
             self.target_weights,
             squares[np.ix_(codes, self.target_codes)],
         )
-        told: dict[str, Scalar] = {
+        scalars: dict[str, Scalar] = {
             "distance": high**0.5,
             "distance_lower": low**0.5,
             "estimate": min(max(plan.cost, low), high) ** 0.5,
             "optimal": plan.optimal,
         }
-        return Answer(scalars=told), plan, squares
+        return Answer(scalars=scalars), plan, squares
 
     def moves(
         self, points: Array, weights: Array, labels: Names | None, answer: Answer
     ) -> Mapping[str, float]:
-        share, doubled = self.largest_share(points, weights, labels)
-        move = move_of(answer.number("distance"), share, 2)
+        share, doubled = self.find_share(points, weights, labels)
+        move = bound_move(answer.number("distance"), share, 2)
         return {"distance": 2.0 * move if doubled else move}
 
-    def largest_share(
-        self, points: Array, weights: Array, labels: Names | None
-    ) -> tuple[float, bool]:
-        """Largest part of the cost that one record can have, and whether it moves others' too."""
-        codes, _, new = codes_of(labels, self.classes, len(points))
-        squares = self._label_distances(points, self.target, weights, codes, new)
+    def find_share(self, points: Array, weights: Array, labels: Names | None) -> tuple[float, bool]:
+        """Find the largest part of the cost of one record, and whether it moves others' too."""
+        codes, _, new = encode_labels(labels, self.classes, len(points))
+        squares = self._square_label_distances(points, self.target, weights, codes, new)
         labels_share = float((weights * squares[codes].max(axis=1)).max())
         # A record of a class of its holder's own moves the place of that class as well.
         doubled = bool(new) or self.embedding != "none"
-        return share_of(points, weights, self.target) + labels_share, doubled
+        return find_largest_share(points, weights, self.target) + labels_share, doubled
 
 
 def count_features(width: int, embedding: Embedding) -> int:
-    """How many of so many columns are features; the others are coordinates of labels.
+    """Count the features among columns; the others are coordinates of labels.
 
     Examples
     --------
@@ -554,7 +558,7 @@ def count_features(width: int, embedding: Embedding) -> int:
     """
     if embedding == "none":
         return width
-    # Label vectors have 3 d columns, or 2 d + d^2.
+    # Label vectors have 3 d columns with diagonal covariances, 2 d + d^2 with full ones.
     return round((width + 1) ** 0.5) - 1 if embedding == "full" else width // 3
 
 
@@ -566,9 +570,9 @@ class CostParts(LabelledDistanceTo):
     ``class_costs`` (C + 1,) do too, and ``masses`` (C + 1,) sum to 1: those of the classes asked
     about, and of all other classes together. ``label_weight`` 0 leaves labels out of the cost.
 
-    Chosen targets make the parts tell means of features and masses of classes: each counts as a
-    number the asker chose. They are more than half of the rank of any data, which is the most
-    that a policy below level record ever tells.
+    Whoever chooses the target learns means of features and masses of classes from the parts: each
+    part counts as a number the asker chose. They are more than half of the rank of any data,
+    which is the most that a policy below level record ever discloses.
     """
 
     kind: ClassVar[str] = "cost-parts"
@@ -582,36 +586,36 @@ class CostParts(LabelledDistanceTo):
             decode_classes(self.classes)
 
     def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
-        codes, known, new = codes_of(labels, self.classes, len(points))
-        self._check(points, known)
+        codes, listed, new = encode_labels(labels, self.classes, len(points))
+        self._check(points, listed)
         squares = None
         if self.label_weight > 0 and self.classes:
-            # Before records are put in order: the distance that was told has these squares.
-            squares = self._label_distances(points, self.target, weights, codes, new)
-        here = canonical_order(points, weights, codes)
-        there = canonical_order(self.target, self.target_weights, self.target_codes)
-        x, a, own = points[here], weights[here], codes[here]
-        y, b = self.target[there], self.target_weights[there]
+            # Before records are put in order: these are the squares of the distance sent before.
+            squares = self._square_label_distances(points, self.target, weights, codes, new)
+        rows = canonical_order(points, weights, codes)
+        columns = canonical_order(self.target, self.target_weights, self.target_codes)
+        x, a, own = points[rows], weights[rows], codes[rows]
+        y, b = self.target[columns], self.target_weights[columns]
         label_cost = None
         if squares is None:
             plan = exact_plan(x, y, a, b)
         else:
-            label_cost = squares[np.ix_(own, self.target_codes[there])]
+            label_cost = squares[np.ix_(own, self.target_codes[columns])]
             plan, _, _ = labelled_plan(x, y, a, b, label_cost)
-        found = decompose(
+        parts = decompose(
             plan,
             x,
             y,
             a,
             features=count_features(points.shape[1], self.embedding),
             label_cost=label_cost,
-            codes=np.minimum(own, known),
-            classes=known + 1,
+            codes=np.minimum(own, listed),
+            classes=listed + 1,
         )
-        arrays = {"columns": found.columns}
+        arrays = {"columns": parts.columns}
         if self.classes:
-            arrays |= {"class_costs": found.classes, "masses": found.masses}
-        return Answer(arrays, {"labels": found.labels})
+            arrays |= {"class_costs": parts.classes, "masses": parts.masses}
+        return Answer(arrays, {"labels": parts.labels})
 
     def moves(
         self, points: Array, weights: Array, labels: Names | None, answer: Answer
@@ -619,8 +623,8 @@ class CostParts(LabelledDistanceTo):
         # When one record changes, another plan may be optimal, of other parts: what bounds their
         # moves is the whole cost alone, with what the record adds to it.
         distance = (float(answer.arrays["columns"].sum()) + answer.number("labels")) ** 0.5
-        told = Answer(scalars={"distance": distance})
-        most = (distance + super().moves(points, weights, labels, told)["distance"]) ** 2
+        cost = Answer(scalars={"distance": distance})
+        most = (distance + super().moves(points, weights, labels, cost)["distance"]) ** 2
         heaviest = float(weights.max() / weights.sum())
         mass = min(heaviest / (1.0 - heaviest), 1.0) if heaviest < 1 else 1.0
         return {"columns": most, "labels": most, "class_costs": most, "masses": mass}
@@ -632,7 +636,7 @@ _MOVED = 2.0
 _MOVED_MARGIN = 6.0
 _NUMBERS = 5
 OWN_SPLITS = 24
-"""How often a holder splits its records to see what chance makes."""
+"""How often a holder splits its records in halves to estimate sampling noise."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -642,8 +646,8 @@ class DistanceWithError(DistanceTo):
     ``corrected`` is the distance without the bias of a finite sample, ``margin`` half the length
     of the 95 % interval of its square, which is to be doubled ``tails`` times (0 to 3) for records
     that are rare and far, and ``chance`` the distance that samples of the
-    reference's law stay below in 95 % of cases, at the sizes of both. ``chance`` is told only
-    ``with_chance``, for a reference that is a sample. Holders of few records tell the distance
+    reference's law stay below in 95 % of cases, at the sizes of both. ``chance`` is sent only
+    ``with_chance``, for a reference that is a sample. Holders of few records send the distance
     alone.
     """
 
@@ -657,7 +661,7 @@ class DistanceWithError(DistanceTo):
     def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
         self._check(points)
         plan = exact_plan(points, self.reference, weights, self.reference_weights, p=self.p)
-        told: dict[str, Scalar] = {
+        scalars: dict[str, Scalar] = {
             "distance": plan.upper,
             "distance_lower": plan.lower,
             "optimal": plan.optimal,
@@ -669,15 +673,17 @@ class DistanceWithError(DistanceTo):
                 np.zeros(len(self.reference), np.int64),
             )
             codes = np.zeros(len(points), dtype=np.int64)
-            told |= _errors(points, weights, codes, target, plan, None, self.with_chance, False)
-        return Answer(scalars=told)
+            scalars |= _estimate_errors(
+                points, weights, codes, target, plan, None, self.with_chance, False
+            )
+        return Answer(scalars=scalars)
 
     def moves(
         self, points: Array, weights: Array, labels: Names | None, answer: Answer
     ) -> Mapping[str, float]:
-        share = share_of(points, weights, self.reference, p=self.p)
-        found = _moves(answer, share)
-        return {name: self._twice(move) for name, move in found.items()}
+        share = find_largest_share(points, weights, self.reference, p=self.p)
+        moves = _bound_moves(answer, share)
+        return {name: self._double_if_embedded(move) for name, move in moves.items()}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -698,27 +704,27 @@ class LabelledDistanceWithError(LabelledDistanceTo):
 
     def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
         answer, plan, squares = self.solve(points, weights, labels)
-        codes, _, _ = codes_of(labels, self.classes, len(points))
+        codes, _, _ = encode_labels(labels, self.classes, len(points))
         target = (self.target, self.target_weights, self.target_codes)
-        told = _errors(
+        errors = _estimate_errors(
             points, weights, codes, target, plan, squares, self.with_chance, self.matched
         )
-        return Answer(scalars={**answer.scalars, **told})
+        return Answer(scalars={**answer.scalars, **errors})
 
     def moves(
         self, points: Array, weights: Array, labels: Names | None, answer: Answer
     ) -> Mapping[str, float]:
-        share, doubled = self.largest_share(points, weights, labels)
-        found = _moves(answer, share)
-        return {name: 2.0 * move if doubled else move for name, move in found.items()}
+        share, doubled = self.find_share(points, weights, labels)
+        moves = _bound_moves(answer, share)
+        return {name: 2.0 * move if doubled else move for name, move in moves.items()}
 
 
 @dataclass(frozen=True, kw_only=True)
 class OwnChance(Question):
     """How far apart two samples of the holder's own law are, at its size: three numbers.
 
-    ``mean`` and ``spread`` of the distance ``W_p``, and the ``error`` of the mean, as splits of
-    the records tell. Holders of few records tell nothing. Where labels have coordinates, those
+    ``mean`` and ``spread`` of the distance ``W_p``, and the ``error`` of the mean, estimated from
+    splits of the records. Holders of few records send nothing. Where labels have coordinates, those
     are of each sample by itself: samples of one law differ in them too.
     """
 
@@ -752,76 +758,75 @@ class OwnChance(Question):
     ) -> Mapping[str, float]:
         if "mean" not in answer.scalars:
             return {}
-        share = share_of(points, weights, points, p=self.p)
-        move = move_of(answer.number("mean"), _MOVED * share, self.p)
+        share = find_largest_share(points, weights, points, p=self.p)
+        move = bound_move(answer.number("mean"), _MOVED * share, self.p)
         # Where labels have coordinates, a record moves those of its class as well.
         move *= 1.0 if self.embedding == "none" else 2.0
         return {"mean": move, "spread": _MOVED * move, "error": _MOVED * move}
 
 
-def _errors(
+def _estimate_errors(
     points: Array, weights: Array, codes: Codes, target: tuple[Array, Array, Codes],
     plan: ExactPlan, squares: Array | None, with_chance: bool, matched: bool,
 ) -> dict[str, Scalar]:  # fmt: skip
-    """What is told beside the distance."""
+    """Estimate the errors that an answer sends beside the distance."""
     used = np.flatnonzero(weights > 0)
     places = used[distinct_records(points[used], weights[used], codes[used])]
     own, masses, kinds = points[places], weights[places] / weights[places].sum(), codes[places]
     if 1.0 / float(masses @ masses) < FEWEST:
         return {}
     if len(places) < len(points):
-        plan = _part(plan, places)
-    there = target[1] > 0
-    atoms, loads, classes = target[0][there], target[1][there], target[2][there]
+        f, g = plan.potentials
+        plan = replace(plan, potentials=(f[places], g))
+    used = target[1] > 0
+    atoms, loads, classes = target[0][used], target[1][used], target[2][used]
     loads = loads / loads.sum()
     between = None
     label_cost = None
     if squares is not None:
         label_cost = squares[np.ix_(kinds, classes)]
-        between = _between(squares)
+        between = _complete_class_squares(squares)
     order = lots(own, masses, kinds)
-    found = corrected_cost(own, masses, label_cost, (atoms, loads), plan, order)
-    told: dict[str, Scalar] = {
-        "corrected": max(found.cost, 0.0) ** 0.5,
-        "margin": found.margin,
-        "tails": found.tails,
+    estimate = corrected_cost(own, masses, label_cost, (atoms, loads), plan, order)
+    errors: dict[str, Scalar] = {
+        "corrected": max(estimate.cost, 0.0) ** 0.5,
+        "margin": estimate.margin,
+        "tails": estimate.tails,
     }
     if with_chance:
         chance = chance_distance(
             (own, masses, kinds), (atoms, loads, classes), between, matched=matched, pooled=False
         )
         if chance is not None:
-            told["chance"] = chance
-    return told
+            errors["chance"] = chance
+    return errors
 
 
-def _part(plan: ExactPlan, places: Codes) -> ExactPlan:
-    f, g = plan.potentials
-    return replace(plan, potentials=(f[places], g))
+def _complete_class_squares(squares: Array) -> Array:
+    """Complete the squared distances of all classes by those between the holder's own.
 
-
-def _between(squares: Array) -> Array:
-    """Squared distances of all classes, those of the holder's own as far as the target's tell."""
-    known = squares.shape[1]
+    Two of the holder's own classes are as far apart as the shortest way over a listed class.
+    """
+    listed = squares.shape[1]
     apart = np.sqrt(squares)
-    found = np.zeros((len(squares), len(squares)))
-    found[:, :known] = apart
-    found[:known, known:] = apart[known:].T
-    for k in range(known, len(squares)):
-        for l in range(known, len(squares)):
-            if k != l:
-                found[k, l] = float((apart[k] + apart[l]).min())
-    return found**2
+    full = np.zeros((len(squares), len(squares)))
+    full[:, :listed] = apart
+    full[:listed, listed:] = apart[listed:].T
+    for k in range(listed, len(squares)):
+        full[k, listed:] = (apart[k] + apart[listed:]).min(axis=1)
+        full[k, k] = 0.0
+    return full**2
 
 
-def _moves(answer: Answer, share: float) -> dict[str, float]:
-    found = {"distance": move_of(answer.number("distance"), share, 2)}
+def _bound_moves(answer: Answer, share: float) -> dict[str, float]:
+    """Bound how far one record moves the numbers of a distance with its error."""
+    moves = {"distance": bound_move(answer.number("distance"), share, 2)}
     if "corrected" in answer.scalars:
-        found["corrected"] = move_of(answer.number("corrected"), _MOVED * share, 2)
-        found["margin"] = _MOVED_MARGIN * share
+        moves["corrected"] = bound_move(answer.number("corrected"), _MOVED * share, 2)
+        moves["margin"] = _MOVED_MARGIN * share
     if "chance" in answer.scalars:
-        found["chance"] = move_of(answer.number("chance"), _MOVED * share, 2)
-    return found
+        moves["chance"] = bound_move(answer.number("chance"), _MOVED * share, 2)
+    return moves
 
 
 register(

@@ -11,7 +11,7 @@ import numpy as np
 from silot_transport._check import whole
 
 from ..data.measure import Embedding
-from ..distances.sides import agreed_dimension, check_seed, missing_text, present
+from ..distances.sides import agree_on_dimension, describe_missing, keep_present
 from ..errors import InputError, SilotError, WireError
 from ..federation.answer import Answer, Array, Failure
 from ..federation.disclosure import Disclosure
@@ -47,7 +47,7 @@ class Devices:
                 code="holder-names",
             )
         least = whole(quorum, "quorum", "option-quorum", least=2, most=len(names))
-        return cls(names, least, check_seed(seed))
+        return cls(names, least, whole(seed, "seed", "option-seed", least=0, most=2**63 - 1))
 
     def fresh(self) -> Devices:
         """The same devices before a run."""
@@ -74,7 +74,7 @@ class Devices:
 
     def left(self, answers: Answers, asked: Sequence[str]) -> tuple[str, ...]:
         """Names among the asked that answered; the others are missing from now on."""
-        return present(answers, asked, self.missing, self.quorum)
+        return keep_present(answers, asked, self.missing, self.quorum)
 
     def check(self) -> None:
         """Raise what the first failure means, when too few are left."""
@@ -89,7 +89,7 @@ class Devices:
     @property
     def note(self) -> str:
         """How a status names them."""
-        return missing_text(self.missing)
+        return describe_missing(self.missing)
 
 
 class Divergence(Options):
@@ -215,7 +215,7 @@ def ask_width(devices: Devices, embedding: Embedding = "none") -> Steps[Width]:
     """Ask every device for its mean and variances."""
     answers = yield from devices.ask(dict.fromkeys(devices.names, Spread(embedding=embedding)))
     told = devices.read(answers, lambda _, answer: _width(answer))
-    agreed_dimension({name: len(mean) for name, (mean, _, _) in told.items()})
+    agree_on_dimension({name: len(mean) for name, (mean, _, _) in told.items()})
     return Width(
         {name: mean for name, (mean, _, _) in told.items()},
         {name: variance for name, (_, variance, _) in told.items()},

@@ -10,12 +10,12 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
-from ..distances.direct import Direct, exact_distance
+from ..distances.direct import Direct, compute_exact_distance
 from ..distances.fedwad import FedWaD
 from ..distances.methods import Pairwise
 from ..distances.questions import Records
 from ..distances.result import Distance
-from ..distances.sides import agreed_dimension, received_weights
+from ..distances.sides import agree_on_dimension, read_weights
 from ..distances.sketches.decoded import LEAST_NU, DecodedSketches
 from ..distances.sketches.result import Sketches
 from ..distances.sketches.sketch import Sketch, sketches
@@ -158,17 +158,17 @@ class Pooled(OfPairs):
         questions = dict.fromkeys(run.names, Records(embedding=pair.embedding))
         answers = yield from run.ask(questions)
         clouds = run.read(answers, lambda _, answer: _read_records(answer))
-        agreed_dimension({name: points.shape[1] for name, (points, _) in clouds.items()})
+        agree_on_dimension({name: points.shape[1] for name, (points, _) in clouds.items()})
         found: PairDistances = {}
         for a, b in combinations(sorted(clouds), 2):
-            found[a, b] = exact_distance(clouds[a], clouds[b], (a, b), pair.p, run.seed)
+            found[a, b] = compute_exact_distance(clouds[a], clouds[b], (a, b), pair.p, run.seed)
         spread = [_variance(*clouds[name]) for name in sorted(clouds)]
         return _result(run, found, self.name, pair.p, float(np.mean(spread)) ** 0.5)
 
 
 def _read_records(answer: Answer) -> tuple[Array, Array]:
     cloud = within(answer.array("points", ndim=2))
-    return cloud, received_weights(answer, len(cloud))
+    return cloud, read_weights(answer, len(cloud))
 
 
 class Sketched(OfPairs):

@@ -246,9 +246,9 @@ def test_a_margin_that_is_doubled_too_often_is_no_answer() -> None:
     def told(tails: float) -> Answer:
         return Answer(scalars={"distance": 1.0, "corrected": 1.0, "margin": 0.5, "tails": tails})
 
-    plain, doubled = Sampled.told(told(0)), Sampled.told(told(1))
+    plain, doubled = Sampled.of(told(0)), Sampled.of(told(1))
     assert plain is not None and doubled is not None
     assert doubled.high**2 - 1.0 == pytest.approx(2.0 * (plain.high**2 - 1.0))
     for wrong in (0.5, MOST_TAILS + 1, 1e9):
         with pytest.raises(WireError, match="answer-malformed"):
-            Sampled.told(told(wrong))
+            Sampled.of(told(wrong))

@@ -24,19 +24,19 @@ from ...privacy.cells import MOST_CELLS, Cells, grouped
 from ...privacy.compare import Drawn, Rate, Sampler, class_coordinates, distances_of
 from ...privacy.sketch import Array, Codes, Decoded, Reading
 from ...privacy.tilts import FEWEST_RECORDS
-from ..cost_parts import Parts
+from ..cost_parts import Parts, name_other_classes
 from ..direct import OrderedRecords
-from ..methods import shares_of
+from ..methods import normalize_shares
 from ..result import Distance
 from ..worth.mixtures import add_shapley_values
 from ..worth.result import Barycenter, Contributions
-from ..worth.shares import Sampled, worth
+from ..worth.shares import Sampled, build_contributions
 
 Interval = tuple[float, tuple[float, float] | None]
 Target = Literal["validation", "barycenter"]
 
 LEAST_NU = 50.0
-"""Records times what a sketch spends: below it noise outweighs what is to be told."""
+"""Records times what a sketch spends: below it the noise is larger than what is measured."""
 TARGET = "barycenter"
 _JUDGED = f"public= with {FEWEST_RECORDS} records or more (and their labels, with labels)"
 
@@ -71,7 +71,7 @@ class DecodedSketches:
     sample: npt.NDArray[np.float64] | None = field(default=None, repr=False)
     _drawn: dict[str, Drawn] = field(default_factory=dict[str, Drawn], repr=False)
     _sides: dict[str, Side] = field(default_factory=dict[str, Side], repr=False)
-    _told: dict[tuple[str, str], Interval] = field(
+    _distances: dict[tuple[str, str], Interval] = field(
         default_factory=dict["tuple[str, str]", "Interval"], repr=False
     )
 
@@ -81,24 +81,19 @@ class DecodedSketches:
         return COORDINATOR in self.pages
 
     def measure(self, name: str) -> Measure:
-        """What a sketch tells, as a measure of one atom a cell and class."""
-        found = self.pages[name].decoded
-        rows, columns = np.nonzero(found.weights)
-        labels = None
-        if self.classes:
-            labels = self._names[rows]
-        return Measure(found.atoms[columns], found.weights[rows, columns], labels)
+        """Build a measure of one atom a cell and class from a sketch."""
+        decoded = self.pages[name].decoded
+        rows, columns = np.nonzero(decoded.weights)
+        labels = self._names[rows] if self.classes else None
+        return Measure(decoded.atoms[columns], decoded.weights[rows, columns], labels)
 
     @property
     def _names(self) -> npt.NDArray[np.str_]:
         """Names of the classes that were sketched: the public ones, and all others."""
-        other = "other"
-        while other in self.classes:
-            other += " classes"
-        return np.array([*self.classes, other])
+        return np.array([*self.classes, name_other_classes(self.classes)])
 
     def distance(self, a: str, b: str, *, why: bool = False) -> Distance:
-        """Estimated distance with its interval."""
+        """Estimate the distance of two sketches, with its interval."""
         for name in (a, b):
             if name not in self.pages:
                 raise InputError(
@@ -111,24 +106,24 @@ class DecodedSketches:
                 "two samples of its law would be.",
                 code="holder-names",
             )
-        # One order of the two, or rounding would make the other differ.
+        # In one order of the two: rounding differs in the other.
         first, second = sorted((a, b))
         if why:
-            parts = self._parts(a, self.pages[b].decoded, b)
+            parts = self._break_down(a, self.pages[b].decoded, b)
             return replace(self.distance(a, b), parts=parts)
         self.compute([(first, second)])
-        return self._result((a, b), *self._told[first, second])
+        return self._build_distance((a, b), *self._distances[first, second])
 
     def compute(self, pairs: Iterable[tuple[str, str]]) -> None:
-        """Estimate pairs that are to be asked for, on several cores."""
-        # Matrix, groups and worth ask for the same ones.
+        """Estimate the distances of pairs on several cores, and keep them."""
+        # Matrix, groups and worth need the same ones.
         ordered = {(min(pair), max(pair)) for pair in pairs}
-        new = sorted(pair for pair in ordered if pair not in self._told)
+        new = sorted(pair for pair in ordered if pair not in self._distances)
         if new:
-            self._told.update(zip(new, self._estimates(new), strict=True))
+            self._distances.update(zip(new, self._estimate(new), strict=True))
 
-    def _estimates(self, pairs: list[tuple[str, str]]) -> list[Interval]:
-        """Distances, and their intervals where there are any."""
+    def _estimate(self, pairs: list[tuple[str, str]]) -> list[Interval]:
+        """Estimate distances, with intervals where a calibration gives them."""
         calibration = self.calibration
         if calibration is None:
             drawn = [(self._draw(x), self._draw(y)) for x, y in pairs]
@@ -136,11 +131,11 @@ class DecodedSketches:
             return [(float(square[0]) ** 0.5, None) for square in squares]
         sides = [(self._side(x, calibration), self._side(y, calibration)) for x, y in pairs]
         sources = [(self._sources[x], self._sources[y]) for x, y in pairs]
-        found = calibration.estimates(sides, sources)
-        return [(each.value, (each.low, each.high)) for each in found]
+        estimates = calibration.estimates(sides, sources)
+        return [(item.value, (item.low, item.high)) for item in estimates]
 
     def between(self, x: Page, y: Page, like: tuple[str, str]) -> float:
-        """Estimated distance of two other pages, taken for those of two names."""
+        """Estimate the distance of two other pages, as if they were those of two names."""
         if self.calibration is None:
             first, second = (self._sampler.draw(page.decoded) for page in (x, y))
             return float(distances_of([(first, second)], self.rate)[0]) ** 0.5
@@ -149,7 +144,7 @@ class DecodedSketches:
         sources = (self._sources[like[0]], self._sources[like[1]])
         return self.calibration.estimates([(sides[0], sides[1])], [sources])[0].value
 
-    def _result(
+    def _build_distance(
         self, sides: tuple[str, str], value: float, interval: tuple[float, float] | None
     ) -> Distance:
         return Distance(
@@ -165,12 +160,12 @@ class DecodedSketches:
             interval=interval,
         )
 
-    def _parts(self, name: str, other: Decoded, known: str = "") -> Parts:
-        """What the distance from a sketch to another measure of cells is made of."""
+    def _break_down(self, name: str, other: Decoded, second: str = "") -> Parts:
+        """Break down the distance from a sketch to another measure of cells."""
         names = self._names.tolist() if self.classes else ()
-        found = sketch_parts(self.pages[name].decoded, other, self.embedding, names)
-        atoms = [self.pages[each].decoded.atoms for each in (name, known) if each]
-        return replace(found, beyond=column_beyond(atoms, self.cells))
+        parts = break_down_sketches(self.pages[name].decoded, other, self.embedding, names)
+        atoms = [self.pages[side].decoded.atoms for side in (name, second) if side]
+        return replace(parts, beyond=find_column_beyond(atoms, self.cells))
 
     @property
     def status(self) -> str:
@@ -212,19 +207,19 @@ class DecodedSketches:
     @cached_property
     def _sources(self) -> dict[str, Source]:
         records = alike({name: self.pages[name].decoded.records for name in self.names})
-        found = {name: Source(number, noisy=True) for name, number in records.items()}
+        sources = {name: Source(number, noisy=True) for name, number in records.items()}
         if self.owned:
-            found[COORDINATOR] = Source(self.pages[COORDINATOR].decoded.records, noisy=False)
-        return found
+            sources[COORDINATOR] = Source(self.pages[COORDINATOR].decoded.records, noisy=False)
+        return sources
 
     def barycenter(
         self, weights: Mapping[str, float] | None, support: int | None, rounds: int
     ) -> Barycenter:
-        """Barycenter of the holders' atoms, and of their scatters."""
-        shares = shares_of(weights, self.names)
-        return self._around(self._centre(shares, support, rounds), shares)
+        """Compute the barycenter of the holders' atoms, and of their scatters."""
+        shares = normalize_shares(weights, self.names)
+        return self._measure_barycenter(self._find_barycenter(shares, support, rounds), shares)
 
-    def _centre(
+    def _find_barycenter(
         self, shares: Mapping[str, float], support: int | None, rounds: int
     ) -> SketchCentre:
         count = (
@@ -232,14 +227,14 @@ class DecodedSketches:
             if support is None
             else whole(support, "support", "option-support")
         )
-        return centre_of(
+        return find_sketch_barycenter(
             {name: self.pages[name].decoded for name in self.names},
             shares,
             count,
             whole(rounds, "rounds", "option-rounds"),
         )
 
-    def _around(
+    def _measure_barycenter(
         self, centre: SketchCentre, shares: Mapping[str, float], *, why: bool = False
     ) -> Barycenter:
         law = self._sampler.draw(centre.law, law=True)
@@ -247,13 +242,13 @@ class DecodedSketches:
             lambda name: float(distances_of([(self._draw(name), law)], self.rate)[0]), self.names
         )
         distances = {
-            name: self._result((name, TARGET), square**0.5, None)
+            name: self._build_distance((name, TARGET), square**0.5, None)
             for name, square in zip(self.names, squares, strict=True)
         }
         if why:
             distances = {
-                name: replace(each, parts=self._parts(name, centre.law))
-                for name, each in distances.items()
+                name: replace(distance, parts=self._break_down(name, centre.law))
+                for name, distance in distances.items()
             }
         labels = self._names[centre.codes] if self.classes else None
         return Barycenter(
@@ -275,7 +270,7 @@ class DecodedSketches:
         )
 
     def values(self, target: Target, *, why: bool = False, shapley: bool = False) -> Contributions:
-        """Distances to a target, and the shares that follow."""
+        """Compute distances to a target, and the shares that follow."""
         if target not in get_args(Target):
             raise InputError(
                 f"target is {target!r}; give 'validation' or 'barycenter'.", code="option-target"
@@ -296,27 +291,27 @@ class DecodedSketches:
                 for name in self.names
             }
         else:
-            shares = shares_of(None, self.names)
-            centre = self._centre(shares, None, 20)
-            law, barycenter = centre.law, self._around(centre, shares, why=why)
+            shares = normalize_shares(None, self.names)
+            centre = self._find_barycenter(shares, None, 20)
+            law, barycenter = centre.law, self._measure_barycenter(centre, shares, why=why)
             distances = dict(barycenter.distances)
-            # Told once, with the holders.
-            plain = {name: replace(each, parts=None) for name, each in distances.items()}
+            # The parts stand once, with the holders.
+            plain = {name: replace(item, parts=None) for name, item in distances.items()}
             barycenter = replace(barycenter, distances=plain)
             middle = float(np.mean([self._draw(name).variance for name in self.names]))
             spread = middle**0.5
-        found = self._contributions(distances, spread, target, barycenter)
-        return self._with_shapley(found, law) if shapley else found
+        contributions = self._build_contributions(distances, spread, target, barycenter)
+        return self._add_shapley_values(contributions, law) if shapley else contributions
 
-    def _with_shapley(self, found: Contributions, target: Decoded) -> Contributions:
+    def _add_shapley_values(self, contributions: Contributions, target: Decoded) -> Contributions:
         if len(self.names) < 2:
-            return found.with_note("no Shapley values: it takes two")
-        cells = {name: cell_cloud(self.pages[name].decoded, self.embedding) for name in self.names}
+            return contributions.with_note("no Shapley values: it takes two")
+        cells = {name: order_cells(self.pages[name].decoded, self.embedding) for name in self.names}
         clouds = {name: (cloud.atoms, cloud.weights) for name, cloud in cells.items()}
-        own = cell_cloud(target, self.embedding)
-        return add_shapley_values(found, clouds, (own.atoms, own.weights))
+        own = order_cells(target, self.embedding)
+        return add_shapley_values(contributions, clouds, (own.atoms, own.weights))
 
-    def _contributions(
+    def _build_contributions(
         self,
         distances: Mapping[str, Distance],
         spread: float,
@@ -329,7 +324,7 @@ class DecodedSketches:
             if item.interval is not None
         }
         records = {name: round(self.pages[name].decoded.records) for name in distances}
-        items = worth(distances, sampled, spread, records)
+        items = build_contributions(distances, sampled, spread, records)
         return Contributions(
             holders=items,
             target=target,
@@ -343,7 +338,7 @@ class DecodedSketches:
         )
 
     def clusters(self, k: int) -> dict[str, int]:
-        """Average linkage of the distances."""
+        """Group the holders by average linkage of their distances."""
         from scipy.cluster.hierarchy import fcluster, linkage
 
         count = whole(k, "k", "option-clusters", most=len(self.names))
@@ -352,9 +347,9 @@ class DecodedSketches:
         ordered = sorted(self.names)
         self.compute(combinations(ordered, 2))
         apart = [self.distance(a, b).value for a, b in combinations(ordered, 2)]
-        raw = fcluster(linkage(np.array(apart), "average"), count, "maxclust")
-        order: list[int] = list(dict.fromkeys(int(code) for code in raw))
-        place = {name: order.index(int(code)) for name, code in zip(ordered, raw, strict=True)}
+        raw = [int(k) for k in fcluster(linkage(np.array(apart), "average"), count, "maxclust")]
+        order = list(dict.fromkeys(raw))
+        place = {name: order.index(code) for name, code in zip(ordered, raw, strict=True)}
         return {name: place[name] for name in self.names}
 
 
@@ -362,25 +357,27 @@ class DecodedSketches:
 _BEYOND = 0.5
 
 
-def sketch_parts(
+def break_down_sketches(
     first: Decoded, second: Decoded, embedding: Embedding, classes: Sequence[str]
 ) -> Parts:
-    """Parts of the cost between the points of cells of two sketches: what was told already."""
-    x, y = (cell_cloud(found, embedding, classes) for found in (first, second))
-    return x.parts_to(y, x.plan_to(y), embedding, of="cells")
+    """Break down the cost between the cells of two sketches: it discloses nothing more."""
+    x, y = (order_cells(decoded, embedding, classes) for decoded in (first, second))
+    return x.break_down(y, x.compute_plan(y), embedding, of="cells")
 
 
-def cell_cloud(found: Decoded, embedding: Embedding, classes: Sequence[str] = ()) -> OrderedRecords:
-    """The points of cells of a sketch, with their masses."""
-    kinds, cells = np.nonzero(found.weights)
-    points = found.atoms[cells]
+def order_cells(
+    decoded: Decoded, embedding: Embedding, classes: Sequence[str] = ()
+) -> OrderedRecords:
+    """Put the points of the cells of a sketch, with their masses, in the order of their values."""
+    kinds, cells = np.nonzero(decoded.weights)
+    points = decoded.atoms[cells]
     if embedding != "none":
-        points = np.hstack([points, class_coordinates(found, embedding)[kinds]])
-    return OrderedRecords.of(points, found.weights[kinds, cells], kinds, classes)
+        points = np.hstack([points, class_coordinates(decoded, embedding)[kinds]])
+    return OrderedRecords.of(points, decoded.weights[kinds, cells], kinds, classes)
 
 
-def column_beyond(measures: Sequence[Array], cells: Cells) -> str | None:
-    """The column towards which many records of a sketch lie beyond its cells, if any do.
+def find_column_beyond(measures: Sequence[Array], cells: Cells) -> str | None:
+    """Find the column towards which many records of a sketch lie beyond its cells, if any do.
 
     Offsets from centres keep their direction where they are clipped: their mean is long only
     where most records have one.
@@ -392,6 +389,7 @@ def column_beyond(measures: Sequence[Array], cells: Cells) -> str | None:
     return str(int(np.abs(longest).argmax()))
 
 
+# Relative gain of a round below which a barycenter counts as settled.
 _TOL = 1e-6
 
 
@@ -406,16 +404,13 @@ class SketchCentre:
     history: tuple[Mapping[str, float], ...]
     settled: bool
 
-    @property
-    def outcome(self) -> str:
-        """How the search for it ended."""
-        return "converged" if self.settled else f"stopped after {len(self.history)} rounds"
 
-
-def centre_of(
+def find_sketch_barycenter(
     sketches: Mapping[str, Decoded], shares: Mapping[str, float], support: int, rounds: int
 ) -> SketchCentre:
-    r"""Barycenter of mixtures: :math:`\sum_i \lambda_i (W_2^2(\text{atoms}) + \mathrm{Bures}^2)`.
+    r"""Compute the barycenter of mixtures, with its law, its history and whether it settled.
+
+    .. math:: \sum_i \lambda_i (W_2^2(\text{atoms}) + \mathrm{Bures}^2)
 
     Atoms and covariance part: a mixture of one covariance is moved by moving its atoms, and its
     covariance. Atoms are found by the fixed point of Cuturi and Doucet, class by class, from
@@ -433,20 +428,20 @@ def centre_of(
     settled = True
     for code in np.flatnonzero(classes > 0).tolist():
         sides = [
-            (*_of_class(sketches[name], code), part * mass)
+            (*_select_class(sketches[name], code), part * mass)
             for name, part, mass in zip(names, parts, masses[:, code], strict=True)
             if mass > 0
         ]
         size = max(1, round(support * float(classes[code])))
-        found, share, objectives, done = _atoms(sides, size, rounds)
+        points, share, objectives, done = _find_atoms(sides, size, rounds)
         settled = settled and done
-        atoms.append(found)
+        atoms.append(points)
         weights.append(classes[code] * share)
-        codes += [code] * len(found)
+        codes += [code] * len(points)
         # A class that settled earlier stays as it is.
         objective += np.pad(objectives, (0, rounds - len(objectives)), mode="edge")
     points, mass = np.vstack(atoms), np.concatenate(weights)
-    covariance, scatter = _covariance([sketches[name].covariance for name in names], parts)
+    covariance, scatter = _average_covariances([sketches[name].covariance for name in names], parts)
     by_class = np.zeros((int(max(codes)) + 1, len(points)))
     by_class[codes, np.arange(len(points))] = mass
     noted = (objective + scatter).tolist()
@@ -461,45 +456,45 @@ def centre_of(
     )
 
 
-def _of_class(sketch: Decoded, code: int) -> tuple[Array, Array]:
-    """Atoms of a class, and their weights within it."""
+def _select_class(sketch: Decoded, code: int) -> tuple[Array, Array]:
+    """Select the atoms of a class, and their weights within it."""
     row = sketch.weights[code]
     return sketch.atoms[row > 0], row[row > 0] / row[row > 0].sum()
 
 
-def _atoms(
+def _find_atoms(
     sides: list[tuple[Array, Array, float]], size: int, rounds: int
 ) -> tuple[Array, Array, list[float], bool]:
-    """Free-support barycenter of weighted atoms; its atoms, weights, and objective by round."""
+    """Find a free-support barycenter; return atoms, weights, objectives, and whether it settled."""
     points = np.vstack([points for points, _, _ in sides])
     masses = np.concatenate([part * weights for _, weights, part in sides])
-    atoms, weights = _merged(points, masses / masses.sum(), size)
+    atoms, weights = _merge(points, masses / masses.sum(), size)
     total = sum(part for _, _, part in sides)
     objectives: list[float] = []
     # Atoms move little from round to round: what proved a plan is near what proves the next.
     starts: list[Array | None] = [None for _ in sides]
 
-    def planned(place: int) -> ExactPlan:
-        there, mass, _ = sides[place]
-        return exact_plan(atoms, there, weights, mass, start=starts[place])
+    def plan(place: int) -> ExactPlan:
+        goal, mass, _ = sides[place]
+        return exact_plan(atoms, goal, weights, mass, start=starts[place])
 
     while len(objectives) < rounds:
-        plans = on_cores(planned, range(len(sides)))
-        starts = [plan.potentials[1] for plan in plans]
+        plans = on_cores(plan, range(len(sides)))
+        starts = [item.potentials[1] for item in plans]
         objectives.append(
-            sum(part * plan.cost for (_, _, part), plan in zip(sides, plans, strict=True))
+            sum(part * item.cost for (_, _, part), item in zip(sides, plans, strict=True))
         )
         if len(objectives) > 1 and objectives[-2] - objectives[-1] <= _TOL * objectives[-2]:
             return atoms, weights, objectives, True
         moved = np.zeros_like(atoms)
-        for (there, _, part), plan in zip(sides, plans, strict=True):
-            moved += part / total * np.asarray(plan.plan @ there) / weights[:, None]
+        for (goal, _, part), item in zip(sides, plans, strict=True):
+            moved += part / total * np.asarray(item.plan @ goal) / weights[:, None]
         atoms = moved
     return atoms, weights, objectives, False
 
 
-def _merged(points: Array, weights: Array, size: int) -> tuple[Array, Array]:
-    """First atoms: groups of near points, at their mean."""
+def _merge(points: Array, weights: Array, size: int) -> tuple[Array, Array]:
+    """Merge groups of near points into first atoms at their means."""
     count = min(size, len(np.unique(points, axis=0)))
     centres, codes = grouped(points, count, 0, weights)
     mass = np.bincount(codes, weights, minlength=count)
@@ -507,8 +502,8 @@ def _merged(points: Array, weights: Array, size: int) -> tuple[Array, Array]:
     return centres[used], mass[used] / mass.sum()
 
 
-def _covariance(covariances: list[Array], shares: Array) -> tuple[Array, float]:
-    """Bures barycenter of covariances that commute, as those of sketches do; its objective."""
+def _average_covariances(covariances: list[Array], shares: Array) -> tuple[Array, float]:
+    """Compute the Bures barycenter of covariances that commute, and its objective."""
     roots = [covariance_root(one) for one in covariances]
     middle = np.einsum("k,kij->ij", shares, np.stack(roots))
     objective = sum(

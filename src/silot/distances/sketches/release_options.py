@@ -25,7 +25,7 @@ from ...privacy.sketch import Array
 
 
 class Private(Options):
-    """What one record may change in what holders tell."""
+    """Options of what one record may change in the answers of holders."""
 
     privacy_epsilon: float = option(
         "Privacy budget of each holder. What one record may change in this run.",
@@ -61,7 +61,7 @@ class Private(Options):
 
 
 class Releasing(Private):
-    """What a release of a sketch takes."""
+    """Options of the release of a sketch."""
 
     public: Public | None = option(
         "Public records (m, d), of the law the holders' records come from, and of no holder: 400 "
@@ -128,29 +128,29 @@ class Releasing(Private):
 _SIZES = (8, 11, 16, 22, 32, 45, 64, 90, 128)
 
 
-def public_box(
+def find_public_box(
     public: Public | None, mean: npt.ArrayLike | None, scale: npt.ArrayLike | None
 ) -> tuple[Array, Array] | None:
-    """Corners of the box a quadtree parts: two features without a sample."""
+    """Find the corners of the box of a quadtree: for two features without a sample."""
     if public is not None or mean is None or scale is None:
         return None
     middle, spread = public_law(mean, scale)
     return (middle - 4.0 * spread, middle + 4.0 * spread) if len(middle) == 2 else None
 
 
-def class_names(public: Public | None) -> npt.NDArray[np.str_] | None:
-    """Labels of public records, where they have any."""
+def read_class_names(public: Public | None) -> npt.NDArray[np.str_] | None:
+    """Read the labels of public records, where they have any."""
     return public.names if isinstance(public, Measure) else None
 
 
-def public_classes(public: Public | None, classes: Sequence[object] | None) -> tuple[str, ...]:
-    """Public class names; those of a holder would tell which classes it has."""
+def read_public_classes(public: Public | None, classes: Sequence[object] | None) -> tuple[str, ...]:
+    """Read the public class names; those of a holder would disclose which classes it has."""
     if classes is not None:
         # By the rule of measures: 3, 3.0 and "3" are one.
-        given: npt.NDArray[Any] = np.asarray(classes)
-        named = Measure(np.zeros((len(given), 1)), labels=given).names
+        labels: npt.NDArray[Any] = np.asarray(classes)
+        named = Measure(np.zeros((len(labels), 1)), labels=labels).names
     else:
-        named = class_names(public)
+        named = read_class_names(public)
     if named is None:
         raise InputError(
             "labels need public classes. Give classes=[...], or a labelled Measure as public.",
@@ -159,8 +159,8 @@ def public_classes(public: Public | None, classes: Sequence[object] | None) -> t
     return tuple(sorted(set(named.tolist())))
 
 
-def cells_for(public: int, records: int | None, mu: float) -> int:
-    """How many cells, for so many public records and records in a sketch."""
+def count_cells(public: int, records: int | None, mu: float) -> int:
+    """Choose the number of cells from those of public records and of records in a sketch."""
     # Centres of few public records each are off by chance, and holders in different cells
     # then seem further apart: eight a cell, where three would do.
     most = float(np.clip(public // 8, FEWEST_CELLS, MOST_CELLS))

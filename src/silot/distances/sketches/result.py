@@ -75,7 +75,7 @@ class Sketches(Billed):
     releases: tuple[ReleaseFile, ...] = field(default=(), repr=False)
 
     def distance(self, a: str, b: str, *, why: bool = False) -> Distance:
-        """Distance of two holders; ``"coordinator"`` names its own measure, if it has one.
+        """Compute the distance of two holders, or of one and the ``"coordinator"``'s own measure.
 
         With ``why`` its ``parts`` say what it is made of, as far as the cells tell: computed from
         the sketches, so that nothing more is disclosed or spent.
@@ -85,12 +85,12 @@ class Sketches(Billed):
         InputError
             A name that is no holder's, or one twice.
         """
-        found = self.book.distance(a, b, why=why).named(self.columns)
-        told = replace(found, disclosure=self.disclosure or "sketch")
-        return told.with_preflight(self.preflight)
+        distance = self.book.distance(a, b, why=why).named(self.columns)
+        distance = replace(distance, disclosure=self.disclosure or "sketch")
+        return distance.with_preflight(self.preflight)
 
     def matrix(self, *, own: bool = False, why: bool = False) -> DistanceMatrix:
-        """Distances between all pairs of holders. The bill is that of the one run.
+        """Compute the distances between all pairs of holders. The bill is that of the one run.
 
         With ``own`` the coordinator's own measure, ``"coordinator"``, is one of them; ``why`` as
         for ``distance``.
@@ -112,7 +112,7 @@ class Sketches(Billed):
         support: int | None = None,
         rounds: int = 20,
     ) -> Barycenter:
-        """Measure between the holders.
+        """Compute the measure between the holders.
 
         Parameters
         ----------
@@ -123,7 +123,7 @@ class Sketches(Billed):
         rounds
             Most rounds.
         """
-        return self._billed(self.book.barycenter(weights, support, rounds))
+        return self._add_bill(self.book.barycenter(weights, support, rounds))
 
     def values(
         self,
@@ -133,7 +133,7 @@ class Sketches(Billed):
         map: bool = False,
         shapley: bool = False,
     ) -> Contributions:
-        """What every holder's data are worth.
+        """Compute what every holder's data are worth.
 
         Parameters
         ----------
@@ -143,29 +143,30 @@ class Sketches(Billed):
         why
             As for ``distance``.
         map
-            Tell the distances of a map too, between holders and to the coordinator's own
+            Compute the distances of a map too, between holders and to the coordinator's own
             measure where that is the target; nothing more is asked of anybody.
         shapley
             Shapley values too, of mixtures of the cells.
         """
         chosen = target or ("validation" if self.book.owned else "barycenter")
-        found = self._billed(self.book.values(chosen, why=why, shapley=shapley).named(self.columns))
+        values = self._add_bill(self.book.values(chosen, why=why, shapley=shapley))
+        values = values.named(self.columns)
         if not map:
-            return found
+            return values
         if len(self.names) < 2:
-            return replace(found, status=f"{found.status}; no map of holders: it takes two")
+            return values.with_note("no map of holders: it takes two")
         # Distances to a barycenter are estimated in another way, on a scale of their own.
-        return replace(found, between=self.matrix(own=chosen == "validation"))
+        return replace(values, between=self.matrix(own=chosen == "validation"))
 
     def clusters(self, k: int) -> dict[str, int]:
-        """Groups of holders that are near each other, 0..k-1, by average linkage.
+        """Group holders that are near each other, 0..k-1, by average linkage.
 
         Groups are numbered in the order of the names of their first members.
         """
         return self.book.clusters(k)
 
-    def _billed(self, result: B) -> B:
-        """The result with the bill of the run that made the sketches."""
+    def _add_bill(self, result: B) -> B:
+        """Add the bill of the run that made the sketches."""
         return result.with_run(self)
 
     def to_dict(self) -> dict[str, Any]:
@@ -218,16 +219,16 @@ class Combined(Preflighted):
 
     @classmethod
     def of(cls, sketches: Sketches, groups: int | None = None) -> Combined:
-        """Everything that follows; so many groups, none by default."""
-        found = {} if groups is None else sketches.clusters(groups)
-        return cls(sketches=sketches, values=sketches.values(map=True), groups=found)
+        """Compute everything that follows from sketches, and groups where their number is named."""
+        by_site = {} if groups is None else sketches.clusters(groups)
+        return cls(sketches=sketches, values=sketches.values(map=True), groups=by_site)
 
     def to_dict(self) -> dict[str, Any]:
-        """Fields by name, ready for JSON."""
+        """Return the fields by name, ready for JSON."""
         matrix, barycenter = self.values.between, self.values.barycenter
         return {
             **self.sketches.to_dict(),
-            "releases": [each.to_dict() for each in self.sketches.releases],
+            "releases": [release.to_dict() for release in self.sketches.releases],
             "matrix": None if matrix is None else matrix.to_dict(),
             "values": self.values.to_dict(),
             "barycenter": None if barycenter is None else barycenter.to_dict(),
@@ -235,5 +236,5 @@ class Combined(Preflighted):
         }
 
     def to_json(self) -> str:
-        """``to_dict`` as JSON text."""
+        """Return ``to_dict`` as JSON text."""
         return json.dumps(self.to_dict(), allow_nan=False)

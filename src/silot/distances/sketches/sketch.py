@@ -24,7 +24,7 @@ from ...privacy.sketch import Array, Codes, Reading, decode
 from ..methods import Joint, Pairwise
 from ..questions import LabelledRecords, encode_classes
 from ..result import Distance
-from ..sides import sides_of
+from ..sides import name_sides
 from .decoded import LEAST_NU, DecodedSketches, Page
 from .questions import (
     FINEST,
@@ -32,10 +32,16 @@ from .questions import (
     SketchPeriod,
     SketchRecords,
     SketchTree,
-    integers_of,
     is_period,
+    read_integers,
 )
-from .release_options import Releasing, cells_for, class_names, public_box, public_classes
+from .release_options import (
+    Releasing,
+    count_cells,
+    find_public_box,
+    read_class_names,
+    read_public_classes,
+)
 from .result import Sketches
 
 
@@ -120,13 +126,13 @@ class Sketching(Releasing, Joint[Sketches]):
             own=own,
             sample=self.sample,
             drawn=self.public is None,
-            box=public_box(self.public, mean, scale) if boxed else None,
-            classes=public_classes(self.public, self.classes) if labelled else (),
-            prior_codes=class_names(self.public) if labelled else None,
+            box=find_public_box(self.public, mean, scale) if boxed else None,
+            classes=read_public_classes(self.public, self.classes) if labelled else (),
+            prior_codes=read_class_names(self.public) if labelled else None,
             options=self,
             seed=self.seed,
             embedding=embedding,
-            periods=self._periods(holders),
+            periods=self._name_periods(holders),
         )
         return Protocol(
             self.name,
@@ -142,7 +148,7 @@ class Sketching(Releasing, Joint[Sketches]):
             expected_rounds=1 + plan.asks_count,
         )
 
-    def _periods(self, holders: Sequence[str]) -> Mapping[str, str]:
+    def _name_periods(self, holders: Sequence[str]) -> Mapping[str, str]:
         if self.period is None:
             return {}
         return dict.fromkeys(holders, self.period) if isinstance(self.period, str) else self.period
@@ -211,7 +217,7 @@ class Sketch(Releasing, Pairwise):
     def between(
         self, a: str, b: str | None = None, own: Answerer | None = None
     ) -> Protocol[Distance]:
-        sides = sides_of(a, b, own)
+        sides = name_sides(a, b, own)
         release = self.release([side for side in sides if side != COORDINATOR], own)
 
         def start() -> Steps[Distance]:
@@ -240,7 +246,7 @@ _HEAVY = 0.2
 
 @dataclass(frozen=True)
 class SketchPlan:
-    """One run: options, holders, and what is public about records."""
+    """State of one run: options, holders, and what is public about records."""
 
     holders: tuple[str, ...]
     own: Answerer | None
@@ -256,32 +262,34 @@ class SketchPlan:
 
     @property
     def asks_count(self) -> bool:
-        """Whether some of the budget goes to the number of records."""
+        """Whether a part of the budget goes to the number of records."""
         return self.options.size is None and self.options.cells is None
 
     def start(self) -> Steps[Sketches]:
         mu, least = self.options.mu, self.options.size
         if self.asks_count:
             mu = self.options.mu * (1.0 - _FOR_COUNT) ** 0.5
-            least = yield from self._count()
+            least = yield from self._request_count()
         if least is not None:
             self._check_size(least, mu)
-        geometry = self._tree(least or 0, mu) if self.box else self._cells(least or 0, mu)
-        asked = geometry.question
-        answers = yield {name: of_period(asked, self.periods.get(name)) for name in self.holders}
+        geometry = self._plan_tree(least or 0, mu) if self.box else self._plan_cells(least or 0, mu)
+        question = geometry.question
+        answers = yield {
+            name: ask_for_period(question, self.periods.get(name)) for name in self.holders
+        }
         pages: dict[str, Page] = {}
         for name in self.holders:
-            vector = integers_of(answers, name, "sketch", geometry.width)
-            pages[name] = geometry.page(vector, mu)
+            vector = read_integers(answers, name, "sketch", geometry.width)
+            pages[name] = geometry.read_page(vector, mu)
         if self.own is not None:
             # Nothing bounds what its own records may weigh, so count them finely.
             fine = replace(geometry.question, mass_limit=1.0, resolution=FINEST)
             own = replace(geometry, question=fine)
-            pages[COORDINATOR] = own.page(self._own(self.own, fine), np.inf)
-        return self._result(pages, geometry, mu)
+            pages[COORDINATOR] = own.read_page(self._sketch_own(self.own, fine), np.inf)
+        return self._build_result(pages, geometry, mu)
 
-    def _cells(self, records: int, mu: float) -> _CellSketch:
-        size = self._count_of(records, mu)
+    def _plan_cells(self, records: int, mu: float) -> _CellSketch:
+        size = self.options.cells or count_cells(len(self.sample), records, mu)
         cells = Cells.of_sample(self.sample, size, self.seed, drawn=self.drawn)
         question = SketchRecords(
             centres=cells.centres,
@@ -292,10 +300,10 @@ class SketchPlan:
             privacy_mu=mu,
         )
         groups = len(self.classes) + 1 if self.classes else 1
-        return _CellSketch(cells, question, self._prior(cells), groups)
+        return _CellSketch(cells, question, self._count_public(cells), groups)
 
-    def _tree(self, records: int, mu: float) -> _TreeSketch:
-        """A finest square for every unit of nu, and one level more: empty ones stay whole."""
+    def _plan_tree(self, records: int, mu: float) -> _TreeSketch:
+        """Plan a finest square for every unit of nu, and one level more: empty ones stay one."""
         assert self.box is not None
         depth = int(np.clip(np.log(max(records * mu, 1.0)) / np.log(4.0) + 1.0, 2, DEEPEST))
         question = SketchTree(
@@ -307,13 +315,13 @@ class SketchPlan:
         )
         return _TreeSketch(tree_cells(*self.box, depth, self.sample), question)
 
-    def _count(self) -> Steps[int]:
-        """Noisy number of records of the smallest holder."""
+    def _request_count(self) -> Steps[int]:
+        """Request noisy counts, and return that of the smallest holder."""
         question = CountRecords(
             privacy_mu=self.options.mu * _FOR_COUNT**0.5, mass_limit=self.options.limit
         )
         answers = yield dict.fromkeys(self.holders, question)
-        counts = [int(integers_of(answers, name, "count", 1)[0]) for name in self.holders]
+        counts = [int(read_integers(answers, name, "count", 1)[0]) for name in self.holders]
         return max(round(min(counts) / question.resolution), 0)
 
     def _check_size(self, records: int, mu: float) -> None:
@@ -322,41 +330,37 @@ class SketchPlan:
         needed = int(np.ceil(LEAST_NU / mu))
         epsilon, delta = self.options.privacy_epsilon, self.options.privacy_delta
         enough = epsilon_of(LEAST_NU / records, delta) if records > 0 else np.inf
-        told = " That number was released, and is charged." if self.asks_count else ""
+        charge = " That number was released, and is charged." if self.asks_count else ""
         other = f", or privacy_epsilon of {enough:.2g} or more" if enough < 50 else ""
         raise InputError(
             f"the smallest holder has about {records} records: too few for a sketch at "
-            f"privacy_epsilon {epsilon:g}. About {needed} records would do{other}.{told}",
+            f"privacy_epsilon {epsilon:g}. About {needed} records would do{other}.{charge}",
             code="sketch-small",
         )
 
-    def _count_of(self, records: int | None, mu: float) -> int:
-        """How many cells."""
-        return self.options.cells or cells_for(len(self.sample), records, mu)
-
-    def _public_rows(self) -> Codes | None:
-        """Class of every public record, where they have classes."""
+    def _encode_public(self) -> Codes | None:
+        """Encode the class of every public record, where they have classes."""
         if not self.classes or self.prior_codes is None:
             return None
         position = {name: k for k, name in enumerate(self.classes)}
         other = len(self.classes)
         return np.array([position.get(name, other) for name in self.prior_codes.tolist()])
 
-    def _prior(self, cells: Cells) -> Array | None:
-        """Public masses by class and cell, where public records have classes."""
-        rows = self._public_rows()
+    def _count_public(self, cells: Cells) -> Array | None:
+        """Compute public masses by class and cell, where public records have classes."""
+        rows = self._encode_public()
         if rows is None:
             return None
         places, _ = nearest(self.sample, cells.centres)
-        found = np.zeros((len(self.classes) + 1, cells.size))
-        np.add.at(found, (rows, places), 1.0)
-        return found / found.sum()
+        counts = np.zeros((len(self.classes) + 1, cells.size))
+        np.add.at(counts, (rows, places), 1.0)
+        return counts / counts.sum()
 
-    def _calibration(
+    def _calibrate(
         self, geometry: _CellSketch | _TreeSketch, rate: Rate, mu: float
     ) -> Calibration | None:
-        """What estimates are corrected by: nothing, where no public record tells."""
-        rows = self._public_rows()
+        """Calibrate the estimates on public records; ``None`` where these do not suffice."""
+        rows = self._encode_public()
         if self.drawn or isinstance(geometry, _TreeSketch) or (self.classes and rows is None):
             return None
         return Calibration.of(
@@ -371,11 +375,11 @@ class SketchPlan:
             seed=self.seed,
         )
 
-    def _own(self, own: Answerer, question: SketchRecords | SketchTree) -> Codes:
-        """The coordinator's own records, sketched without noise."""
+    def _sketch_own(self, own: Answerer, question: SketchRecords | SketchTree) -> Codes:
+        """Sketch the coordinator's own records without noise."""
         classes = question.classes if isinstance(question, SketchRecords) else ""
-        asked = LabelledRecords(classes=classes)
-        answer = required({COORDINATOR: own.answer(asked)}, COORDINATOR)
+        request = LabelledRecords(classes=classes)
+        answer = required({COORDINATOR: own.answer(request)}, COORDINATOR)
         points, weights = answer.array("points", ndim=2), answer.array("weights", ndim=1)
         if points.shape[1] != self.sample.shape[1]:
             raise MismatchError(
@@ -385,17 +389,17 @@ class SketchPlan:
             )
         names = None
         if self.classes:
-            known = np.array([*self.classes, "\0"])
-            names = known[np.minimum(answer.arrays["codes"], len(self.classes))]
+            listed = np.array([*self.classes, "\0"])
+            names = listed[np.minimum(answer.arrays["codes"], len(self.classes))]
         # Its own weights need no public limit: they are relative to the largest.
         return question.exact(points, weights / weights.max(), names)
 
-    def _result(
+    def _build_result(
         self, pages: Mapping[str, Page], geometry: _CellSketch | _TreeSketch, mu: float
     ) -> Sketches:
         cells = geometry.cells
         decoded = {name: pages[name].decoded for name in self.holders}
-        nu = mu * min(found.records for found in decoded.values())
+        nu = mu * min(item.records for item in decoded.values())
         rate = rate_of(self.sample, cells, self.seed)
         book = DecodedSketches(
             names=self.holders,
@@ -406,15 +410,15 @@ class SketchPlan:
             embedding=self.embedding,
             nu=nu,
             seed=self.seed,
-            calibration=self._calibration(geometry, rate, mu),
-            tails=tails_of(self.sample),
+            calibration=self._calibrate(geometry, rate, mu),
+            tails=describe_tails(self.sample),
             sample=self.sample,
         )
         return Sketches(
             names=self.holders,
             measures={name: book.measure(name) for name in self.holders},
-            records={name: found.records for name, found in decoded.items()},
-            scatter={name: found.scatter for name, found in decoded.items()},
+            records={name: item.records for name, item in decoded.items()},
+            scatter={name: item.scatter for name, item in decoded.items()},
             cells=cells.size,
             nu=nu,
             privacy_epsilon=self.options.privacy_epsilon,
@@ -440,7 +444,7 @@ class _CellSketch:
         """Numbers in an answer."""
         return self.groups * self.cells.size + self.cells.dimension + 1
 
-    def page(self, vector: Codes, mu: float) -> Page:
+    def read_page(self, vector: Codes, mu: float) -> Page:
         """Read and decode an answer."""
         reading = Reading.of(
             vector, self.cells, mu, count=self.groups, resolution=self.question.resolution
@@ -460,16 +464,16 @@ class _TreeSketch:
         """Numbers in an answer."""
         return sum(4**level for level in range(1, self.question.depth + 1))
 
-    def page(self, vector: Codes, mu: float) -> Page:
+    def read_page(self, vector: Codes, mu: float) -> Page:
         """Read and decode an answer."""
         tree = Tree.of(vector, self.question.depth, mu, self.question.resolution)
         return Page(tree.decode(self.cells))
 
 
-def of_period(
+def ask_for_period(
     question: SketchRecords | SketchTree, period: str | None
 ) -> SketchRecords | SketchTree:
-    """The question of a period, where one is named."""
+    """Return the question of a period, where one is named."""
     if period is None:
         return question
     if not isinstance(question, SketchRecords):
@@ -481,8 +485,8 @@ def of_period(
     return SketchPeriod(**values, period=period)
 
 
-def tails_of(sample: Array) -> str:
-    """Words about public records of which few have most of the variance."""
+def describe_tails(sample: Array) -> str:
+    """Describe public records of which few have most of the variance."""
     squares = ((sample - sample.mean(axis=0)) ** 2).sum(axis=1)
     far = np.sort(squares)[-max(len(squares) // 100, 1) :]
     share = float(far.sum() / squares.sum()) if squares.sum() > 0 else 0.0

@@ -13,7 +13,11 @@ import numpy.typing as npt
 
 from silot_transport._check import Array, real, whole
 
+from ... import options
 from ...errors import InputError
+
+check_not_negative = options.number(least=0).of
+check_seed = options.seed().of
 
 # Fewer samples than this say too little about their own spread to stop on it.
 _LEAST_PERMUTATIONS = 30
@@ -80,13 +84,13 @@ class PlayerValues:
         return tuple(part / total for part in parts)
 
     def __getitem__(self, name: Hashable) -> float:
-        """The value of one player."""
+        """Return the value of one player."""
         if name not in self.names:
             raise KeyError(name)
         return self.values[self.names.index(name)]
 
     def to_dict(self) -> dict[str, Any]:
-        """Fields by name and the shares, ready for JSON.
+        """Return the fields by name and the shares, ready for JSON.
 
         Names that are neither texts nor whole numbers become texts; an infinite error is
         ``None``.
@@ -107,7 +111,7 @@ class PlayerValues:
         }
 
     def to_json(self) -> str:
-        """``to_dict`` as JSON text."""
+        """Return ``to_dict`` as JSON text."""
         return json.dumps(self.to_dict(), allow_nan=False)
 
     def __repr__(self) -> str:
@@ -119,7 +123,7 @@ class PlayerValues:
 def exact_shapley(
     players: Iterable[Name], utility: Callable[[frozenset[Name]], float]
 ) -> PlayerValues:
-    r"""Shapley values, from the utility of every coalition.
+    r"""Compute Shapley values from the utility of every coalition.
 
     .. math:: \phi_i = \sum_{S \subseteq N \setminus i} \frac{|S|!\,(n - |S| - 1)!}{n!}
               \bigl(v(S \cup i) - v(S)\bigr)
@@ -161,11 +165,11 @@ def exact_shapley(
     [0.166667, 0.166667, 0.666667]
     """
     game = Game(players, utility)
-    bounded_size(game.size, "there are", "Use monte_carlo_shapley, or group players.")
-    values = exact_values(game)
+    check_size(game.size, "there are", "Use monte_carlo_shapley, or group players.")
+    values = compute_exact_values(game)
     return PlayerValues(
         names=game.names,
-        values=game.listed(values),
+        values=game.restore_order(values),
         standard_errors=(0.0,) * game.size,
         method="exact_shapley",
         status=f"exact: all {game.evaluations} coalitions were evaluated",
@@ -177,7 +181,7 @@ def exact_shapley(
 def leave_one_out(
     players: Iterable[Name], utility: Callable[[frozenset[Name]], float]
 ) -> PlayerValues:
-    r"""What all players together lose when one leaves.
+    r"""Compute what all players together lose when one leaves.
 
     .. math:: \phi_i = v(N) - v(N \setminus i)
 
@@ -211,7 +215,7 @@ def leave_one_out(
     values = [total - game.value(game.everyone ^ 1 << k) for k in range(game.size)]
     return PlayerValues(
         names=game.names,
-        values=game.listed(values),
+        values=game.restore_order(values),
         standard_errors=(0.0,) * game.size,
         method="leave_one_out",
         status=f"exact: all players and {game.size} coalitions of all but one were evaluated",
@@ -229,7 +233,7 @@ def monte_carlo_shapley(
     max_permutations: int = 10_000,
     seed: int = 0,
 ) -> PlayerValues:
-    r"""Shapley values from sampled orders of the players, truncated.
+    r"""Estimate Shapley values from sampled orders of the players, truncated.
 
     .. math:: \phi_i = \mathbb{E}_\pi \bigl[v(P_i^\pi \cup i) - v(P_i^\pi)\bigr]
 
@@ -280,10 +284,10 @@ def monte_carlo_shapley(
     >>> found.converged, max(abs(value - 8.0) for value in found.values) < 2.0
     (True, True)
     """
-    tolerance = not_negative(tolerance, "tolerance", "option-tolerance")
-    truncation = not_negative(truncation, "truncation", "option-truncation")
+    tolerance = check_not_negative(tolerance, "tolerance", "option-tolerance")
+    truncation = check_not_negative(truncation, "truncation", "option-truncation")
     most = whole(max_permutations, "max_permutations", "option-permutations", least=2)
-    seed = as_seed(seed)
+    seed = check_seed(seed, "seed", "option-seed")
     game = Game(players, utility)
     rng = np.random.default_rng(seed)
     running = Running(game.size)
@@ -292,18 +296,18 @@ def monte_carlo_shapley(
     while running.count < most and not (
         running.count >= _LEAST_PERMUTATIONS and largest <= tolerance
     ):
-        gains, cut = gains_along(game, rng.permutation(game.size).tolist(), truncation)
+        gains, cut = evaluate_gains(game, rng.permutation(game.size).tolist(), truncation)
         running.add(gains)
         truncated += cut
         largest = float(running.errors.max())
     converged = largest <= tolerance and running.count >= _LEAST_PERMUTATIONS
     return PlayerValues(
         names=game.names,
-        values=game.listed(running.mean),
-        standard_errors=game.listed(running.errors),
+        values=game.restore_order(running.mean),
+        standard_errors=game.restore_order(running.errors),
         method="monte_carlo_shapley",
-        status=_sampled(running.count, largest, tolerance, converged)
-        + _truncated(truncated, running.count, truncation),
+        status=_describe_sampling(running.count, largest, tolerance, converged)
+        + _describe_truncation(truncated, running.count, truncation),
         converged=converged,
         evaluations=game.evaluations,
         permutations=running.count,
@@ -311,7 +315,7 @@ def monte_carlo_shapley(
     )
 
 
-def _sampled(count: int, largest: float, tolerance: float, converged: bool) -> str:
+def _describe_sampling(count: int, largest: float, tolerance: float, converged: bool) -> str:
     if converged:
         return (
             f"converged: the largest standard error is {largest:.3g} after {count} permutations, "
@@ -332,7 +336,7 @@ def _sampled(count: int, largest: float, tolerance: float, converged: bool) -> s
     )
 
 
-def _truncated(truncated: int, count: int, truncation: float) -> str:
+def _describe_truncation(truncated: int, count: int, truncation: float) -> str:
     if not truncated:
         return ""
     return (
@@ -348,7 +352,6 @@ LARGEST_EXACT = 20
 # Sums and squares of larger utilities overflow.
 _LARGEST_UTILITY = 1e150
 _NAMES_SHOWN = 8
-_LARGEST_SEED = 2**63 - 1
 
 
 class Game(Generic[Name]):
@@ -360,12 +363,12 @@ class Game(Generic[Name]):
     def __init__(
         self, players: Iterable[Name], utility: Callable[[frozenset[Name]], float]
     ) -> None:
-        self.names = checked_players(players)
-        self.order = sorted(self.names, key=text_of)
+        self.names = check_players(players)
+        self.order = sorted(self.names, key=write_name)
         self.evaluations = 0
-        checked_callable(utility)
+        check_callable(utility)
         self._utility = utility
-        self._known: dict[int, float] = {}
+        self._values: dict[int, float] = {}
 
     @property
     def size(self) -> int:
@@ -378,24 +381,24 @@ class Game(Generic[Name]):
         return (1 << self.size) - 1
 
     def value(self, mask: int) -> float:
-        """Utility of a coalition, computed once."""
-        if mask not in self._known:
-            self._known[mask] = self.evaluate(mask)
-        return self._known[mask]
+        """Return the utility of a coalition, computed once."""
+        if mask not in self._values:
+            self._values[mask] = self.evaluate(mask)
+        return self._values[mask]
 
     def evaluate(self, mask: int) -> float:
-        """Utility of a coalition, computed anew."""
+        """Compute the utility of a coalition anew."""
         coalition = [name for k, name in enumerate(self.order) if mask >> k & 1]
         self.evaluations += 1
-        return checked_utility(self._utility(frozenset(coalition)), coalition)
+        return check_utility(self._utility(frozenset(coalition)), coalition)
 
-    def listed(self, found: npt.ArrayLike) -> tuple[float, ...]:
-        """Numbers by ``order`` in the order the players were given."""
-        by_name = dict(zip(self.order, np.asarray(found, dtype=np.float64).tolist(), strict=True))
+    def restore_order(self, numbers: npt.ArrayLike) -> tuple[float, ...]:
+        """Put numbers by ``order`` into the order in which the caller named the players."""
+        by_name = dict(zip(self.order, np.asarray(numbers, dtype=np.float64).tolist(), strict=True))
         return tuple(by_name[name] for name in self.names)
 
 
-def checked_players(players: Iterable[Name]) -> tuple[Name, ...]:
+def check_players(players: Iterable[Name]) -> tuple[Name, ...]:
     """Return the players, at least one, all hashable, distinct and with texts of their own."""
     if isinstance(players, str | bytes):
         raise InputError(
@@ -419,7 +422,7 @@ def checked_players(players: Iterable[Name]) -> tuple[Name, ...]:
             "each player once.",
             code="game-players",
         )
-    if len({text_of(name) for name in names}) < len(names):
+    if len({write_name(name) for name in names}) < len(names):
         raise InputError(
             "two different players have the same text, so they have no order of their own. Name "
             "players by texts, numbers or tuples of them.",
@@ -428,17 +431,17 @@ def checked_players(players: Iterable[Name]) -> tuple[Name, ...]:
     return names
 
 
-def text_of(name: Hashable) -> str:
+def write_name(name: Hashable) -> str:
     """Return a text that orders names of any types, the same in every process."""
     if isinstance(name, tuple):
-        return "(" + ",".join(text_of(part) for part in name) + ")"
+        return "(" + ",".join(write_name(part) for part in name) + ")"
     if isinstance(name, frozenset):
         # Its own text depends on the order of hashes.
-        return "{" + ",".join(sorted(text_of(part) for part in name)) + "}"
+        return "{" + ",".join(sorted(write_name(part) for part in name)) + "}"
     return repr(name)
 
 
-def checked_callable(utility: object) -> None:
+def check_callable(utility: object) -> None:
     """Raise unless the utility is a function."""
     if not callable(utility):
         raise InputError(
@@ -447,11 +450,11 @@ def checked_callable(utility: object) -> None:
         )
 
 
-def checked_utility(value: object, coalition: list[Any]) -> float:
+def check_utility(value: object, coalition: list[Any]) -> float:
     """Return a utility that can be summed and squared."""
     shown = ", ".join(repr(name) for name in coalition[:_NAMES_SHOWN])
-    rest = len(coalition) - _NAMES_SHOWN
-    whose = f"the utility of {{{shown}{f' and {rest} more' if rest > 0 else ''}}}"
+    others = len(coalition) - _NAMES_SHOWN
+    whose = f"the utility of {{{shown}{f' and {others} more' if others > 0 else ''}}}"
     number = real(value, whose, "game-utility")
     if abs(number) > _LARGEST_UTILITY:
         raise InputError(
@@ -461,20 +464,7 @@ def checked_utility(value: object, coalition: list[Any]) -> float:
     return number
 
 
-def not_negative(value: object, name: str, code: str) -> float:
-    """Return a finite number that is zero or more."""
-    number = real(value, name, code)
-    if number < 0.0:
-        raise InputError(f"{name} is {value!r}; zero or more is needed.", code=code)
-    return number
-
-
-def as_seed(seed: object) -> int:
-    """Return a seed of numpy's generators."""
-    return whole(seed, "seed", "option-seed", least=0, most=_LARGEST_SEED)
-
-
-def bounded_size(size: int, what: str, advice: str) -> None:
+def check_size(size: int, what: str, advice: str) -> None:
     """Raise when there are too many players to go through all coalitions."""
     if size > LARGEST_EXACT:
         raise InputError(
@@ -484,8 +474,8 @@ def bounded_size(size: int, what: str, advice: str) -> None:
         )
 
 
-def exact_values(game: Game[Any]) -> Array:
-    """Shapley values by ``game.order``, every coalition evaluated once."""
+def compute_exact_values(game: Game[Any]) -> Array:
+    """Compute Shapley values by ``game.order``, every coalition evaluated once."""
     n = game.size
     masks = np.arange(1 << n)
     # Not kept by coalition: a million of sets takes a gigabyte, their utilities eight megabytes.
@@ -503,11 +493,13 @@ def exact_values(game: Game[Any]) -> Array:
     return values
 
 
-def gains_along(game: Game[Any], players: Iterable[int], truncation: float) -> tuple[Array, bool]:
-    """What each player adds when they join in turn, and whether the tail was left out.
+def evaluate_gains(
+    game: Game[Any], players: Iterable[int], truncation: float
+) -> tuple[Array, bool]:
+    """Compute what each player adds on joining in turn, and whether the tail was truncated.
 
-    Once the coalition is worth as much as all players, to less than ``truncation``, the rest
-    is taken to add nothing and is not evaluated.
+    Once the coalition is worth as much as all players, to less than ``truncation``, the others
+    count as adding nothing and are not evaluated.
     """
     gains = np.zeros(game.size)
     goal = game.value(game.everyone)
@@ -532,7 +524,7 @@ class Running:
         self._squares = np.zeros(size)
 
     def add(self, sample: Array) -> None:
-        """Take one more sample in."""
+        """Update mean and squares with one more sample."""
         self.count += 1
         gap = sample - self.mean
         self.mean = self.mean + gap / self.count

@@ -15,46 +15,41 @@ from silot_transport.resampling import MOST_TAILS
 from ...errors import InputError, WireError
 from ...federation.answer import Answer
 from ..result import Distance
+from ..sides import build_malformed_error
 from .result import Contribution
 
 Ranks = npt.NDArray[np.int64]
 
-# Distances this close are one rank: rounding must not rank holders.
+# Distances and squares whose ratio is this close to 1 are equal: rounding must not rank holders.
 _TIE = 1e-9
+# Draws behind the ends of intervals: enough for two digits of a 2.5 % quantile.
+_DRAWS = 2000
+# A margin is that of a 95 % interval.
+_MARGIN = 1.959964
+# Its square does not overflow.
+_LARGEST = 1e150
 
 
-def inverse_shares(distances: npt.ArrayLike) -> Array:
-    r"""Shares in proportion to the inverse distance.
+def compute_inverse_shares(distances: npt.ArrayLike) -> Array:
+    r"""Compute shares (N,) in proportion to the inverse of N distances.
 
     .. math:: s_i = \frac{1 / W_i}{\sum_j 1 / W_j}
 
-    Parameters
-    ----------
-    distances
-        Shape (N,), zero or more.
-
-    Returns
-    -------
-    numpy.ndarray
-        Shape (N,), summing to 1. Holders at distance zero, if any, share everything equally.
-
-    Raises
-    ------
-    InputError
-        Negative or infinite distances.
+    They sum to 1. Holders at distance zero, if any, share everything equally. Negative or infinite
+    distances are an ``InputError``.
 
     Notes
     -----
     Li et al., *Data Valuation and Detections in Federated Learning*, 2024, sec. 5.1. Two samples
     of one law are never at distance zero, so shares are pulled towards 1 / N the more the fewer
-    records there are: use ``explained_shares`` to compare markets.
+    records there are: use ``normalize_explained`` to compare markets.
 
     Examples
     --------
-    >>> inverse_shares([1.0, 3.0])
+    >>> compute_inverse_shares([1.0, 3.0])
     array([0.75, 0.25])
     """
-    values = _as_distances(distances)
+    values = _check_distances(distances)
     nearest = float(values.min())
     if nearest == 0:
         zero = values == 0
@@ -63,37 +58,21 @@ def inverse_shares(distances: npt.ArrayLike) -> Array:
     return inverse / inverse.sum()
 
 
-def explained(distances: npt.ArrayLike, spread: float) -> Array:
-    r"""How much of the target's spread the holder's data explain.
+def compute_explained(distances: npt.ArrayLike, spread: float) -> Array:
+    r"""Compute how much of the target's spread the data of each of N holders explain.
 
     .. math:: e_i = \max(0,\ 1 - W_i^2 / V^2)
 
-    with ``V`` the distance of the target to its own mean. It has no unit and does not depend on
-    how many holders there are or on the scale of the features.
-
-    Parameters
-    ----------
-    distances
-        Shape (N,), zero or more.
-    spread
-        ``V``, zero or more.
-
-    Returns
-    -------
-    numpy.ndarray
-        Shape (N,), between 0 (no better than the mean of the target) and 1 (a copy of it).
-
-    Raises
-    ------
-    InputError
-        Negative or infinite numbers.
+    with ``V``, the ``spread``, the distance of the target to its own mean: 0 for data no better
+    than that mean, 1 for a copy of the target. It has no unit and does not depend on the number of
+    holders or on the scale of the features. Negative or infinite numbers are an ``InputError``.
 
     Examples
     --------
-    >>> explained([0.0, 1.0, 5.0], 2.0)
+    >>> compute_explained([0.0, 1.0, 5.0], 2.0)
     array([1.  , 0.75, 0.  ])
     """
-    values = _as_distances(distances)
+    values = _check_distances(distances)
     if not np.isfinite(spread) or spread < 0:
         raise InputError(f"spread is {spread!r}; zero or more is needed.", code="valuation-spread")
     if spread == 0:
@@ -101,70 +80,40 @@ def explained(distances: npt.ArrayLike, spread: float) -> Array:
     return np.maximum(1.0 - (values / spread) ** 2, 0.0)
 
 
-def explained_shares(parts: npt.ArrayLike) -> Array:
-    """Parts that sum to 1; equal parts when all are zero.
-
-    Parameters
-    ----------
-    parts
-        Shape (N,), zero or more.
-
-    Returns
-    -------
-    numpy.ndarray
-        Shape (N,).
-
-    Raises
-    ------
-    InputError
-        Negative or infinite parts.
+def normalize_explained(parts: npt.ArrayLike) -> Array:
+    """Divide explained parts (N,) by their sum; equal parts when all are zero.
 
     Examples
     --------
-    >>> explained_shares([0.5, 0.0])
+    >>> normalize_explained([0.5, 0.0])
     array([1., 0.])
     """
-    values = _as_distances(parts)
+    values = _check_distances(parts)
     total = float(values.sum())
     return values / total if total > 0 else np.full(len(values), 1.0 / len(values))
 
 
-def ranks(distances: npt.ArrayLike) -> Ranks:
-    """Rank of every distance, 1 for the smallest; equal ones share a rank.
-
-    Parameters
-    ----------
-    distances
-        Shape (N,), zero or more.
-
-    Returns
-    -------
-    numpy.ndarray
-        Shape (N,) of integers.
-
-    Raises
-    ------
-    InputError
-        Negative or infinite distances.
+def rank(distances: npt.ArrayLike) -> Ranks:
+    """Rank distances (N,) from 1 for the smallest; equal ones share a rank.
 
     Examples
     --------
-    >>> ranks([2.0, 1.0, 2.0])
+    >>> rank([2.0, 1.0, 2.0])
     array([2, 1, 2])
     """
-    values = _as_distances(distances)
+    values = _check_distances(distances)
     order = np.argsort(values, kind="stable")
-    found = np.empty(len(values), dtype=np.int64)
-    rank, last = 0, -np.inf
+    ranks = np.empty(len(values), dtype=np.int64)
+    current, last = 0, -np.inf
     for place, index in enumerate(order.tolist(), start=1):
         if values[index] > last + _TIE * max(float(values[index]), 0.0):
-            rank = place
+            current = place
             last = float(values[index])
-        found[index] = rank
-    return found
+        ranks[index] = current
+    return ranks
 
 
-def _as_distances(distances: npt.ArrayLike) -> Array:
+def _check_distances(distances: npt.ArrayLike) -> Array:
     values = np.asarray(distances, dtype=np.float64)
     if values.ndim != 1 or len(values) == 0 or not np.isfinite(values).all() or values.min() < 0:
         raise InputError(
@@ -172,120 +121,6 @@ def _as_distances(distances: npt.ArrayLike) -> Array:
             code="valuation-distances",
         )
     return values
-
-
-# Its square does not overflow.
-_LARGEST = 1e150
-
-
-@dataclass(frozen=True)
-class Sampled:
-    """A distance without the bias of few records, and the ends of its interval."""
-
-    corrected: float
-    low: float
-    high: float
-
-    @classmethod
-    def told(cls, answer: Answer) -> Sampled | None:
-        """As a holder told it, with the room of rounded numbers; ``None`` if it did not."""
-        corrected = answer.optional_number("corrected")
-        margin = answer.optional_number("margin")
-        if corrected is None or margin is None:
-            return None
-        rounded = "step_corrected" in answer.scalars
-        half = answer.rounding("corrected") if rounded else 0.0
-        if rounded:
-            margin += answer.rounding("margin")
-        tails = answer.optional_number("tails") or 0.0
-        if tails not in range(MOST_TAILS + 1):
-            raise WireError(
-                f"the answer doubles a margin {tails:g} times. The holder runs other code, or a "
-                "broken one.",
-                code="answer-malformed",
-            )
-        margin *= 2.0**tails
-        if max(corrected, margin) > _LARGEST:
-            raise WireError(
-                "the answer has an error that is too large. The holder runs other code, or a "
-                "broken one.",
-                code="answer-malformed",
-            )
-        low = max(max(corrected - half, 0.0) ** 2 - margin, 0.0) ** 0.5
-        high = ((corrected + half) ** 2 + margin) ** 0.5
-        return cls(corrected, low, high)
-
-
-def worth(
-    distances: Mapping[str, Distance],
-    sampled: Mapping[str, Sampled],
-    spread: float,
-    records: Mapping[str, int],
-) -> tuple[Contribution, ...]:
-    """Shares and ranks: of corrected distances where they are known, else of those told.
-
-    A holder that told no error is ranked by its distance, and its rank is left open as far as
-    that distance may be chance.
-    """
-    names = tuple(distances)
-    values = np.array(
-        [sampled[name].corrected if name in sampled else distances[name].value for name in names]
-    )
-    parts = explained(values, spread)
-    shares, part_shares, order = inverse_shares(values), explained_shares(parts), ranks(values)
-    items = tuple(
-        Contribution(
-            holder=name,
-            distance=distances[name],
-            share=float(shares[k]),
-            explained=float(parts[k]),
-            explained_share=float(part_shares[k]),
-            rank=int(order[k]),
-            records=records[name],
-        )
-        for k, name in enumerate(names)
-    )
-    return _with_intervals(items, values**2, sampled, spread) if sampled else items
-
-
-def _with_intervals(
-    items: Sequence[Contribution], squares: Array, sampled: Mapping[str, Sampled], spread: float
-) -> tuple[Contribution, ...]:
-    """The same with what errors of distances leave open; squares are those of the distances."""
-    # Without a told error the whole square may be chance.
-    ends = [
-        sampled.get(each.holder, Sampled(0.0, 0.0, 2**0.5 * each.distance.value)) for each in items
-    ]
-    low, high = np.array([each.low for each in ends]), np.array([each.high for each in ends])
-    margins = Margins(squares, np.maximum(squares - low**2, 0), np.maximum(high**2 - squares, 0))
-    drawn = drawn_shares(tuple(item.holder for item in items), margins, spread)
-    ranges = rank_ranges(margins)
-    steady = inverse_shares(steadied(margins))
-    open_items: list[Contribution] = []
-    for k, item in enumerate(items):
-        told = sampled.get(item.holder)
-        open_items.append(
-            replace(
-                item,
-                share=float(steady[k]),
-                corrected=None if told is None else told.corrected,
-                interval=None if told is None else (told.low, told.high),
-                ranks=(int(ranges[k, 0]), int(ranges[k, 1])),
-                share_interval=_pair(drawn.inverse_intervals[k]),
-                explained_interval=_pair(drawn.explained_intervals[k]),
-                explained_share_interval=_pair(drawn.explained_share_intervals[k]),
-            )
-        )
-    return tuple(open_items)
-
-
-def _pair(ends: np.ndarray) -> tuple[float, float]:
-    return float(ends[0]), float(ends[1])
-
-
-_DRAWS = 2000
-# A margin is that of a 95 % interval.
-_MARGIN = 1.959964
 
 
 @dataclass(frozen=True)
@@ -308,24 +143,14 @@ class Margins:
                 )
 
 
-def rank_ranges(margins: Margins) -> Ranks:
-    r"""Smallest and largest rank of every holder that chance leaves open.
+def bound_ranks(margins: Margins) -> Ranks:
+    r"""Compute the smallest and largest rank (N, 2) that sampling leaves open to each holder.
 
     Holder i is before j when
 
     .. math:: W_j^2 - W_i^2 > \sqrt{u_i^2 + l_j^2}
 
     with the margins ``u`` above and ``l`` below; else the two are tied. Pair by pair at 95 %.
-
-    Parameters
-    ----------
-    margins
-        Of N holders.
-
-    Returns
-    -------
-    numpy.ndarray
-        Shape (N, 2) of integers, 1 for the best.
 
     Notes
     -----
@@ -335,7 +160,7 @@ def rank_ranges(margins: Margins) -> Ranks:
     --------
     >>> import numpy as np
     >>> wide = np.array([1.0, 1.0, 1.0])
-    >>> rank_ranges(Margins(np.array([4.0, 4.5, 9.0]), wide, wide)).tolist()
+    >>> bound_ranks(Margins(np.array([4.0, 4.5, 9.0]), wide, wide)).tolist()
     [[1, 2], [1, 2], [3, 3]]
     """
     squares = margins.squares
@@ -345,71 +170,47 @@ def rank_ranges(margins: Margins) -> Ranks:
     return np.stack([1 + before.sum(axis=0), len(squares) - before.sum(axis=1)], axis=1)
 
 
-def steadied(margins: Margins) -> Array:
-    r"""Distances (N,) whose inverse says something, those near zero too.
+def steady_distances(margins: Margins) -> Array:
+    r"""Compute distances (N,) whose inverse is meaningful near zero too.
 
     .. math:: \bar W_i = \sqrt{E\,|W_i^2 + s_i Z|}, \qquad Z \sim N(0, 1)
 
     with ``s`` the standard error of the square: the distance itself where it is well above its
     error, and the error where it is not.
 
-    Parameters
-    ----------
-    margins
-        Of N holders.
-
-    Returns
-    -------
-    numpy.ndarray
-        Shape (N,).
-
     Examples
     --------
     >>> import numpy as np
-    >>> steadied(Margins(np.array([0.0, 4.0]), np.ones(2), np.ones(2))).round(2)
+    >>> steady_distances(Margins(np.array([0.0, 4.0]), np.ones(2), np.ones(2))).round(2)
     array([0.64, 2.  ])
     """
     error = (margins.below + margins.above) / (2.0 * _MARGIN)
     ratio = np.divide(margins.squares, error, out=np.full(len(error), np.inf), where=error > 0)
+    # The mean of a folded normal variable.
     folded = error * (2.0 / np.pi) ** 0.5 * np.exp(-0.5 * ratio**2)
     return np.sqrt(folded + margins.squares * erf(ratio / 2.0**0.5))
 
 
 @dataclass(frozen=True)
-class DrawnShares:
-    """Shares under the sampling error of the distances.
+class ShareIntervals:
+    """Ends (N, 2) of 95 % intervals of shares, under the sampling error of the distances."""
 
-    Ends of 95 % intervals (N, 2).
-    """
-
-    inverse_intervals: Array
-    explained_intervals: Array
-    explained_share_intervals: Array
+    inverse: Array
+    explained: Array
+    explained_shares: Array
 
 
-def drawn_shares(names: Sequence[str], margins: Margins, spread: float) -> DrawnShares:
-    """Shares of holders whose squared distances are drawn around what is known of them.
+def draw_shares(names: Sequence[str], margins: Margins, spread: float) -> ShareIntervals:
+    """Draw squared distances of N holders within their margins; return intervals of shares.
 
-    Each holder's draws depend on its name alone, so that the order of holders changes nothing.
-
-    Parameters
-    ----------
-    names
-        Of N holders.
-    margins
-        Their squared distances.
-    spread
-        Unit of the explained part.
-
-    Returns
-    -------
-    DrawnShares
+    The draws of each holder depend on its name alone, so that the order of holders changes
+    nothing.
 
     Examples
     --------
     >>> import numpy as np
     >>> alike = Margins(np.array([1.0, 1.0]), np.zeros(2), np.zeros(2))
-    >>> drawn_shares(["a", "b"], alike, 2.0).inverse_intervals
+    >>> draw_shares(["a", "b"], alike, 2.0).inverse
     array([[0.5, 0.5],
            [0.5, 0.5]])
     """
@@ -418,17 +219,115 @@ def drawn_shares(names: Sequence[str], margins: Margins, spread: float) -> Drawn
         rng = np.random.default_rng([len(name), *name.encode()])
         normal = rng.standard_normal(_DRAWS) / _MARGIN
         scale = np.where(normal > 0, margins.above[k], margins.below[k])
-        # A square below zero is as likely as one above: chance alone.
+        # A square below zero is sampling noise, as likely as one above zero.
         drawn[:, k] = np.sqrt(np.abs(margins.squares[k] + scale * normal))
-    nearest = drawn.min(axis=1, keepdims=True)
-    zero = nearest == 0
-    safe = np.where(drawn > 0, drawn, 1.0)
-    inverse = np.where(zero, drawn == 0, np.where(zero, 1.0, nearest) / safe)
-    inverse = inverse / inverse.sum(axis=1, keepdims=True)
-    parts = np.stack([explained(row, spread) for row in drawn])
-    shares = np.stack([explained_shares(row) for row in parts])
-    return DrawnShares(_between(inverse), _between(parts), _between(shares))
+    inverse = np.stack([compute_inverse_shares(row) for row in drawn])
+    parts = np.stack([compute_explained(row, spread) for row in drawn])
+    shares = np.stack([normalize_explained(row) for row in parts])
+    return ShareIntervals(*(_find_interval(draws) for draws in (inverse, parts, shares)))
 
 
-def _between(drawn: Array) -> Array:
+def _find_interval(drawn: Array) -> Array:
     return np.quantile(drawn, [0.025, 0.975], axis=0).T
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """A distance without the bias of few records, and the ends of its interval."""
+
+    corrected: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, answer: Answer) -> Sampled | None:
+        """Read what a holder sent, widened by its rounding; ``None`` where it sent no error."""
+        corrected = answer.optional_number("corrected")
+        margin = answer.optional_number("margin")
+        if corrected is None or margin is None:
+            return None
+        is_rounded = "step_corrected" in answer.scalars
+        half = answer.rounding("corrected") if is_rounded else 0.0
+        if is_rounded:
+            margin += answer.rounding("margin")
+        tails = answer.optional_number("tails") or 0.0
+        if tails not in range(MOST_TAILS + 1):
+            raise WireError(
+                f"the answer doubles a margin {tails:g} times. The holder runs other code, or a "
+                "broken one.",
+                code="answer-malformed",
+            )
+        margin *= 2.0**tails
+        if max(corrected, margin) > _LARGEST:
+            raise build_malformed_error("an error that is too large")
+        low = max(max(corrected - half, 0.0) ** 2 - margin, 0.0) ** 0.5
+        high = ((corrected + half) ** 2 + margin) ** 0.5
+        return cls(corrected, low, high)
+
+
+def build_contributions(
+    distances: Mapping[str, Distance],
+    sampled: Mapping[str, Sampled],
+    spread: float,
+    records: Mapping[str, int],
+) -> tuple[Contribution, ...]:
+    """Compute shares and ranks from corrected distances, or from distances as they are.
+
+    A holder that sent no error is ranked by its distance, and its rank is left open as far as
+    that distance may be sampling noise.
+    """
+    names = tuple(distances)
+    values = np.array(
+        [sampled[name].corrected if name in sampled else distances[name].value for name in names]
+    )
+    explained = compute_explained(values, spread)
+    shares, explained_shares = compute_inverse_shares(values), normalize_explained(explained)
+    ranks = rank(values)
+    items = tuple(
+        Contribution(
+            holder=name,
+            distance=distances[name],
+            share=float(shares[k]),
+            explained=float(explained[k]),
+            explained_share=float(explained_shares[k]),
+            rank=int(ranks[k]),
+            records=records[name],
+        )
+        for k, name in enumerate(names)
+    )
+    return _add_intervals(items, values**2, sampled, spread) if sampled else items
+
+
+def _add_intervals(
+    items: Sequence[Contribution], squares: Array, sampled: Mapping[str, Sampled], spread: float
+) -> tuple[Contribution, ...]:
+    """Add what errors of distances leave open; squares are those of the distances."""
+    # Without an error of its own the full square of a distance may be sampling noise.
+    ends = [
+        sampled.get(item.holder, Sampled(0.0, 0.0, 2**0.5 * item.distance.value)) for item in items
+    ]
+    low, high = np.array([end.low for end in ends]), np.array([end.high for end in ends])
+    margins = Margins(squares, np.maximum(squares - low**2, 0), np.maximum(high**2 - squares, 0))
+    intervals = draw_shares([item.holder for item in items], margins, spread)
+    ranks = bound_ranks(margins)
+    steady = compute_inverse_shares(steady_distances(margins))
+    open_items: list[Contribution] = []
+    for k, item in enumerate(items):
+        own = sampled.get(item.holder)
+        open_items.append(
+            replace(
+                item,
+                share=float(steady[k]),
+                corrected=None if own is None else own.corrected,
+                interval=None if own is None else (own.low, own.high),
+                ranks=(int(ranks[k, 0]), int(ranks[k, 1])),
+                share_interval=_pair(intervals.inverse[k]),
+                explained_interval=_pair(intervals.explained[k]),
+                explained_share_interval=_pair(intervals.explained_shares[k]),
+            )
+        )
+    return tuple(open_items)
+
+
+def _pair(ends: np.ndarray) -> tuple[float, float]:
+    return float(ends[0]), float(ends[1])

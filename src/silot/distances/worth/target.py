@@ -11,11 +11,10 @@ import numpy as np
 from silot_transport.classwise import class_distances
 
 from ...data.measure import Embedding, Measure, label_vectors
-from ...errors import WireError
 from ...federation.answer import Answer, Array, Failure
 from ...federation.protocol import COORDINATOR, Steps, failure_error, required
 from ...federation.question import Answerer, Question
-from ..cost_parts import Parts, other_name
+from ..cost_parts import Parts, name_other_classes
 from ..questions import (
     ClassSizes,
     Codes,
@@ -29,8 +28,8 @@ from ..questions import (
     decode_classes,
     encode_classes,
 )
-from ..result import Distance, chance_text
-from ..sides import ROUNDING, malformed
+from ..result import Distance, describe_chance
+from ..sides import ROUNDING, build_malformed_error
 
 LabelMetric = Literal["none", "classes", "vectors"]
 
@@ -66,12 +65,12 @@ class Target:
 
     @classmethod
     def of_validation(cls, own: Answerer, labels: LabelMetric, embedding: Embedding) -> Self:
-        """The coordinator's own measure; whatever is wrong with it is raised as it is."""
+        """Read the coordinator's own measure; whatever is wrong with it is raised as it is."""
         classes: tuple[str, ...] = ()
         if labels != "none":
-            classes = tuple(decode_classes(str(_own(own, ClassSizes()).scalars["classes"])))
+            classes = tuple(decode_classes(str(_request_own(own, ClassSizes()).scalars["classes"])))
         text = encode_classes(list(classes)) if classes else ""
-        answer = _own(own, LabelledRecords(classes=text, embedding=embedding))
+        answer = _request_own(own, LabelledRecords(classes=text, embedding=embedding))
         atoms, weights = answer.array("points", ndim=2), answer.array("weights", ndim=1)
         weights = weights / weights.sum()
         mean = weights @ atoms
@@ -86,11 +85,11 @@ class Target:
             # Kish's effective size: weights make a sample count for less.
             size=1.0 / float(np.sum(weights**2)),
             variance=float(weights @ np.sum((atoms - mean) ** 2, axis=1)),
-            metric=metric_of(atoms, weights, codes, classes if by_class else ()),
+            metric=compute_class_metric(atoms, weights, codes, classes if by_class else ()),
         )
 
-    def cloud(self, embedding: Embedding) -> tuple[Array, Array]:
-        """Atoms and weights, with label vectors where labels were apart from the features."""
+    def embed(self, embedding: Embedding) -> tuple[Array, Array]:
+        """Return atoms and weights, with label vectors where labels are apart from the features."""
         if not self.by_class or embedding == "none":
             return self.atoms, self.weights
         labels = np.array(self.classes)[self.codes]
@@ -99,37 +98,38 @@ class Target:
 
     @property
     def text(self) -> str:
-        """Class names as they travel."""
+        """Class names as one text, the way they travel."""
         return encode_classes(list(self.classes)) if self.classes else ""
 
-    def spread(self, label_weight: float) -> float:
-        """Distance to one point: the mean, with the most central class."""
+    def measure_spread(self, label_weight: float) -> float:
+        """Compute the distance to one point: the mean, with the most central class."""
         squared = self.variance
         if self.by_class:
             masses = np.bincount(self.codes, self.weights, minlength=len(self.classes))
             squared += label_weight * float((self.metric**2 @ masses).min())
         return squared**0.5
 
-    def reweighted(self, told: Array, records: int, tolerance: float) -> Array:
-        """Weights with a holder's class proportions, as far as chance explains them.
+    def reweight(self, proportions: Array, records: int, tolerance: float) -> Array:
+        """Compute weights with a holder's class proportions, as far as sampling explains them.
 
-        Proportions are moved towards the holder's by at most ``tolerance`` standard errors of
-        their difference.
+        Proportions of the target are moved towards the holder's by at most ``tolerance``
+        standard errors of their difference.
         """
-        known = np.bincount(self.codes, self.weights, minlength=len(self.classes))
-        if told.sum() <= 0:
+        own = np.bincount(self.codes, self.weights, minlength=len(self.classes))
+        if proportions.sum() <= 0:
             # A holder with none of the classes is compared with the target as it is.
             return self.weights
-        shared = np.clip((told * records + known * self.size) / (records + self.size), 0.0, 1.0)
+        pooled = (proportions * records + own * self.size) / (records + self.size)
+        shared = np.clip(pooled, 0.0, 1.0)
         error = np.sqrt(shared * (1.0 - shared) * (1.0 / records + 1.0 / self.size))
         room = tolerance * error
-        apart = told / told.sum() - known
+        apart = proportions / proportions.sum() - own
         # One step for all classes, so that proportions still sum to 1 and none is moved too far.
         moves = np.abs(apart) > room
         step = float((room[moves] / np.abs(apart[moves])).min()) if moves.any() else 1.0
-        return self.weights * ((known + step * apart) / known)[self.codes]
+        return self.weights * ((own + step * apart) / own)[self.codes]
 
-    def distance_question(
+    def build_question(
         self,
         label_weight: float,
         embedding: Embedding,
@@ -138,21 +138,21 @@ class Target:
         sample: bool = False,
         matched: bool = False,
     ) -> Question:
-        """Ask a holder for its distance, and what chance has to do with it.
+        """Build the question about a holder's distance, and about its error.
 
-        ``sample`` says that the target is one, ``matched`` that it has the classes' proportions
+        ``sample`` says that the target is a sample, ``matched`` that it has the class proportions
         of the holder.
         """
         used = self.weights > 0
         if not self.by_class:
-            whole: dict[str, Any] = {
+            plain: dict[str, Any] = {
                 "reference": self.atoms[used],
                 "reference_weights": self.weights[used],
                 "embedding": embedding,
             }
             if with_error:
-                return DistanceWithError(**whole, with_chance=sample)
-            return DistanceTo(**whole)
+                return DistanceWithError(**plain, with_chance=sample)
+            return DistanceTo(**plain)
         labelled: dict[str, Any] = {
             "target": self.atoms[used],
             "target_weights": self.weights[used],
@@ -168,30 +168,28 @@ class Target:
         return LabelledDistanceTo(**labelled)
 
 
-def metric_of(atoms: Array, weights: Array, codes: Codes, classes: tuple[str, ...]) -> Array:
+def compute_class_metric(
+    atoms: Array, weights: Array, codes: Codes, classes: tuple[str, ...]
+) -> Array:
     """Compute the distances between classes (C, C); a single zero without classes."""
     return class_distances(atoms, weights, codes, len(classes)) if classes else np.zeros((1, 1))
 
 
-def _own(own: Answerer, question: Question) -> Answer:
+def _request_own(own: Answerer, question: Question) -> Answer:
     return required({COORDINATOR: own.answer(question)}, COORDINATOR)
 
 
-def class_masses(answer: Answer, classes: int) -> Array:
-    """Masses of classes as a holder told them: parts of its mass, all zero when it has none."""
+def read_class_masses(answer: Answer, classes: int) -> Array:
+    """Read the masses of classes: parts of a holder's mass, all zero where it has none."""
     masses = answer.array("masses", ndim=1)
     room = 1e-6 + classes * answer.rounding("masses")
     if masses.shape != (classes,) or masses.min() < 0 or masses.sum() > 1 + room:
-        raise WireError(
-            "the answer has masses that are not those of the classes asked about. The holder runs "
-            "other code, or a broken one.",
-            code="answer-malformed",
-        )
+        raise build_malformed_error("masses that are not those of the classes asked about")
     return masses
 
 
-def told_distance(answer: Answer, name: str, target: str, seed: int) -> Distance:
-    """A distance as a holder told it: between its bounds, or rounded."""
+def read_distance(answer: Answer, name: str, target: str, seed: int) -> Distance:
+    """Read a distance that a holder computed: between its bounds, or rounded."""
     chance = answer.optional_number("chance")
     upper, lower = answer.number("distance"), answer.optional_number("distance_lower")
     optimal, estimate = answer.flag("optimal"), answer.optional_number("estimate")
@@ -212,7 +210,7 @@ def told_distance(answer: Answer, name: str, target: str, seed: int) -> Distance
         status=(
             status if optimal else "stopped: the plan was not proven optimal, rescale the features"
         )
-        + chance_text(value, chance),
+        + describe_chance(value, chance),
         converged=optimal,
         holders=(name, target),
         p=2,
@@ -221,28 +219,29 @@ def told_distance(answer: Answer, name: str, target: str, seed: int) -> Distance
     )
 
 
-def told_parts(
+def request_parts(
     targets: Mapping[str, Target],
     distances: Mapping[str, Distance],
     label_weight: float,
     embedding: Embedding,
 ) -> Steps[dict[str, Parts | Failure]]:
-    """Ask holders what their distances to a target are made of."""
+    """Request what the distances of holders to a target are made of."""
     answers = yield {
-        name: parts_question(target, label_weight, embedding) for name, target in targets.items()
+        name: build_parts_question(target, label_weight, embedding)
+        for name, target in targets.items()
     }
-    found: dict[str, Parts | Failure] = {}
+    parts: dict[str, Parts | Failure] = {}
     for name, target in targets.items():
         answer = answers.get(name, Failure("holder-silent"))
         if isinstance(answer, Answer):
-            found[name] = _read(answer, target, distances[name], embedding)
+            parts[name] = _read_parts(answer, target, distances[name], embedding)
         else:
-            found[name] = answer
-    return found
+            parts[name] = answer
+    return parts
 
 
-def parts_question(target: Target, label_weight: float, embedding: Embedding) -> CostParts:
-    """The question that goes with ``target.distance_question``."""
+def build_parts_question(target: Target, label_weight: float, embedding: Embedding) -> CostParts:
+    """Build the question about parts that goes with ``target.build_question``."""
     used = target.weights > 0
     size = max(len(target.classes), 1)
     return CostParts(
@@ -257,8 +256,8 @@ def parts_question(target: Target, label_weight: float, embedding: Embedding) ->
     )
 
 
-def _read(answer: Answer, target: Target, distance: Distance, embedding: Embedding) -> Parts:
-    """Parts as a holder told them: they sum to the distance it told before."""
+def _read_parts(answer: Answer, target: Target, distance: Distance, embedding: Embedding) -> Parts:
+    """Read the parts of a distance, which must sum to the distance that the holder sent before."""
     features = count_features(target.atoms.shape[1], embedding)
     columns = answer.array("columns", ndim=1, columns=features)
     labels = answer.number("labels")
@@ -269,25 +268,25 @@ def _read(answer: Answer, target: Target, distance: Distance, embedding: Embeddi
     slack = ROUNDING if distance.converged else 1.0
     low, high = distance.lower**2 * (1.0 - slack), distance.upper**2 * (1.0 + slack)
     if columns.min() < 0 or not low - room <= cost <= high + room or labels * (not labelled):
-        raise malformed("parts that do not sum to the distance it told")
+        raise build_malformed_error("parts that do not sum to the distance it told")
     if not target.classes:
         return Parts.of_costs(columns, labels if labelled else None)
-    costs, masses = _of_classes(answer, len(target.classes) + 1, cost, room)
+    costs, masses = _read_class_parts(answer, len(target.classes) + 1, cost, room)
     return Parts.of_costs(
         columns,
         labels,
-        classes=[*target.classes, other_name(target.classes)],
+        classes=[*target.classes, name_other_classes(target.classes)],
         class_costs=costs,
         masses=masses,
     )
 
 
-def _of_classes(answer: Answer, size: int, cost: float, room: float) -> tuple[Array, Array]:
-    """Costs and masses of classes, of which the costs sum to that of the columns."""
+def _read_class_parts(answer: Answer, size: int, cost: float, room: float) -> tuple[Array, Array]:
+    """Read costs and masses of classes; the costs must sum to those of the columns."""
     costs = answer.array("class_costs", ndim=1, columns=size)
     masses = answer.array("masses", ndim=1, columns=size)
     room += size * answer.rounding("class_costs") + ROUNDING * cost
     off = abs(float(masses.sum()) - 1.0) > ROUNDING + size * answer.rounding("masses")
     if costs.min() < 0 or masses.min() < 0 or off or abs(float(costs.sum()) - cost) > room:
-        raise malformed("parts of classes that do not sum to the distance it told")
+        raise build_malformed_error("parts of classes that do not sum to the distance it told")
     return costs, masses

@@ -18,14 +18,14 @@ from .shapley import (
     Name,
     PlayerValues,
     Running,
-    as_seed,
-    bounded_size,
-    checked_callable,
-    checked_players,
-    exact_values,
-    gains_along,
-    not_negative,
-    text_of,
+    check_callable,
+    check_not_negative,
+    check_players,
+    check_seed,
+    check_size,
+    compute_exact_values,
+    evaluate_gains,
+    write_name,
 )
 
 ModelUtility = Callable[[npt.NDArray[np.float64]], float]
@@ -76,9 +76,9 @@ class TrainingRound(Generic[Name]):
                 "two dictionaries by player are needed.",
                 code="rounds-weights",
             )
-        model = _numbers(parameters, "parameters")
-        names = checked_players(updates)
-        changes = {name: _numbers(updates[name], f"the update of {name!r}") for name in names}
+        model = _check_numbers(parameters, "parameters")
+        names = check_players(updates)
+        changes = {name: _check_numbers(updates[name], f"the update of {name!r}") for name in names}
         for name, change in changes.items():
             if change.shape != model.shape:
                 raise MismatchError(
@@ -87,7 +87,7 @@ class TrainingRound(Generic[Name]):
                     code="rounds-shape",
                 )
         if set(weights) != set(names):
-            odd = min(set(weights) ^ set(names), key=text_of)
+            odd = min(set(weights) ^ set(names), key=write_name)
             raise MismatchError(
                 f"{odd!r} has {'a weight and no update' if odd in weights else 'no weight'}. Give "
                 "every player of the round both.",
@@ -112,7 +112,7 @@ class TrainingRound(Generic[Name]):
         return TrainingRound, (self.parameters, self.updates, self.weights)
 
     def step(self, coalition: frozenset[Name]) -> Array:
-        r"""What the updates of some players add to the model, averaged by weight.
+        r"""Compute what the updates of a coalition add to the model, averaged by weight.
 
         .. math:: \Delta_S = \sum_{i \in S} w_i \Delta_i / \sum_{i \in S} w_i
 
@@ -124,7 +124,7 @@ class TrainingRound(Generic[Name]):
         Returns
         -------
         numpy.ndarray
-            Of the shape of the parameters, zero when nobody is left.
+            Of the shape of the parameters, zero for a coalition of nobody.
 
         Examples
         --------
@@ -133,7 +133,7 @@ class TrainingRound(Generic[Name]):
         array([2.])
         """
         # The order of a set differs from run to run, and with it the last bit of a sum.
-        present = sorted((name for name in self.updates if name in coalition), key=text_of)
+        present = sorted((name for name in self.updates if name in coalition), key=write_name)
         total = np.zeros_like(self.parameters)
         largest = max((self.weights[name] for name in present), default=1.0)
         shares = [self.weights[name] / largest for name in present]
@@ -146,8 +146,8 @@ class TrainingRound(Generic[Name]):
         return f"TrainingRound({len(self.updates)} players, {self.parameters.size} parameters)"
 
 
-def checked_rounds(rounds: Sequence[TrainingRound[Name]]) -> list[TrainingRound[Name]]:
-    """Return the rounds, at least one, all of one model."""
+def check_rounds(rounds: Sequence[TrainingRound[Name]]) -> list[TrainingRound[Name]]:
+    """Return the rounds, at least one, or raise where they are not of one model."""
     history = list(rounds) if isinstance(rounds, Sequence) else []
     if not history or not all(isinstance(step, TrainingRound) for step in history):
         raise InputError(
@@ -166,14 +166,14 @@ def checked_rounds(rounds: Sequence[TrainingRound[Name]]) -> list[TrainingRound[
     return history
 
 
-def players_of(history: Sequence[TrainingRound[Name]]) -> tuple[Name, ...]:
-    """Players of any round, in the order they first appear."""
+def list_players(history: Sequence[TrainingRound[Name]]) -> tuple[Name, ...]:
+    """List the players of all rounds, in the order they first appear."""
     return tuple(dict.fromkeys(name for step in history for name in step.updates))
 
 
-def round_game(step: TrainingRound[Name], utility: ModelUtility) -> Game[Name]:
-    """The game of one round: what the models that subsets of its players make are worth."""
-    checked_callable(utility)
+def build_game(step: TrainingRound[Name], utility: ModelUtility) -> Game[Name]:
+    """Build the game of one round: coalitions are worth what their models are worth."""
+    check_callable(utility)
 
     def worth(coalition: frozenset[Name]) -> float:
         model = step.parameters.copy()
@@ -183,7 +183,7 @@ def round_game(step: TrainingRound[Name], utility: ModelUtility) -> Game[Name]:
     return Game(tuple(step.updates), worth)
 
 
-def _numbers(values: npt.ArrayLike, name: str) -> Array:
+def _check_numbers(values: npt.ArrayLike, name: str) -> Array:
     try:
         raw: npt.NDArray[Any] = np.asarray(values)
     except ValueError:
@@ -196,7 +196,7 @@ def _numbers(values: npt.ArrayLike, name: str) -> Array:
         )
     with np.errstate(over="ignore"):  # a long double beyond float64 becomes infinite: see below
         array = raw.astype(np.float64)
-    # Written so that NaN fails too.
+    # Written so that NaN fails too: no comparison with it is true.
     wrong = ~(np.abs(array) <= LARGEST_COORDINATE)
     if wrong.any():
         raise InputError(
@@ -215,7 +215,7 @@ _WINDOW = 30
 def multi_rounds(
     rounds: Sequence[TrainingRound[Name]], utility: ModelUtility, *, decay: float = 1.0
 ) -> PlayerValues:
-    r"""Shapley values of every round, summed: the MR baseline.
+    r"""Sum the Shapley values of every round: the MR baseline.
 
     .. math:: \phi_i = \sum_t \lambda^t\, \phi_i\bigl(v_t\bigr), \qquad
               v_t(S) = u\bigl(M^t + \Delta^t_S\bigr)
@@ -262,16 +262,16 @@ def multi_rounds(
     >>> multi_rounds([one], lambda model: float(model[0])).values
     (0.0, 2.0)
     """
-    history = checked_rounds(rounds)
+    history = check_rounds(rounds)
     factor = real(decay, "decay", "option-decay")
     if not 0.0 < factor <= 1.0:
         raise InputError(f"decay is {decay!r}; 0 < decay <= 1 is needed.", code="option-decay")
-    games = [round_game(step, utility) for step in history]
+    games = [build_game(step, utility) for step in history]
     for k, game in enumerate(games):
-        bounded_size(game.size, f"round {k} (from 0) has", "Use gtg_shapley.")
-    totals: dict[Hashable, float] = dict.fromkeys(players_of(history), 0.0)
+        check_size(game.size, f"round {k} (from 0) has", "Use gtg_shapley.")
+    totals: dict[Hashable, float] = dict.fromkeys(list_players(history), 0.0)
     for k, game in enumerate(games):
-        for name, value in zip(game.order, exact_values(game).tolist(), strict=True):
+        for name, value in zip(game.order, compute_exact_values(game).tolist(), strict=True):
             totals[name] += factor**k * value
     evaluations = sum(game.evaluations for game in games)
     return PlayerValues(
@@ -286,7 +286,7 @@ def multi_rounds(
 
 
 def one_round(rounds: Sequence[TrainingRound[Name]], utility: ModelUtility) -> PlayerValues:
-    r"""Shapley values of the models that subsets of the players lead to: the OR baseline.
+    r"""Compute Shapley values of the models that coalitions lead to: the OR baseline.
 
     .. math:: \phi_i = \phi_i(v), \qquad v(S) = u\Bigl(M^0 + \sum_t \Delta^t_S\Bigr)
 
@@ -326,8 +326,8 @@ def one_round(rounds: Sequence[TrainingRound[Name]], utility: ModelUtility) -> P
     >>> one_round([one, two], lambda model: float(model[0])).values
     (0.0, 6.0)
     """
-    history = checked_rounds(rounds)
-    checked_callable(utility)
+    history = check_rounds(rounds)
+    check_callable(utility)
 
     def worth(coalition: frozenset[Name]) -> float:
         model = history[0].parameters.copy()
@@ -335,12 +335,12 @@ def one_round(rounds: Sequence[TrainingRound[Name]], utility: ModelUtility) -> P
             model += step.step(coalition)
         return utility(model)
 
-    game = Game(players_of(history), worth)
-    bounded_size(game.size, "the rounds have", "Use gtg_shapley.")
-    values = exact_values(game)
+    game = Game(list_players(history), worth)
+    check_size(game.size, "the rounds have", "Use gtg_shapley.")
+    values = compute_exact_values(game)
     return PlayerValues(
         names=game.names,
-        values=game.listed(values),
+        values=game.restore_order(values),
         standard_errors=(0.0,) * game.size,
         method="one_round",
         status=f"exact: all {game.evaluations} models were evaluated",
@@ -359,7 +359,7 @@ def gtg_shapley(
     max_permutations: int = 1000,
     seed: int = 0,
 ) -> PlayerValues:
-    r"""Shapley values of every round, sampled with guidance and truncated: GTG-Shapley.
+    r"""Estimate the Shapley values of every round, guided and truncated: GTG-Shapley.
 
     .. math:: \phi_i = \sum_t \phi_i(v_t), \qquad v_t(S) = u\bigl(M^t + \Delta^t_S\bigr)
 
@@ -420,23 +420,23 @@ def gtg_shapley(
     >>> found.values, found.evaluations
     ((0.0, 2.0), 4)
     """
-    history = checked_rounds(rounds)
-    tolerance = not_negative(tolerance, "tolerance", "option-tolerance")
-    truncation = not_negative(truncation, "truncation", "option-truncation")
-    between = not_negative(round_truncation, "round_truncation", "option-truncation")
+    history = check_rounds(rounds)
+    tolerance = check_not_negative(tolerance, "tolerance", "option-tolerance")
+    truncation = check_not_negative(truncation, "truncation", "option-truncation")
+    between = check_not_negative(round_truncation, "round_truncation", "option-truncation")
     least = 2 * max(len(step.updates) for step in history)
     most = whole(max_permutations, "max_permutations", "option-permutations", least=least)
-    seed = as_seed(seed)
+    seed = check_seed(seed, "seed", "option-seed")
     rng = np.random.default_rng(seed)
-    totals: dict[Hashable, float] = dict.fromkeys(players_of(history), 0.0)
+    totals: dict[Hashable, float] = dict.fromkeys(list_players(history), 0.0)
     variances: dict[Hashable, float] = dict.fromkeys(totals, 0.0)
     evaluations = permutations = skipped = truncated = unfinished = 0
     for step in history:
-        game = round_game(step, utility)
+        game = build_game(step, utility)
         if abs(game.value(game.everyone) - game.value(0)) < between:
             skipped += 1
         else:
-            cycles, cut, converged = _guided(game, rng, tolerance, truncation, most)
+            cycles, cut, converged = _sample_cycles(game, rng, tolerance, truncation, most)
             for k, name in enumerate(game.order):
                 totals[name] += float(cycles.mean[k])
                 variances[name] += float(cycles.errors[k]) ** 2
@@ -444,7 +444,7 @@ def gtg_shapley(
             truncated += cut
             unfinished += not converged
         evaluations += game.evaluations
-    status = _guided_status(len(history), skipped, unfinished, tolerance, most)
+    status = _describe_cycles(len(history), skipped, unfinished, tolerance, most)
     if skipped or truncated:
         status += (
             f"; {skipped} round(s) and {truncated} of {permutations} permutations were truncated, "
@@ -464,10 +464,10 @@ def gtg_shapley(
     )
 
 
-def _guided(
+def _sample_cycles(
     game: Game[Any], rng: np.random.Generator, tolerance: float, truncation: float, most: int
 ) -> tuple[Running, int, bool]:
-    """Means over cycles of orders led by each player, truncated orders, and convergence."""
+    """Sample cycles of orders led by each player; return means, truncated orders, convergence."""
     n = game.size
     window = math.ceil(_WINDOW / n)
     running = Running(n)
@@ -478,7 +478,7 @@ def _guided(
         for leader in range(n):
             others = np.delete(np.arange(n), leader)
             order = [leader, *rng.permutation(others).tolist()]
-            added, cut = gains_along(game, order, truncation)
+            added, cut = evaluate_gains(game, order, truncation)
             gains += added
             truncated += cut
         running.add(gains / n)
@@ -490,7 +490,9 @@ def _guided(
     return running, truncated, False
 
 
-def _guided_status(rounds: int, skipped: int, unfinished: int, tolerance: float, most: int) -> str:
+def _describe_cycles(
+    rounds: int, skipped: int, unfinished: int, tolerance: float, most: int
+) -> str:
     sampled = rounds - skipped
     if not unfinished:
         return f"converged: the means of {sampled} sampled round(s) moved by at most {tolerance:g}"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from ...distances.methods import Turns, quorum_of
+from ...distances.methods import Turns, resolve_quorum
 from ...distances.questions import encode_classes
 from ...errors import HolderError, InputError, MismatchError
 from ...federation.answer import Answer, Array, Failure
@@ -48,7 +48,7 @@ class Averaging:
     def __init__(self, options: FederatedTraining, holders: tuple[str, ...]) -> None:
         self.options = options
         self.holders = holders
-        self.quorum = quorum_of(options.quorum, holders)
+        self.quorum = resolve_quorum(options.quorum, holders)
         self.groups = _groups(options.groups, holders)
         self.weights = _weights(options.weights, holders)
         self.flagged = _flagged(options.flagged, holders)
@@ -138,7 +138,7 @@ class Averaging:
         return [
             name
             for group, turn in sorted(turns.items())
-            for name in turn.following([n for n in self._present if self.groups[n] == group])
+            for name in turn.next_holders([n for n in self._present if self.groups[n] == group])
         ]
 
     def _of(self, name: str) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 
-from ...distances.questions import codes_of
+from ...distances.questions import encode_labels
 from ...errors import InputError
 from ...federation.answer import Answer
 from ...federation.disclosure import Disclosure
@@ -113,7 +113,7 @@ class EvaluateCombination(AboutModel, AboutLabelled):
         if used.sum() < max(self.least, 1):
             # The asker says which label stands for none, and could leave a single record.
             raise InputError("too few evaluation records have a label.", code="labels-few")
-        codes, _, _ = codes_of(labels, self.classes, len(points))
+        codes, _, _ = encode_labels(labels, self.classes, len(points))
         right = self.combination().probabilities(points[used]).argmax(axis=1) == codes[used]
         return Answer(scalars={"accuracy": float(right.mean())})
 

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ...distances.questions import codes_of, decode_classes
+from ...distances.questions import decode_classes, encode_labels
 from ...errors import InputError, WireError
 from ...federation.answer import Answer
 from ...federation.disclosure import Disclosure
@@ -54,7 +54,7 @@ class ClassFeatures(AboutLabelled):
         codes = np.full(len(records), known, dtype=np.int64)
         if labels is not None:
             names = labels[used]
-            found, _, _ = codes_of(names, self.classes, len(records))
+            found, _, _ = encode_labels(names, self.classes, len(records))
             codes = np.where((found < known) & (names != self.unlabelled), found, known)
         counts = self._told(codes)[:known]
         counts = np.where(counts >= fewest, counts, 0)

@@ -18,7 +18,7 @@ from typing import ClassVar, Self, TypedDict
 import numpy as np
 import numpy.typing as npt
 
-from ....distances.questions import codes_of, decode_classes, encode_classes
+from ....distances.questions import decode_classes, encode_classes, encode_labels
 from ....errors import InputError, WireError
 from ....federation.answer import Answer
 from ....federation.disclosure import Account, Disclosure
@@ -55,7 +55,7 @@ class AboutLabelled(Question):
         if labels is None:
             raise InputError("the records have no labels.", code="labels-absent")
         known = len(decode_classes(self.classes))
-        codes, _, _ = codes_of(labels, self.classes, len(points))
+        codes, _, _ = encode_labels(labels, self.classes, len(points))
         used = (weights > 0) & (codes < known) & (labels != self.unlabelled)
         if not used.any():
             raise InputError("no record has a label of a known class.", code="labels-absent")
