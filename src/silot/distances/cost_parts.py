@@ -118,9 +118,7 @@ class Parts:
         for key, share in self.columns.items():
             shares[names[key]] += share
         return replace(
-            self,
-            columns=shares,
-            beyond=None if self.beyond is None else names[self.beyond],
+            self, columns=shares, beyond=None if self.beyond is None else names[self.beyond]
         )
 
     @property

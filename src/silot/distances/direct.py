@@ -92,6 +92,7 @@ class Direct(Pairwise):
         if self.why:
             return (yield from self._explain(sides))
         first, second = map(read_cloud, (yield from sides.ask(Records(embedding=self.embedding))))
+        # Records come before sizes do, so that dimensions are checked here.
         agree_on_dimension(
             {side: c[0].shape[1] for side, c in zip(sides.names, (first, second), strict=True)}
         )
@@ -155,6 +156,7 @@ def _is_close(plan: ExactPlan) -> bool:
 
 
 def _compute_chance(first: Cloud, second: Cloud, order: int) -> float | None:
+    # One class for all: labels, where compared, are among the coordinates.
     x, y = (
         (cloud, masses / masses.sum(), np.zeros(len(cloud), dtype=np.int64))
         for cloud, masses in (first, second)

@@ -99,11 +99,7 @@ class FedWaD(WithReference):
         none_or(count()),
         default=None,
     )
-    rounds: int = option(
-        "Most rounds.",
-        count(),
-        default=20,
-    )
+    rounds: int = option("Most rounds.", count(), default=20)
     tol: float = option(
         "Stop when the upper bound fell by less than this share over five rounds, or the bounds "
         'are this close. Needs ``distances="every"``.',
@@ -145,6 +141,7 @@ class FedWaD(WithReference):
     def steps(self, sides: Sides) -> Steps[Distance]:
         described = yield from sides.describe()
         largest = max(described.records.values())
+        # A plan costs more than the square of its atoms: beyond 1000 they are not worth it.
         few = largest if described.even and largest <= _MOST_ATOMS else _FEW_ATOMS
         reference = replace(self.public, support=self.public.support or few)
         state = Geodesic(*reference.build(described))
@@ -195,12 +192,7 @@ class FedWaD(WithReference):
             # The walk must not depend on which holder is named first.
             first, second = second, first
         merged = interpolate(
-            first.atoms,
-            second.atoms,
-            first.weights,
-            second.weights,
-            t=next(parameters),
-            p=self.p,
+            first.atoms, second.atoms, first.weights, second.weights, t=next(parameters), p=self.p
         )
         state.learn(first, second, t, merged, k)
         state.move(merged, self.p)
@@ -239,6 +231,7 @@ class FedWaD(WithReference):
                 yield float(rng.uniform(_LEAST_T, 1.0))
             else:
                 place = (place + _GOLDEN) % 1.0
+                # The quantile function of the arcsine law, at an evenly spread place.
                 yield float(np.clip(np.sin(0.5 * np.pi * place) ** 2, *_T_RANGE))
 
     def _build_result(
@@ -349,6 +342,7 @@ class Geodesic:
         self.most = self.most or max(len(weights), len(self.weights))
         if len(weights) > self.most:
             plan = exact_plan(self.atoms, atoms, self.weights, weights, p=p).plan
+            # The barycentric image of the old atoms: as many, of the same weights.
             mass = np.asarray(plan.sum(axis=1)).reshape(-1, 1)
             atoms, weights = np.asarray(plan @ atoms) / mass, self.weights
         self.atoms, self.weights = atoms, weights

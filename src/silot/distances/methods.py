@@ -161,16 +161,8 @@ class Sides:
 class Comparing(Options):
     """Options of everything that measures distances."""
 
-    p: int = option(
-        "Order of the distance.",
-        order(),
-        default=2,
-    )
-    seed: int = option(
-        "Seed of everything random.",
-        seed(),
-        default=0,
-    )
+    p: int = option("Order of the distance.", order(), default=2)
+    seed: int = option("Seed of everything random.", seed(), default=0)
     embedding: Embedding = option(
         "Label coordinates added to the records.",
         word(*get_args(Embedding)),

@@ -220,6 +220,7 @@ class _Run:
             optimal = optimal and union.optimal
         if self.options.hidden:
             optimal &= self._tighten_by_records(bounds, buyer, unions)
+        # The quadratic in s is one of squared distances (eq. 10).
         squares = [union.distance**2 for union in unions]
         if self.options.asks_moments:
             sides = (*present, COORDINATOR)
@@ -318,6 +319,7 @@ class _Run:
             bounds.cut_upper(union.upper + slack + moved)
             bounds.raise_lower(union.lower - slack - moved)
         if not self.options.hidden:
+            # As in ``TriangleWad``: plans may meet other atoms of the reference.
             room = (
                 2.0 * self.options.own_t * compute_reference_spread(atoms, weights, self.options.p)
                 + slack
@@ -435,6 +437,7 @@ def recover_record_costs(
     records and the buyer's (n, d), and how far rounding, and parts of ``records`` outside the
     span, can have moved an entry.
     """
+    # One row for each sample: 1, s and s squared.
     powers = np.vander(samples, 3, increasing=True)
     # The combination of samples that is exact for 1, s and s^2, at s = 0.
     at_zero = np.linalg.lstsq(powers.T, np.array([1.0, 0.0, 0.0]))[0]
@@ -457,6 +460,7 @@ def recover_record_costs(
     squares = affine @ combine.T + (wanted**2).sum(axis=1)
     # A residual r of a point costs 2 x r, and one of the constant |x|^2.
     residual = np.abs(combine @ points - goals).sum(axis=1).max()
+    # The longest vector between a record of a seller and the centre, for the residuals below.
     size = float(np.sqrt(max(start.max(), 0.0))) + 2.0 * scale * near.shape[1] ** 0.5
     gain = float(np.abs(combine).sum(axis=1).max())
     sums = _ROUNDINGS * _EPSILON * len(near) * float(np.abs(affine).max()) * gain

@@ -77,11 +77,9 @@ class Moments(Question):
     def moves(
         self, points: Array, weights: Array, labels: Names | None, answer: Answer
     ) -> Mapping[str, float]:
+        # A record of weight w that goes moves the mean by w times its distance from it.
         far = np.abs(points - answer.arrays["mean"]).max(axis=1)
-        return {
-            "mean": float((weights * far).max()),
-            "covariance": float((weights * far**2).max()),
-        }
+        return {"mean": float((weights * far).max()), "covariance": float((weights * far**2).max())}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -262,6 +260,7 @@ def find_largest_cost(x: Array, y: Array, *, p: int = 2) -> float:
 
 def find_largest_share(points: Array, weights: Array, target: Array, *, p: int = 2) -> float:
     """Bound the part of ``W_p^p`` that one record has: its mass times its largest cost."""
+    # In blocks of rows, for all costs at once need not fit into memory.
     rows = max(_COSTS // max(len(target), 1), 1)
     return max(
         float((weights[k : k + rows] * cost_matrix(points[k : k + rows], target, p=p).max(1)).max())
@@ -350,6 +349,7 @@ class ClassSizes(Question):
         used = weights > 0
         names, counts = np.unique(labels[used], return_counts=True)
         large = set(names[counts >= self.least].tolist())
+        # Sorted: the order of the records must not show.
         text = self.classes or encode_classes(sorted(large))
         counted = np.array([name in large for name in labels.tolist()]) & used
         codes, size, _ = encode_labels(labels, text, len(points))
@@ -625,6 +625,7 @@ class CostParts(LabelledDistanceTo):
         distance = (float(answer.arrays["columns"].sum()) + answer.number("labels")) ** 0.5
         cost = Answer(scalars={"distance": distance})
         most = (distance + super().moves(points, weights, labels, cost)["distance"]) ** 2
+        # Removing the heaviest record spreads its mass over all others.
         heaviest = float(weights.max() / weights.sum())
         mass = min(heaviest / (1.0 - heaviest), 1.0) if heaviest < 1 else 1.0
         return {"columns": most, "labels": most, "class_costs": most, "masses": mass}
@@ -773,6 +774,7 @@ def _estimate_errors(
     used = np.flatnonzero(weights > 0)
     places = used[distinct_records(points[used], weights[used], codes[used])]
     own, masses, kinds = points[places], weights[places] / weights[places].sum(), codes[places]
+    # Kish's effective size: weights make a sample count for less.
     if 1.0 / float(masses @ masses) < FEWEST:
         return {}
     if len(places) < len(points):
@@ -786,6 +788,7 @@ def _estimate_errors(
     if squares is not None:
         label_cost = squares[np.ix_(kinds, classes)]
         between = _complete_class_squares(squares)
+    # The halves are drawn from the records themselves, so that the same ones give the same error.
     order = lots(own, masses, kinds)
     estimate = corrected_cost(own, masses, label_cost, (atoms, loads), plan, order)
     errors: dict[str, Scalar] = {

@@ -34,6 +34,7 @@ def is_drawn(reference: Array, seed: int) -> bool:
     size, dimension = reference.shape
     drawn = draw_reference(seed, size, dimension)
     mean, flat = float(reference.mean()), reference - reference.mean()
+    # Least squares of the one on the other: a scale and a shift are all that may differ.
     level = drawn - drawn.mean()
     scale = float((flat * level).sum()) / max(float((level * level).sum()), 1e-300)
     largest = abs(mean) + abs(scale) * float(np.abs(drawn).max())
@@ -177,8 +178,7 @@ def name_sides(a: str, b: str | None, own: Answerer | None) -> tuple[str, str]:
     """Name the two sides: two holders, or a holder and the coordinator's own measure."""
     if (b is None) == (own is None):
         raise InputError(
-            "give two holders, or one holder and own=..., not both or neither.",
-            code="holder-names",
+            "give two holders, or one holder and own=..., not both or neither.", code="holder-names"
         )
     return a, COORDINATOR if b is None else b
 
@@ -212,6 +212,7 @@ def _mix(parts: Sequence[Moments], masses: Sequence[float]) -> Moments:
     """Compute the moments of a union from those of its parts."""
     if len(parts) == 1:
         return parts[0]
+    # The covariance of a mixture is that within its parts and that of their means.
     weights = np.asarray(masses) / sum(masses)
     mean = np.asarray(sum(w * part.mean for w, part in zip(weights, parts, strict=True)))
     covariance = np.zeros((len(mean), len(mean)))
@@ -266,6 +267,8 @@ class Received:
 def bound_by_means(first: Received, second: Received, t: float, reference_mean: Array) -> float:
     """Bound W below by the difference of the means of the records, less its rounding."""
     difference = first.recover_mean(t, reference_mean) - second.recover_mean(t, reference_mean)
+    # Sums of n products are rounded by a few units in the last place of the largest term:
+    # 1e-14 is 45 of them.
     size = max(float(np.abs(first.atoms).max()), float(np.abs(second.atoms).max()))
     size = max(size, float(np.abs(reference_mean).max()))
     rounding = 1e-14 * len(difference) ** 0.5 * size / (1.0 - t)
@@ -299,6 +302,7 @@ def bound_by_distances(first: Received, second: Received) -> float:
     (high_1, low_1), (high_2, low_2) = ends
     if high_1 is None or high_2 is None or low_1 is None or low_2 is None:
         return 0.0
+    # Both sides may have rounded their distance: 1e-12 of the sum is far more than that.
     return max(low_1 - high_2, low_2 - high_1) - 1e-12 * (high_1 + high_2)
 
 

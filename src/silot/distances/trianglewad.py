@@ -125,6 +125,8 @@ class TriangleWad(WithReference):
         reference_mean = weights @ atoms
         bounds.raise_lower(bound_by_means(first, second, self.t, reference_mean))
         learn_from_displacements(bounds, plan, (first, second))
+        # Interpolation adds t times a point of the reference to each record: the two sides may meet
+        # other atoms, whose difference is twice the spread at most.
         spread = compute_reference_spread(atoms, weights, self.p)
         # Rounding of the atoms, the reference included, grows by 1 / (1 - t) like all else.
         rounding = first.rounding + second.rounding + 2.0 * estimate_rounding(atoms)
@@ -132,6 +134,8 @@ class TriangleWad(WithReference):
         bounds.raise_lower((plan.lower - room) / (1.0 - self.t))
         bounds.cut_upper((plan.upper + room) / (1.0 - self.t))
         optimal = plan.optimal and first.optimal and second.optimal
+        # Non-negative curvature of the 2-Wasserstein space makes similar triangles an upper bound;
+        # for p = 1 there is none.
         certified = (
             self.p == 2
             and optimal
@@ -195,6 +199,7 @@ trianglewad = TriangleWad.build
 
 def compute_reference_spread(atoms: Array, weights: Array, p: int) -> float:
     r"""Compute :math:`(\sum_k w_k |\gamma_k - \bar\gamma|^p)^{1/p}`: no average exceeds it."""
+    # Around the mean: a shift of the reference is the same for both sides, and cancels.
     distances = np.linalg.norm(atoms - weights @ atoms, axis=1)
     return float(weights @ distances**p) ** (1.0 / p)
 

@@ -107,6 +107,7 @@ class DecodedSketches:
                 code="holder-names",
             )
         # In one order of the two: rounding differs in the other.
+        # The same stands for both orders in the store of distances.
         first, second = sorted((a, b))
         if why:
             parts = self._break_down(a, self.pages[b].decoded, b)
@@ -383,6 +384,7 @@ def find_column_beyond(measures: Sequence[Array], cells: Cells) -> str | None:
     where most records have one.
     """
     shifts = [atoms[0] - cells.centres[0] for atoms in measures]
+    # One shift is common to all cells of a sketch: any atom shows it.
     longest = max(shifts, key=lambda shift: float(shift @ shift))
     if float(longest @ longest) <= (_BEYOND * cells.radius) ** 2:
         return None
@@ -432,6 +434,7 @@ def find_sketch_barycenter(
             for name, part, mass in zip(names, parts, masses[:, code], strict=True)
             if mass > 0
         ]
+        # Atoms in proportion to the mass of a class, and one at least.
         size = max(1, round(support * float(classes[code])))
         points, share, objectives, done = _find_atoms(sides, size, rounds)
         settled = settled and done
@@ -441,10 +444,12 @@ def find_sketch_barycenter(
         # A class that settled earlier stays as it is.
         objective += np.pad(objectives, (0, rounds - len(objectives)), mode="edge")
     points, mass = np.vstack(atoms), np.concatenate(weights)
+    # All atoms of a sketch scatter alike, so that one covariance stands for all classes.
     covariance, scatter = _average_covariances([sketches[name].covariance for name in names], parts)
     by_class = np.zeros((int(max(codes)) + 1, len(points)))
     by_class[codes, np.arange(len(points))] = mass
     noted = (objective + scatter).tolist()
+    # After every class has settled the objective repeats itself: the history ends there.
     kept = next((k for k in range(1, rounds) if noted[k] == noted[k - 1]), rounds)
     return SketchCentre(
         points,
@@ -488,6 +493,7 @@ def _find_atoms(
             return atoms, weights, objectives, True
         moved = np.zeros_like(atoms)
         for (goal, _, part), item in zip(sides, plans, strict=True):
+            # The fixed point: an atom goes to the weighted mean of what is transported to it.
             moved += part / total * np.asarray(item.plan @ goal) / weights[:, None]
         atoms = moved
     return atoms, weights, objectives, False
@@ -498,6 +504,7 @@ def _merge(points: Array, weights: Array, size: int) -> tuple[Array, Array]:
     count = min(size, len(np.unique(points, axis=0)))
     centres, codes = grouped(points, count, 0, weights)
     mass = np.bincount(codes, weights, minlength=count)
+    # Groups may lose all their points while centres move.
     used = mass > 0
     return centres[used], mass[used] / mass.sum()
 

@@ -195,9 +195,11 @@ class Within:
         cells = book.cells
         places, squares = nearest(sample, cells.centres)
         lengths = np.sqrt(squares)
+        # As a holder clips offsets before it adds them up, so that one record counts for little.
         clipped = (sample - cells.centres[places]) * (
             cells.radius / np.maximum(lengths, cells.radius)
         )[:, None]
+        # By eigenvalues, for a covariance of few public records need not have full rank.
         values, vectors = np.linalg.eigh(np.atleast_2d(np.cov(clipped.T, bias=True)))
         far = np.minimum(lengths, cells.radius2) ** 2
         reading = next(iter(book.pages.values())).reading
@@ -205,6 +207,7 @@ class Within:
         noise = reading.count_noise * parts(RESOLUTION)[0]
         return cls(
             (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T,
+            # Never zero: the scatter of a law is divided by it.
             max(float(far.mean()), 1e-300),
             float(far.std()),
             sensitivity(cells.dimension) / noise,
@@ -237,6 +240,7 @@ class Law:
         records = [page.decoded.records for page in pages]
         total = sum(records)
         weights = np.average([page.decoded.weights for page in pages], axis=0, weights=records)
+        # Noise can push a mean square out of the range that clipping allows: it is cut below.
         square = sum(reading.scatter for reading in readings) / total
         return cls(
             weights / weights.sum(),
@@ -249,9 +253,13 @@ class Law:
         """Draw a release of so many records of the law."""
         cells, within, n = book.cells, self.within, max(round(records), 1)
         a, b, q = parts(RESOLUTION)
+        # The mechanism adds this much noise to numbers on the integer grid: each kind of number
+        # has a unit of its own there.
         noise = sensitivity(cells.dimension) / within.mu
         units = (noise / a, noise * cells.radius / b, noise * cells.radius2**2 / q)
         counts = rng.multinomial(n, self.weights.ravel()).reshape(self.weights.shape)
+        # Public records are stretched or shrunk to the scatter that the releases show; by the
+        # central limit theorem sums of many records are normal.
         wide = self.square / within.square
         moved = (n * wide) ** 0.5 * (within.root @ rng.standard_normal(cells.dimension))
         far = n**0.5 * wide * within.spread * float(rng.standard_normal())
@@ -271,6 +279,7 @@ def _compare(sketches: Sketches, before: str, last: str, within: Within, level: 
     pages = (book.pages[before], book.pages[last])
     records = [page.decoded.records for page in pages]
     law = Law.of(pages, within, book.cells)
+    # A stream of its own: the draws that distances are estimated by use the seed too.
     rng = np.random.default_rng([sketches.seed, 41])
     simulated = np.stack([
         _measure_differences(
@@ -284,6 +293,7 @@ def _compare(sketches: Sketches, before: str, last: str, within: Within, level: 
     names = sketches.columns or tuple(f"column {k}" for k in range(book.cells.dimension))
     means = [_compute_mean(page, book) for page in pages]
     moved = means[1] - means[0]
+    # The first two differences are those of distance and cells, the others of columns.
     order = sorted(range(len(names)), key=lambda k: -float(clear[k + 2]))
     return Since(
         period=before,
@@ -375,6 +385,7 @@ def sketch_chances(sketches: Sketches, names: Sequence[str]) -> dict[str, Chance
 def _simulate_chance(book: DecodedSketches, name: str, within: Within, seed: int) -> Chance:
     page = book.pages[name]
     law = Law.of([page], within, book.cells)
+    # Another stream than that of drift, so that the two are independent.
     rng = np.random.default_rng([seed, 43])
     distances = np.array([
         book.between(
@@ -382,5 +393,6 @@ def _simulate_chance(book: DecodedSketches, name: str, within: Within, seed: int
         )
         for _ in range(_CHANCE_PAIRS)
     ])  # fmt: skip
+    # Wider by the error of the mean of so few pairs: the spread is that of one new distance.
     spread = float(distances.std(ddof=1)) * (1.0 + 1.0 / _CHANCE_PAIRS) ** 0.5
     return Chance(float(distances.mean()), spread, 0.0, _CHANCE_PAIRS - 1)

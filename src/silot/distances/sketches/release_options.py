@@ -34,10 +34,7 @@ class Private(Options):
         code="option-privacy",
     )
     privacy_delta: float = option(
-        "Chance that the privacy budget is exceeded.",
-        number(),
-        default=1e-5,
-        code="option-privacy",
+        "Chance that the privacy budget is exceeded.", number(), default=1e-5, code="option-privacy"
     )
     mass_limit: float | None = option(
         "Of weighted records: the largest weight, public. A record of weight w counts as "
@@ -135,6 +132,7 @@ def find_public_box(
     if public is not None or mean is None or scale is None:
         return None
     middle, spread = public_law(mean, scale)
+    # Four standard deviations hold all but about one in ten thousand normal records.
     return (middle - 4.0 * spread, middle + 4.0 * spread) if len(middle) == 2 else None
 
 

@@ -88,10 +88,7 @@ class Sketching(Releasing, Joint[Sketches]):
     disclosure = Disclosure.SKETCH
 
     labels: bool = option(
-        "Sketch class by class, and compare OTDD vectors.",
-        truth(),
-        default=False,
-        flag=False,
+        "Sketch class by class, and compare OTDD vectors.", truth(), default=False, flag=False
     )
     embedding: Embedding = option(
         "Label coordinates that distances compare, of the sketched classes.",
@@ -268,6 +265,7 @@ class SketchPlan:
     def start(self) -> Steps[Sketches]:
         mu, least = self.options.mu, self.options.size
         if self.asks_count:
+            # Budgets add in their squares: what the count spends is taken off the square.
             mu = self.options.mu * (1.0 - _FOR_COUNT) ** 0.5
             least = yield from self._request_count()
         if least is not None:
@@ -285,6 +283,7 @@ class SketchPlan:
             # Nothing bounds what its own records may weigh, so count them finely.
             fine = replace(geometry.question, mass_limit=1.0, resolution=FINEST)
             own = replace(geometry, question=fine)
+            # An infinite budget stands for no noise.
             pages[COORDINATOR] = own.read_page(self._sketch_own(self.own, fine), np.inf)
         return self._build_result(pages, geometry, mu)
 
@@ -399,6 +398,7 @@ class SketchPlan:
     ) -> Sketches:
         cells = geometry.cells
         decoded = {name: pages[name].decoded for name in self.holders}
+        # The smallest holder decides: the noise is largest for it.
         nu = mu * min(item.records for item in decoded.values())
         rate = rate_of(self.sample, cells, self.seed)
         book = DecodedSketches(
@@ -487,6 +487,7 @@ def ask_for_period(
 
 def describe_tails(sample: Array) -> str:
     """Describe public records of which few have most of the variance."""
+    # Around the mean, for a common shift is no tail.
     squares = ((sample - sample.mean(axis=0)) ** 2).sum(axis=1)
     far = np.sort(squares)[-max(len(squares) // 100, 1) :]
     share = float(far.sum() / squares.sum()) if squares.sum() > 0 else 0.0

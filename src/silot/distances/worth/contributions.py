@@ -24,15 +24,8 @@ from ..result import Distance, DistanceMatrix
 from ..sides import agree_on_dimension, describe_missing, read_descriptions
 from .fedbary import FedBary, Rounds
 from .mixtures import add_shapley_values
-from .result import (
-    Barycenter,
-    Contribution,
-    Contributions,
-)
-from .shares import (
-    Sampled,
-    build_contributions,
-)
+from .result import Barycenter, Contribution, Contributions
+from .shares import Sampled, build_contributions
 from .target import LabelMetric, Target, read_class_masses, read_distance, request_parts
 
 Map = Literal["direct"]
@@ -130,9 +123,7 @@ class Valuation(Joint[Contributions]):
         brief="Fewest holders that must answer. Default: all.",
     )
     weights: Mapping[str, float] | None = option(
-        "Of holders in the barycenter.",
-        anything("numbers by holder, or None"),
-        default=None,
+        "Of holders in the barycenter.", anything("numbers by holder, or None"), default=None
     )
     why: bool = option(
         "Ask every holder once more, for what its squared distance is made of, by column and by "
@@ -365,6 +356,7 @@ class _Run:
                 failed = result
             else:
                 distances[name] = replace(result, holders=(name, "validation"))
+        # Holders fail one by one; below the quorum the last failure speaks for all.
         if failed is not None and len(distances) < self.centre.quorum:
             raise failed
         return distances
@@ -512,6 +504,7 @@ class Notes:
     def describe(self, items: tuple[Contribution, ...]) -> str:
         """Describe in a status who is close by chance, has other classes, or sent no error."""
         by_chance = [item.holder for item in items if item.distance.by_chance]
+        # A holder that failed later has sent its classes, and is in no result.
         present = {item.holder for item in items}
         odd = [
             f"{name} ({1.0 - mass:.0%})"

@@ -255,7 +255,9 @@ class Rounds:
         atoms, weights = self.options.first.build(described)
         codes = allot(masses, len(atoms))
         inside = np.bincount(codes, weights, minlength=len(masses))
+        # Atoms of a class carry the mass of the class, however many they are.
         weights = weights * (masses / inside)[codes]
+        # Shares of those that are present sum to 1 again.
         total = sum(self.shares[name] for name in present)
         centre = Centre(
             atoms, weights, codes, {name: self.shares[name] / total for name in present}
@@ -277,6 +279,7 @@ class Rounds:
                 name: self._build_question(atoms, centre, text)
                 for name, atoms in references.items()
             }
+            # Holders that wait for their turn count as taking part.
             others = len(centre.shares) - len(active)
             keep_present(answers, active, missing, self.quorum - others)
             for name, atoms in references.items():
@@ -291,6 +294,7 @@ class Rounds:
                 continue
             centre.move()
             centre.note(k)
+            # Within a turn the objective mixes old and new couplings: it is compared turn by turn.
             if not turns.is_over:
                 continue
             before, last = last, centre.history[-1]
@@ -358,6 +362,8 @@ class Rounds:
         for name in sorted(set(barycenter.names) - set(distances) - set(refusing)):
             centre.drop(name)
         barycenter = replace(barycenter, missing=missing)
+        # Couplings are feasible plans: their cost bounds the objective from above, and the exact
+        # distances may bound it better.
         objective = centre.objective
         if not classes and not refusing:
             exact = [share * distances[name].upper ** 2 for name, share in centre.shares.items()]
@@ -445,6 +451,7 @@ class Coupling:
     ) -> Coupling:
         """Choose the cheaper of two couplings to ``atoms``, class by class."""
         first, second = (one.compute_costs(atoms, weights, codes) for one in (self, other))
+        # Class by class, for each class of a holder is transported by itself.
         take = second < first
         return Coupling(
             np.where(take[codes][:, None], other.means, self.means),
@@ -523,6 +530,7 @@ class Centre:
             mass = weight * coupling.masses[self.codes]
             pull += mass
             total += mass[:, None] * coupling.means
+        # An atom of a class that no holder has stays where it is.
         held = pull > 0
         self.atoms = np.where(held[:, None], total / np.where(held, pull, 1.0)[:, None], self.atoms)
 
@@ -544,6 +552,8 @@ class Centre:
         total = 0.0
         largest = 0.0
         classes = int(self.codes.max()) + 1
+        # By Jensen's inequality the cost of any measure is at least that of the class means, whose
+        # best common point is their weighted mean.
         inside = np.zeros((classes, len(self.atoms)))
         inside[self.codes, np.arange(len(self.atoms))] = self.weights
         inside /= inside.sum(axis=1, keepdims=True)
@@ -556,6 +566,7 @@ class Centre:
             centre = mass[:, code] @ means[:, code] / mass[:, code].sum()
             total += float(mass[:, code] @ np.sum((means[:, code] - centre) ** 2, axis=1))
             largest = max(largest, float(np.abs(means[:, code]).max()))
+        # Rounding of the sums, and of means far from the origin.
         rounding = 1e-12 * total + (1e-13 * largest) ** 2 * self.atoms.shape[1]
         return max(total - rounding, 0.0)
 
@@ -600,6 +611,7 @@ def allot(masses: Array, size: int) -> Codes:
             code="option-support",
         )
     counts = np.ones(len(masses), dtype=np.int64)
+    # Highest averages: the next atom goes where a class has the most mass an atom.
     for _ in range(size - len(masses)):
         counts[np.argmax(masses / counts)] += 1
     return np.repeat(np.arange(len(masses)), counts).astype(np.int64)

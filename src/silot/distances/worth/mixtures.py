@@ -102,11 +102,7 @@ def compute_mixture_shapley(
         return exact_shapley(clouds, game.read)
     game.evaluate(names)
     return monte_carlo_shapley(
-        clouds,
-        game.evaluate,
-        tolerance=_SAMPLING_ERROR,
-        max_permutations=_MOST_ORDERS,
-        seed=seed,
+        clouds, game.evaluate, tolerance=_SAMPLING_ERROR, max_permutations=_MOST_ORDERS, seed=seed
     )
 
 

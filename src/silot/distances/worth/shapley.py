@@ -288,6 +288,7 @@ def monte_carlo_shapley(
     truncation = check_not_negative(truncation, "truncation", "option-truncation")
     most = whole(max_permutations, "max_permutations", "option-permutations", least=2)
     seed = check_seed(seed, "seed", "option-seed")
+    # Orders are drawn over ``game.order``: the order of the caller changes nothing.
     game = Game(players, utility)
     rng = np.random.default_rng(seed)
     running = Running(game.size)
@@ -480,6 +481,7 @@ def compute_exact_values(game: Game[Any]) -> Array:
     masks = np.arange(1 << n)
     # Not kept by coalition: a million of sets takes a gigabyte, their utilities eight megabytes.
     utilities = np.array([game.evaluate(mask) for mask in range(1 << n)])
+    # The number of players of each coalition, bit by bit.
     sizes = np.zeros(1 << n, dtype=np.int64)
     for k in range(n):
         sizes += masks >> k & 1
@@ -526,6 +528,7 @@ class Running:
     def add(self, sample: Array) -> None:
         """Update mean and squares with one more sample."""
         self.count += 1
+        # Welford's update: sums of squares would cancel where values are large and alike.
         gap = sample - self.mean
         self.mean = self.mean + gap / self.count
         self._squares += gap * (sample - self.mean)

@@ -50,6 +50,7 @@ def compute_inverse_shares(distances: npt.ArrayLike) -> Array:
     array([0.75, 0.25])
     """
     values = _check_distances(distances)
+    # Divided by the smallest: the inverse of a tiny distance overflows.
     nearest = float(values.min())
     if nearest == 0:
         zero = values == 0
@@ -216,8 +217,10 @@ def draw_shares(names: Sequence[str], margins: Margins, spread: float) -> ShareI
     """
     drawn = np.empty((_DRAWS, len(names)))
     for k, name in enumerate(names):
+        # Seeded by the name; its length keeps names apart that differ in zero bytes at their end.
         rng = np.random.default_rng([len(name), *name.encode()])
         normal = rng.standard_normal(_DRAWS) / _MARGIN
+        # Margins above and below differ: each half of the normal law has its own.
         scale = np.where(normal > 0, margins.above[k], margins.below[k])
         # A square below zero is sampling noise, as likely as one above zero.
         drawn[:, k] = np.sqrt(np.abs(margins.squares[k] + scale * normal))

@@ -122,6 +122,7 @@ class Target:
         pooled = (proportions * records + own * self.size) / (records + self.size)
         shared = np.clip(pooled, 0.0, 1.0)
         error = np.sqrt(shared * (1.0 - shared) * (1.0 / records + 1.0 / self.size))
+        # The standard error of a difference of two proportions, from their pooled estimate.
         room = tolerance * error
         apart = proportions / proportions.sum() - own
         # One step for all classes, so that proportions still sum to 1 and none is moved too far.
@@ -182,6 +183,7 @@ def _request_own(own: Answerer, question: Question) -> Answer:
 def read_class_masses(answer: Answer, classes: int) -> Array:
     """Read the masses of classes: parts of a holder's mass, all zero where it has none."""
     masses = answer.array("masses", ndim=1)
+    # Each mass may be rounded by itself, so that their sum is off by all of them.
     room = 1e-6 + classes * answer.rounding("masses")
     if masses.shape != (classes,) or masses.min() < 0 or masses.sum() > 1 + room:
         raise build_malformed_error("masses that are not those of the classes asked about")

@@ -433,6 +433,7 @@ def gtg_shapley(
     evaluations = permutations = skipped = truncated = unfinished = 0
     for step in history:
         game = build_game(step, utility)
+        # A round that changes nothing has nothing to share out.
         if abs(game.value(game.everyone) - game.value(0)) < between:
             skipped += 1
         else:
@@ -469,6 +470,7 @@ def _sample_cycles(
 ) -> tuple[Running, int, bool]:
     """Sample cycles of orders led by each player; return means, truncated orders, convergence."""
     n = game.size
+    # At least 30 orders, whatever the number of players.
     window = math.ceil(_WINDOW / n)
     running = Running(n)
     past: list[Array] = []
@@ -476,6 +478,7 @@ def _sample_cycles(
     while (running.count + 1) * n <= most:
         gains = np.zeros(n)
         for leader in range(n):
+            # Every player leads once a cycle: later places may be truncated.
             others = np.delete(np.arange(n), leader)
             order = [leader, *rng.permutation(others).tolist()]
             added, cut = evaluate_gains(game, order, truncation)
