@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import get_args
 
 import numpy as np
-import numpy.typing as npt
 
 from ...data.measure import Embedding
 from ...errors import InputError, MismatchError
@@ -115,37 +114,25 @@ class Sketching(Releasing, Joint[Sketches]):
             )
 
     def among(self, holders: Sequence[str], own: Answerer | None = None) -> Protocol[Sketches]:
-        mean, scale = self.public_mean, self.public_scale
         embedding = "diagonal" if self.labels and self.embedding == "none" else self.embedding
-        labelled, boxed = embedding != "none", embedding == "none" and self.cells is None
-        plan = SketchPlan(
-            holders=tuple(holders),
-            own=own,
-            sample=self.sample,
-            drawn=self.public is None,
-            box=find_public_box(self.public, mean, scale) if boxed else None,
-            classes=read_public_classes(self.public, self.classes) if labelled else (),
-            prior_codes=read_class_names(self.public) if labelled else None,
-            options=self,
-            seed=self.seed,
-            embedding=embedding,
-            periods=self._name_periods(holders),
-        )
+        classes = read_public_classes(self.public, self.classes) if embedding != "none" else ()
+        run = _Run(self, tuple(holders), own, embedding, classes)
         return Protocol(
             self.name,
-            plan.holders,
+            run.holders,
             self.disclosure,
-            plan.start,
+            run.start,
             {
                 **self.values(
                     "privacy_epsilon", "privacy_delta", "size", "cells", "mass_limit", "seed"
                 ),
                 "embedding": embedding,
             },
-            expected_rounds=1 + plan.asks_count,
+            expected_rounds=1 + run.asks_count,
         )
 
-    def _name_periods(self, holders: Sequence[str]) -> Mapping[str, str]:
+    def name_periods(self, holders: Sequence[str]) -> Mapping[str, str]:
+        """Name the period of every holder that has one."""
         if self.period is None:
             return {}
         return dict.fromkeys(holders, self.period) if isinstance(self.period, str) else self.period
@@ -242,20 +229,24 @@ _HEAVY = 0.2
 
 
 @dataclass(frozen=True)
-class SketchPlan:
-    """State of one run: options, holders, and what is public about records."""
+class _Run:
+    """State of one run: options, holders, compared label coordinates and public classes."""
 
+    options: Sketching
     holders: tuple[str, ...]
     own: Answerer | None
-    sample: Array = field(repr=False)
-    drawn: bool
-    box: tuple[Array, Array] | None
-    classes: tuple[str, ...]
-    prior_codes: npt.NDArray[np.str_] | None
-    options: Releasing
-    seed: int
     embedding: Embedding
-    periods: Mapping[str, str] = field(default_factory=dict[str, str])
+    classes: tuple[str, ...]
+
+    @property
+    def sample(self) -> Array:
+        """Public records, or those that stand for them."""
+        return self.options.sample
+
+    @property
+    def is_drawn(self) -> bool:
+        """Whether the sample is a draw, for want of public records."""
+        return self.options.public is None
 
     @property
     def asks_count(self) -> bool:
@@ -270,11 +261,10 @@ class SketchPlan:
             least = yield from self._request_count()
         if least is not None:
             self._check_size(least, mu)
-        geometry = self._plan_tree(least or 0, mu) if self.box else self._plan_cells(least or 0, mu)
-        question = geometry.question
-        answers = yield {
-            name: ask_for_period(question, self.periods.get(name)) for name in self.holders
-        }
+        box = self._find_box()
+        geometry = self._plan_tree(box, least or 0, mu) if box else self._plan_cells(least or 0, mu)
+        question, periods = geometry.question, self.options.name_periods(self.holders)
+        answers = yield {name: ask_for_period(question, periods.get(name)) for name in self.holders}
         pages: dict[str, Page] = {}
         for name in self.holders:
             vector = read_integers(answers, name, "sketch", geometry.width)
@@ -289,7 +279,7 @@ class SketchPlan:
 
     def _plan_cells(self, records: int, mu: float) -> _CellSketch:
         size = self.options.cells or count_cells(len(self.sample), records, mu)
-        cells = Cells.of_sample(self.sample, size, self.seed, drawn=self.drawn)
+        cells = Cells.of_sample(self.sample, size, self.options.seed, drawn=self.is_drawn)
         question = SketchRecords(
             centres=cells.centres,
             radius=cells.radius,
@@ -301,18 +291,24 @@ class SketchPlan:
         groups = len(self.classes) + 1 if self.classes else 1
         return _CellSketch(cells, question, self._count_public(cells), groups)
 
-    def _plan_tree(self, records: int, mu: float) -> _TreeSketch:
+    def _find_box(self) -> tuple[Array, Array] | None:
+        """Find the box of a quadtree, which takes no labels and no number of cells."""
+        if self.embedding != "none" or self.options.cells is not None:
+            return None
+        public, mean, scale = self.options.values("public", "public_mean", "public_scale").values()
+        return find_public_box(public, mean, scale)
+
+    def _plan_tree(self, box: tuple[Array, Array], records: int, mu: float) -> _TreeSketch:
         """Plan a finest square for every unit of nu, and one level more: empty ones stay one."""
-        assert self.box is not None
         depth = int(np.clip(np.log(max(records * mu, 1.0)) / np.log(4.0) + 1.0, 2, DEEPEST))
         question = SketchTree(
-            low=self.box[0],
-            high=self.box[1],
+            low=box[0],
+            high=box[1],
             depth=depth,
             mass_limit=self.options.limit,
             privacy_mu=mu,
         )
-        return _TreeSketch(tree_cells(*self.box, depth, self.sample), question)
+        return _TreeSketch(tree_cells(*box, depth, self.sample), question)
 
     def _request_count(self) -> Steps[int]:
         """Request noisy counts, and return that of the smallest holder."""
@@ -339,11 +335,12 @@ class SketchPlan:
 
     def _encode_public(self) -> Codes | None:
         """Encode the class of every public record, where they have classes."""
-        if not self.classes or self.prior_codes is None:
+        names = read_class_names(self.options.public)
+        if not self.classes or names is None:
             return None
         position = {name: k for k, name in enumerate(self.classes)}
         other = len(self.classes)
-        return np.array([position.get(name, other) for name in self.prior_codes.tolist()])
+        return np.array([position.get(name, other) for name in names.tolist()])
 
     def _count_public(self, cells: Cells) -> Array | None:
         """Compute public masses by class and cell, where public records have classes."""
@@ -360,7 +357,7 @@ class SketchPlan:
     ) -> Calibration | None:
         """Calibrate the estimates on public records; ``None`` where these do not suffice."""
         rows = self._encode_public()
-        if self.drawn or isinstance(geometry, _TreeSketch) or (self.classes and rows is None):
+        if self.is_drawn or isinstance(geometry, _TreeSketch) or (self.classes and rows is None):
             return None
         return Calibration.of(
             self.sample,
@@ -371,7 +368,7 @@ class SketchPlan:
             prior=geometry.prior,
             mu=mu,
             rate=rate,
-            seed=self.seed,
+            seed=self.options.seed,
         )
 
     def _sketch_own(self, own: Answerer, question: SketchRecords | SketchTree) -> Codes:
@@ -400,7 +397,7 @@ class SketchPlan:
         decoded = {name: pages[name].decoded for name in self.holders}
         # The smallest holder decides: the noise is largest for it.
         nu = mu * min(item.records for item in decoded.values())
-        rate = rate_of(self.sample, cells, self.seed)
+        rate = rate_of(self.sample, cells, self.options.seed)
         book = DecodedSketches(
             names=self.holders,
             pages=pages,
@@ -409,7 +406,7 @@ class SketchPlan:
             classes=self.classes,
             embedding=self.embedding,
             nu=nu,
-            seed=self.seed,
+            seed=self.options.seed,
             calibration=self._calibrate(geometry, rate, mu),
             tails=describe_tails(self.sample),
             sample=self.sample,
@@ -425,7 +422,7 @@ class SketchPlan:
             privacy_delta=self.options.privacy_delta,
             spent_mu=self.options.mu,
             status=book.status,
-            seed=self.seed,
+            seed=self.options.seed,
             book=book,
         )
 
