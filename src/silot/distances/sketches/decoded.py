@@ -106,8 +106,7 @@ class DecodedSketches:
                 "two samples of its law would be.",
                 code="holder-names",
             )
-        # In one order of the two: rounding differs in the other.
-        # The same stands for both orders in the store of distances.
+        # In one order of the two, for rounding differs in the other.
         first, second = sorted((a, b))
         if why:
             parts = self._break_down(a, self.pages[b].decoded, b)
