@@ -23,7 +23,7 @@ from typer.testing import CliRunner
 import silot
 from silot import Holder, LocalFederation, Measure, Policy
 from silot.cli.app import build
-from silot.distances import FedWaD, pairwise
+from silot.distances import FedWaD, methods
 from silot.federation import Answer, Failure, question
 from silot.federation.answer import decode_reply
 from silot.federation.question import encode_question
@@ -57,7 +57,7 @@ class Gaussian(Pairwise):
     def steps(self, sides):
         if self.p != 2:
             raise InputError("p is 1; Gaussians are compared by W2.", code="option-p")
-        lower = (1.0 - self.slack) * (yield from sides.moments_bound())
+        lower = (1.0 - self.slack) * (yield from sides.bound_by_moments())
         return Distance(
             value=lower, lower=lower, upper=float("inf"), method=self.name, p=2, seed=self.seed,
             status="lower bound: moments tell no more", converged=False, holders=sides.names,
@@ -78,8 +78,8 @@ def gaussian(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     before = dict(silot.METHODS)
     __import__("gaussian_method")
     yield
-    pairwise.METHODS.clear()
-    pairwise.METHODS.update(before)
+    methods.METHODS.clear()
+    methods.METHODS.update(before)
     del sys.modules["gaussian_method"]
 
 
@@ -104,7 +104,7 @@ def test_python_has_it() -> None:
 
 def test_a_name_that_is_taken_is_refused() -> None:
     with pytest.raises(silot.SilotError, match="two distance methods are called 'direct'"):
-        type("Other", (pairwise.Pairwise,), {"name": "direct"})
+        type("Other", (methods.Pairwise,), {"name": "direct"})
     assert silot.METHODS["direct"].__name__ == "Direct"
 
 

@@ -14,8 +14,8 @@ import typer
 
 import silot
 from silot.cli.app import app
+from silot.distances import FedWaD, TriangleWad
 from silot.distances.pooled import Pooled
-from silot.distances.sketches.methods import FedWaD, TriangleWad
 from silot.distances.sketches.sketch import Sketching
 from silot.distances.worth.contributions import Valuation
 from silot.distances.worth.fedbary import FedBary

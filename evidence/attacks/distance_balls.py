@@ -10,7 +10,7 @@ import numpy as np
 from silot.audits.case import Case, View
 from silot.audits.inversion import Array, Guess, InapplicableError
 from silot.audits.time_limit import check_time
-from silot.distances.questions.distances import DistanceTo, Interpolate
+from silot.distances.questions import DistanceTo, Interpolate
 from silot_transport import exact_plan
 
 _STEPS = 60

@@ -21,7 +21,7 @@ from silot.audits.inversion import (
 )
 from silot.audits.parameter import solved_by_mean
 from silot.audits.time_limit import check_time
-from silot.distances.questions.distances import DistanceTo, Interpolate
+from silot.distances.questions import DistanceTo, Interpolate
 from silot_transport import interpolate
 
 Side = tuple[Array, Array]

@@ -12,7 +12,7 @@ from scipy.stats import beta
 
 from evidence.common import Array, Claim, Context, Judged, Report, Table, columns, stream, verdict
 from silot import Holder, LocalFederation, Measure, Policy
-from silot.distances.sketches.drift import LEVEL, Drift, drift_of
+from silot.distances.sketches.drift import LEVEL, Drift, measure_drift
 from silot.distances.sketches.result import Sketches
 from silot.distances.sketches.sketch import Sketching
 from silot.privacy import Ledger
@@ -111,7 +111,7 @@ def _measured(context: Context, index: int) -> Rates:
 
     def drift(what: str, k: int) -> Drift:
         two = (f"{what}/{k}/a", f"{what}/{k}/b")
-        return drift_of("site", replace(sketches, names=two), public)
+        return measure_drift("site", replace(sketches, names=two), public)
 
     still = [drift("still", k) for k in range(STILL)]
     context.say(f"{name}: {sum(each.drifted for each in still)} of {STILL} without a change")

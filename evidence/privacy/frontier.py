@@ -14,7 +14,7 @@ import silot
 from evidence.attacks import audit
 from evidence.common import WALK, Array, Claim, Context, Judged, Report, Table, stream, verdict
 from silot import LocalFederation, Measure, Own
-from silot.distances.questions.distances import Interpolate
+from silot.distances.questions import Interpolate
 from silot.distances.worth.contributions import contributions
 from silot.errors import ExtraError, InputError
 from silot_transport import exact_plan, interpolate

@@ -12,7 +12,7 @@ import numpy as np
 
 import silot
 from evidence.common import Array, Claim, Context, Judged, Labels, Report, Table, stream, verdict
-from silot.distances.sketches.derived import DecodedSketches
+from silot.distances.sketches.decoded import DecodedSketches
 from silot.privacy.sketch import simplex
 from silot_transport import cost_matrix, plan_from_cost
 
@@ -120,7 +120,7 @@ def _releases(name: str, setting: Setting, epsilon: float) -> list[Row]:
     found = silot.sketches(copies, public=setting.public, privacy_epsilon=epsilon, size=size)
     book = found.book
     assert isinstance(book, DecodedSketches)
-    before = replace(book, calibration=None, _told={})
+    before = replace(book, calibration=None, _distances={})
     rows: list[Row] = []
     for kind, (x, y) in setting.holders.items():
         true = silot.transport.exact_plan(x, y).distance

@@ -15,7 +15,7 @@ from nvflare.fuel.f3.cellnet.utils import new_cell_message
 import silot
 from evidence.common import Context
 from evidence.speed._timing import show
-from silot.distances.questions.distances import Describe, Records
+from silot.distances.questions import Describe, Records
 from silot.render.words import format_bytes
 from silot.sites.engine import CHANNEL
 from silot.sites.flare import Wire

@@ -24,7 +24,7 @@ from evidence.common import (
     signed_pixels,
     stream,
 )
-from silot.distances.questions.distances import DistanceTo, Interpolate
+from silot.distances.questions import DistanceTo, Interpolate
 
 IMAGES_HIDDEN = Claim(
     "TriangleWad's interpolants do not give images away (fig. 2)", "uninformative"

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from .data.site import Site
     from .distances.result import Distance, DistanceMatrix
     from .distances.sketches.drift import Drift
-    from .distances.sketches.released import ReleaseFile
+    from .distances.sketches.release_file import ReleaseFile
     from .distances.sketches.result import Sketches
     from .distances.worth.result import Barycenter, Contributions
     from .distillation import LabelSpace

@@ -16,7 +16,7 @@ import silot
 from silot.api import _holders, report
 from silot.data.preflight import Preflight
 from silot.distances import direct
-from silot.distances.sketches.combined import Combined
+from silot.distances.sketches.result import Combined
 from silot.federation import LocalFederation
 from silot.federation.run import run
 from silot.render import terminal

@@ -20,7 +20,7 @@ from silot import LocalFederation, Measure, Policy
 from silot.api.combine import combine, read_releases
 from silot.api.release import release
 from silot.data.reading import Schema
-from silot.distances.sketches.combined import Combined
+from silot.distances.sketches.result import Combined
 from silot.distances.sketches.sketch import Sketching
 from silot.errors import SilotError
 from silot.federation import Holder, Key

@@ -13,7 +13,7 @@ from silot.audits.inversion import Guess
 from silot.audits.metrics import score
 from silot.audits.result import Attack, Audit
 from silot.audits.run import ATTACKS
-from silot.distances.questions.distances import Moments
+from silot.distances.questions import Moments
 from silot.distances.worth.contributions import contributions
 from silot.errors import InputError, MismatchError
 

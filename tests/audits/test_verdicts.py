@@ -13,8 +13,7 @@ from silot.api.report import render
 from silot.audits.result import NEVER_TRIED, SILENCE
 from silot.audits.run import ATTACKS
 from silot.distances.pooled import pooled
-from silot.distances.questions.distances import Records
-from silot.distances.questions.labelled import encode_classes
+from silot.distances.questions import Records, encode_classes
 from silot.distances.worth.contributions import contributions
 from silot.distances.worth.fedbary import fedbary
 from silot.distillation.protocol import distill

@@ -7,7 +7,7 @@ from sklearn.datasets import load_digits, load_wine
 import silot
 from silot import LocalFederation, Measure, Policy
 from silot.distances.fedwad import fedwad
-from silot.distances.questions.distances import Interpolate
+from silot.distances.questions import Interpolate
 from silot.errors import InputError, WireError
 from silot.federation import Answer, Failure, Question
 from tests.saying import Quiet, Saying

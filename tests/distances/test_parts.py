@@ -17,7 +17,7 @@ import silot
 from silot import Holder, LocalFederation, Measure, Own, Policy
 from silot.distances.cost_parts import ClassPart, Parts, shortened
 from silot.distances.direct import direct
-from silot.distances.questions.parts import CostParts
+from silot.distances.questions import CostParts
 from silot.distances.worth.contributions import contributions
 from silot.errors import InputError, WireError
 from silot.federation import Answer, Failure

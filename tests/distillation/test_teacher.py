@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from silot import Holder, Measure, Policy
-from silot.distances.questions.distances import Describe, Records
+from silot.distances.questions import Describe, Records
 from silot.distillation.questions import (
     RESOLUTION,
     DescribeTeacher,

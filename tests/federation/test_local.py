@@ -9,7 +9,7 @@ import silot
 from silot import Holder, LocalFederation, Measure, Own, Policy, Transcript
 from silot.distances.direct import direct
 from silot.distances.fedwad import fedwad
-from silot.distances.questions.distances import (
+from silot.distances.questions import (
     Describe,
     DistanceTo,
     InterpolantCosts,

@@ -17,14 +17,15 @@ from sklearn.datasets import load_breast_cancer
 
 from silot import Holder, LocalFederation, Measure, Own, Policy
 from silot.audits.policy import STRATEGIES, audit_policy
-from silot.distances.questions.distances import (
+from silot.distances.questions import (
+    ClassSizes,
     DistanceTo,
     InterpolantDistance,
     Interpolate,
+    LabelledDistanceTo,
     Moments,
 )
-from silot.distances.questions.labelled import ClassSizes, LabelledDistanceTo
-from silot.distances.reference import draw_reference, is_drawn
+from silot.distances.sides import draw_reference, is_drawn
 from silot.distances.worth.contributions import contributions
 from silot.errors import InputError
 from silot.federation import Answer, Failure, Question

@@ -8,26 +8,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from silot.distances.questions.distances import (
+from silot.distances.questions import (
+    ClassSizes,
+    CostParts,
     Describe,
     DistanceTo,
+    DistanceWithError,
     InterpolantCosts,
     InterpolantDistance,
     Interpolate,
-    Moments,
-    Records,
-)
-from silot.distances.questions.labelled import (
-    ClassSizes,
     InterpolateByClass,
     LabelledDistanceTo,
-    LabelledRecords,
-)
-from silot.distances.questions.parts import CostParts
-from silot.distances.questions.uncertainty import (
-    DistanceWithError,
     LabelledDistanceWithError,
+    LabelledRecords,
+    Moments,
     OwnChance,
+    Records,
 )
 from silot.distances.sketches.questions import CountRecords, SketchPeriod, SketchRecords, SketchTree
 from silot.distillation.questions import (

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from silot import Holder, Measure, Own, Policy, Teacher
-from silot.distances.questions.distances import Describe
+from silot.distances.questions import Describe
 from silot.distillation.questions import DescribeTeacher, Predict
 from silot.errors import InputError
 from silot.federation import Answer, Failure, Question
@@ -257,7 +257,7 @@ def test_the_file_that_reaches_records_reaches_no_concrete_question() -> None:
         "from ..distances.questions.distances import Describe",
         "def f():\n    from ..distances.sketches.questions import CountRecords",
         "from ..distillation import questions",
-        "from silot.distances.questions.labelled import decode_classes",
+        "from silot.distances.questions import decode_classes",
         # By way of another module.
         "from ..distances.parts import Cloud",
         "from ..distances.direct import direct",

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from silot import Distance, Holder, LocalFederation, Measure, Policy
-from silot.distances.questions.labelled import encode_classes
+from silot.distances.questions import encode_classes
 from silot.distances.sketches.questions import SketchRecords
 from silot.errors import HolderError, InputError, RefusedError
 from silot.federation import Answer, Disclosure, Failure, Protocol

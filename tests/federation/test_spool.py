@@ -14,7 +14,7 @@ import pytest
 
 from silot import LocalFederation
 from silot.distances.direct import direct
-from silot.distances.questions.distances import DistanceTo
+from silot.distances.questions import DistanceTo
 from silot.federation import Answer, Entry, Transcript
 from silot.federation.answer import encode_reply
 from silot.federation.party import Replies

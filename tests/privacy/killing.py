@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from silot import Holder, Measure, Policy
-from silot.distances.questions.distances import DistanceTo, Moments, Records
+from silot.distances.questions import DistanceTo, Moments, Records
 from silot.federation import Answer, Question
 from silot.federation.answer import decode_reply
 from silot.federation.question import encode_question

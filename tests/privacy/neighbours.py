@@ -24,7 +24,7 @@ import pytest
 
 from silot import Holder, Policy, load_measure
 from silot.data.measure import label_name
-from silot.distances.questions.labelled import encode_classes
+from silot.distances.questions import encode_classes
 from silot.distances.sketches.questions import CountRecords, SketchPeriod, SketchRecords, SketchTree
 from silot.errors import SilotError
 from silot.federation import Answer

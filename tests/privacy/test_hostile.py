@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from silot import Holder, Measure, Policy
-from silot.distances.questions.distances import Describe, DistanceTo
-from silot.distances.questions.labelled import InterpolateByClass
+from silot.distances.questions import Describe, DistanceTo, InterpolateByClass
 from silot.distances.sketches.questions import SketchRecords, SketchTree
 from silot.errors import WireError
 from silot.federation import Answer, Failure, Question

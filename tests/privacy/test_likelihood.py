@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from silot import Measure, load_measure
-from silot.distances.questions.labelled import encode_classes
+from silot.distances.questions import encode_classes
 from silot.distances.sketches.questions import CountRecords, SketchRecords
 from silot.federation.question import Codes
 from silot.federation.release import Release

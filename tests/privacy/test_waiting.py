@@ -12,8 +12,7 @@ import pytest
 
 from silot import Holder, LocalFederation, Measure, Policy
 from silot.distances import direct
-from silot.distances.questions import Records
-from silot.distances.questions.distances import Describe, Moments
+from silot.distances.questions import Describe, Moments, Records
 from silot.distances.sketches.questions import CountRecords
 from silot.errors import InputError, RefusedError, WaitingError
 from silot.federation.question import encode_question

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 import silot
 from silot import Holder, LocalFederation, Measure, Own, Policy
 from silot.cli.app import app
-from silot.distances.questions.labelled import encode_classes
+from silot.distances.questions import encode_classes
 from silot.distances.sketches.questions import SketchRecords
 from silot.errors import HolderError, InputError, MismatchError, RefusedError, WireError
 from silot.federation import Answer, Failure, Question

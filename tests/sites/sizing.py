@@ -20,7 +20,7 @@ from typing import Any, Self
 import numpy as np
 
 import silot
-from silot.distances.questions.distances import Describe, Records
+from silot.distances.questions import Describe, Records
 from silot.federation.answer import Answer
 from silot.federation.disclosure import Disclosure
 from silot.federation.protocol import Protocol, Steps, required

@@ -13,7 +13,7 @@ import pytest
 
 import silot
 from silot import Holder, LocalFederation, Measure, Policy, Teacher
-from silot.distances.pairwise import comparing
+from silot.distances.methods import list_comparisons
 from silot.distances.pooled import Pooled
 from silot.distances.sketches.sketch import Sketching
 from silot.federation import party as module
@@ -221,12 +221,12 @@ CASES = {
     },
     "why": Case(distance(labels=True, why=True), "class-sizes labelled-records records"),
     **{f"matrix {name}": Case(matrix(name), ASKS[name]) for name in METHODS},
-    **{f"value {name}": Case(value(MINE, name), VALUES[name]) for name in comparing()},
+    **{f"value {name}": Case(value(MINE, name), VALUES[name]) for name in list_comparisons()},
     **{
         f"value of the barycenter {name}": Case(
             value(None, name), ASKS["sketch"] if name == "sketch" else BARYCENTER
         )
-        for name in comparing()
+        for name in list_comparisons()
     },
     "value labels": Case(
         value(MINE, labels=True, why=True),

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from silot.data.measure import Measure
-from silot.distances.questions.distances import Moments
-from silot.distances.questions.labelled import LabelledRecords, encode_classes
+from silot.distances.questions import LabelledRecords, Moments, encode_classes
 from silot.federation import Answer, Failure, Holder, Policy, Question
 from silot.federation.answer import decode_reply
 from silot.federation.question import decode_question, encode_question

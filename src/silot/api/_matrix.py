@@ -8,7 +8,6 @@ from importlib.util import find_spec
 from typing import Any, Literal
 
 from ..distances.worth.result import Contributions
-from ..distances.worth.together import without_map
 from ..errors import InputError, SilotError
 from ..federation.disclosure import Disclosure
 from ..federation.party import Own
@@ -73,7 +72,7 @@ class HolderMap:
         if self.method in (None, "direct"):
             return found
         if len(found.holders) < 2:
-            return without_map(found, "it takes two")
+            return found.with_note("no map of holders: it takes two")
         parties = replace(self.parties, names=tuple(found.names))
         if parties.own is None and found.barycenter is not None:
             parties = replace(parties, own=Own(found.barycenter.measure))
@@ -81,7 +80,9 @@ class HolderMap:
         try:
             between = self._comparison(parties, seed=found.seed).matrix(steps)
         except SilotError as error:
-            without = without_map(found, f"{error.message.rstrip('.')} ({error.code})")
+            without = found.with_note(
+                f"no map of holders: {error.message.rstrip('.')} ({error.code})"
+            )
             # What it told and charged before it failed is told and charged.
             run: Run | None = error.run
             return without if run is None else _with_bill(without, run, run.disclosure)

@@ -8,11 +8,14 @@ from itertools import combinations
 from typing import Any
 
 from ..data.measure import Covariance
-from ..distances.pairwise import check_asked
+from ..distances.direct import Direct
+from ..distances.fedwad import FedWaD
+from ..distances.methods import METHODS, Pairwise, check_method_options, find_method
 from ..distances.result import Distance, DistanceMatrix
-from ..distances.sketches.methods import METHODS, Pairwise, method_named
-from ..distances.sketches.releasing import Private
+from ..distances.sketches.release_options import Private
 from ..distances.sketches.result import Sketches
+from ..distances.sketches.sketch import Sketch
+from ..distances.trianglewad import TriangleWad
 from ..errors import InputError, SilotError
 from ..federation.protocol import COORDINATOR, Protocol
 from ..federation.result import Bill, with_earlier
@@ -22,16 +25,28 @@ from ..sites.secure.method import Secure
 from ._holders import Parties, in_words
 from .sketch import Spending, of_release, run_private
 
-__all__ = ["METHODS", "Comparison", "Pairwise", "Secure", "chosen", "method_named"]
+# A method is one of METHODS once its module is imported.
+__all__ = [
+    "METHODS",
+    "Comparison",
+    "Direct",
+    "FedWaD",
+    "Pairwise",
+    "Secure",
+    "Sketch",
+    "TriangleWad",
+    "chosen",
+    "find_method",
+]
 
 
 def chosen(method: str | Pairwise, options: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     """Name and options of a method that was given by name with options, or as one object."""
     if not isinstance(method, Pairwise):
-        kind = method_named(method)
+        kind = find_method(method)
         # Before data are looked at: what is wrong with them hides a misspelt option.
         spent = set(Spending.options) if issubclass(kind, Private) else set()
-        check_asked(kind, {k: v for k, v in options.items() if k not in spent})
+        check_method_options(kind, {k: v for k, v in options.items() if k not in spent})
         return kind.name, dict(options)
     if METHODS.get(method.name) is not type(method):
         raise InputError(
@@ -71,7 +86,7 @@ class Comparison:
         options: Mapping[str, Any] | None = None,
     ) -> Comparison:
         """As asked for by name, checked before any question is sent."""
-        kind, spending, given = method_named(name), Spending(), dict(options or {})
+        kind, spending, given = find_method(name), Spending(), dict(options or {})
         if issubclass(kind, Private):
             spending, given = Spending.parted(given)
             given = of_release(parties, given, spending)

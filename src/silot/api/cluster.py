@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from ..data.measure import Covariance
 from ..distances.result import DistanceMatrix
-from ..distances.sketches.chance import sketch_chances
+from ..distances.sketches.drift import sketch_chances
 from ..distances.sketches.result import Sketches
 from ..errors import InputError, SilotError
 from ..federation.result import with_earlier

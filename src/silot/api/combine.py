@@ -9,7 +9,7 @@ from pathlib import Path
 from ..data.matching import check_schemas, matched
 from ..data.measure import Data, Measure
 from ..data.preflight import Preflight
-from ..distances.sketches.released import ReleaseFile, check_alike, digest_of
+from ..distances.sketches.release_file import ReleaseFile, check_alike, digest_public_records
 from ..distances.sketches.result import Sketches
 from ..errors import InputError, MismatchError
 from ..federation.keys import Key, Keyring
@@ -188,7 +188,7 @@ def public_records(release: ReleaseFile, public: Data | None) -> Measure | None:
         if sorted(known.columns) != sorted(terms.columns):
             raise _other_public(release)
         known = known.ordered(tuple(terms.columns))
-    if digest_of(known, terms.classes is not None) != terms.public:
+    if digest_public_records(known, terms.classes is not None) != terms.public:
         raise _other_public(release)
     return known
 

@@ -9,8 +9,8 @@ from typing import Any, cast
 import numpy as np
 
 from ..data.measure import Data, Measure
-from ..distances.sketches.asking import public_classes
-from ..distances.worth.shares import allot
+from ..distances.sketches.release_options import read_public_classes
+from ..distances.worth.fedbary import allot
 from ..errors import InputError
 from ..federation.run import Federation, Progress, Runtime, run
 from ..options import check_known
@@ -141,5 +141,5 @@ def _public(parties: Parties, size: int, options: Mapping[str, Any]) -> Measure 
     given = of_release(parties, more, spending)
     public, classes = given.get("public"), given.get("classes")
     if parties.labels and (public is not None or classes is not None):
-        allot(np.ones(len(public_classes(public, classes))), size)
+        allot(np.ones(len(read_public_classes(public, classes))), size)
     return public if isinstance(public, Measure) else None

@@ -8,12 +8,12 @@ from typing import Any, Literal, overload
 from ..data.measure import Covariance, Data
 from ..distances.pooled import Pooled
 from ..distances.result import Distance, DistanceMatrix
-from ..distances.sketches.releasing import Private
+from ..distances.sketches.release_options import Private
 from ..errors import InputError
 from ..federation.run import Federation, Progress, Runtime
 from ..options import check_known
 from ._holders import MINE, Holders, Parties, measure_named, shares_of, side_named
-from ._methods import Comparison, Pairwise, Secure, chosen, method_named
+from ._methods import Comparison, Pairwise, Secure, chosen, find_method
 
 
 @overload
@@ -104,7 +104,7 @@ def distance(
     name, options = chosen(method, options)
     if federation is not None:
         parties, sides = Parties.of(federation, labels), (side_named(x), side_named(y))
-    elif "ledgers" in options and issubclass(method_named(name), Private):
+    elif "ledgers" in options and issubclass(find_method(name), Private):
         raise InputError(
             "distance names its two sides x and y, which is no name for a ledger. Use "
             "silot.sketches({name: data, ...}, ledgers=...), whose names are yours.",

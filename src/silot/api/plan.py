@@ -11,7 +11,7 @@ from silot_transport.chance import Chance
 
 from ..data.measure import Data, Measure
 from ..distances.result import Distance, DistanceMatrix
-from ..distances.sketches.chance import sketch_chances
+from ..distances.sketches.drift import sketch_chances
 from ..distances.sketches.sketch import Sketching
 from ..distances.worth.result import Contributions
 from ..errors import InputError

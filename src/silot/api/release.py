@@ -13,8 +13,8 @@ from ..data.matching import check_schemas, matched
 from ..data.measure import Data, Measure
 from ..data.reading import Schema, read_frame
 from ..data.schema import Contract
-from ..distances.sketches.asking import public_classes
-from ..distances.sketches.released import ReleaseFile, Terms, cells_of, digest_of
+from ..distances.sketches.release_file import ASSUMED, ReleaseFile, Terms, digest_public_records
+from ..distances.sketches.release_options import count_cells, read_public_classes
 from ..distances.sketches.sketch import Sketching
 from ..errors import InputError, MismatchError
 from ..federation.answer import Failure, decode_reply
@@ -196,7 +196,7 @@ def prepare(
         options["classes"] = _classes(schema, known)
     asked = Sketching(labels=sending.labels, **options)
     least = asked.size
-    cells = asked.cells or cells_of(len(asked.sample), least, asked.mu)
+    cells = asked.cells or count_cells(len(asked.sample), least or ASSUMED, asked.mu)
     terms = Terms(
         privacy_epsilon=float(asked.privacy_epsilon),
         privacy_delta=float(asked.privacy_delta),
@@ -204,10 +204,10 @@ def prepare(
         seed=asked.seed,
         mass_limit=None if asked.mass_limit is None else float(asked.mass_limit),
         period=sending.period,
-        classes=list(public_classes(known, asked.classes)) if sending.labels else None,
+        classes=list(read_public_classes(known, asked.classes)) if sending.labels else None,
         columns=None if records.columns is None else list(records.columns),
         schema_hash="" if schema is None else schema.hash,
-        public="" if known is None else digest_of(known, sending.labels),
+        public="" if known is None else digest_public_records(known, sending.labels),
         public_records=0 if known is None else known.size,
         public_mean=_numbers(asked.public_mean),
         public_scale=_numbers(asked.public_scale),
@@ -266,7 +266,7 @@ def _matched(name: str, records: Measure, public: Measure) -> tuple[Measure, Mea
 def _classes(schema: Contract | None, public: Measure | None) -> list[str]:
     if schema is not None and schema.classes:
         return list(schema.classes)
-    return list(public_classes(public, None))
+    return list(read_public_classes(public, None))
 
 
 def _numbers(values: Any) -> list[float] | None:

@@ -10,11 +10,10 @@ from urllib.parse import quote
 
 from ..data.matching import matched
 from ..data.measure import Covariance, Data, Embedding, Measure
-from ..distances.pairwise import check_asked
-from ..distances.sketches.methods import Sketch
-from ..distances.sketches.releasing import Private
+from ..distances.methods import check_method_options
+from ..distances.sketches.release_options import Private
 from ..distances.sketches.result import Sketches
-from ..distances.sketches.sketch import Sketching
+from ..distances.sketches.sketch import Sketch, Sketching
 from ..errors import FileError, InputError, MismatchError, RefusedError
 from ..federation.policy import Policy
 from ..federation.protocol import Protocol, Questions
@@ -146,7 +145,7 @@ def run_sketches(
     """Sketch parties whose data, where they are the caller's, were checked."""
     spending, options = Spending.parted(options)
     options = of_release(parties, options, spending)
-    check_asked(Sketch, options)
+    check_method_options(Sketch, options)
     if options.pop("p", 2) != 2:
         raise InputError("sketches tell W2 only. Give p=2.", code="option-p")
     embedding: Embedding = covariance if parties.labels else "none"

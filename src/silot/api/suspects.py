@@ -9,7 +9,7 @@ from typing import Any
 from ..data.matching import matched
 from ..data.measure import Data, Measure
 from ..data.preflight import Preflight
-from ..distances.sketches.releasing import Private
+from ..distances.sketches.release_options import Private
 from ..errors import InputError, MismatchError
 from ..federation.party import Holder, Own
 from ..federation.policy import Policy

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ..data.measure import Data
-from ..distances.sketches.drift import Drift, drift_of
-from ..distances.sketches.released import ReleaseFile, check_alike
+from ..distances.sketches.drift import Drift, measure_drift
+from ..distances.sketches.release_file import ReleaseFile, check_alike
 from ..errors import InputError, MismatchError
 from ..federation.keys import Keyring
 from .combine import public_records, read_releases, run_releases
@@ -75,7 +75,7 @@ def watch(
     first = releases[0]
     sketches = run_releases(by_period, public)
     sample = asking(first.terms, public_records(first, public)).sample
-    return drift_of(first.name, sketches, sample, progress=progress)
+    return measure_drift(first.name, sketches, sample, progress=progress)
 
 
 def _of_one_site(releases: Sequence[ReleaseFile]) -> dict[str, ReleaseFile]:

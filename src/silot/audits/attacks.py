@@ -9,14 +9,15 @@ from itertools import combinations
 
 import numpy as np
 
-from ..distances.questions.distances import (
+from ..distances.questions import (
     DistanceTo,
     InterpolantCosts,
     Interpolate,
+    LabelledDistanceTo,
+    LabelledRecords,
     Moments,
     Records,
 )
-from ..distances.questions.labelled import LabelledDistanceTo, LabelledRecords
 from ..distances.sketches.questions import SketchRecords
 from ..federation.answer import Answer, encode_reply
 from ..federation.protocol import COORDINATOR

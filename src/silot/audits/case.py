@@ -10,14 +10,14 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from ..distances.questions.distances import (
+from ..distances.questions import (
     Describe,
     InterpolantCosts,
     InterpolantDistance,
     Interpolate,
+    InterpolateByClass,
     Moments,
 )
-from ..distances.questions.labelled import InterpolateByClass
 from ..errors import InputError
 from ..federation.answer import Answer, Failure
 from ..federation.disclosure import Disclosure

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 from scipy.spatial import cKDTree
 
-from ..distances.questions.distances import Moments
-from ..distances.questions.labelled import decode_classes
+from ..distances.questions import Moments, decode_classes
 from ..federation.answer import Answer
 from ..teaching.federated import probabilities, random_features
 from ..teaching.federated.combine import log_density

@@ -9,7 +9,7 @@ import numpy as np
 
 from silot_transport import exact_plan
 
-from ..distances.reference import is_drawn
+from ..distances.sides import is_drawn
 from .inversion import Array, Interpolant, barycentric_image, project
 from .time_limit import check_time
 

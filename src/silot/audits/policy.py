@@ -15,23 +15,21 @@ from scipy.spatial import cKDTree
 from silot_transport.geodesic import Interpolation
 
 from ..data.measure import Data, Measure
-from ..distances.questions.distances import (
+from ..distances.questions import (
+    ClassSizes,
     Describe,
     DistanceTo,
     InterpolantCosts,
     InterpolantDistance,
     Interpolate,
-    Moments,
-    Records,
-)
-from ..distances.questions.labelled import (
-    ClassSizes,
     InterpolateByClass,
     LabelledDistanceTo,
     LabelledRecords,
+    Moments,
+    Records,
     encode_classes,
 )
-from ..distances.reference import draw_reference
+from ..distances.sides import draw_reference
 from ..errors import InputError
 from ..federation.answer import Answer, Failure
 from ..federation.party import Holder

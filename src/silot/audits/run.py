@@ -16,7 +16,7 @@ from silot_transport._check import flag, real
 
 from ..data.matching import matched
 from ..data.measure import Data, Measure
-from ..distances.questions.distances import Records
+from ..distances.questions import Records
 from ..errors import InputError, MismatchError
 from ..federation.answer import Failure
 from ..federation.party import Own

@@ -16,8 +16,8 @@ from ..api.release import release
 from ..api.watch import watch
 from ..data.measure import Measure
 from ..data.reading import Schema
-from ..distances.sketches.combined import Combined
-from ..distances.sketches.released import ASSUMED
+from ..distances.sketches.release_file import ASSUMED
+from ..distances.sketches.result import Combined
 from ..errors import InputError
 from ..federation.keys import KEY, Key, PublicKey
 from ..federation.policy import Policy

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from ..api.value import value_holders
-from ..distances.pairwise import comparing
+from ..distances.methods import list_comparisons
 from ..distances.worth.contributions import Valuation
 from ..distances.worth.result import Contributions
 from ..errors import InputError
@@ -113,7 +113,7 @@ class Scoring(Listing):
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this file."""
-    command = taking([Valuation], choose="target", among=comparing())(value_command)
+    command = taking([Valuation], choose="target", among=list_comparisons())(value_command)
     app.command("value")(command)
 
 

@@ -8,8 +8,7 @@ if TYPE_CHECKING:
     from .cost_parts import ClassPart, Parts
     from .direct import Direct, direct
     from .fedwad import FedWaD, fedwad
-    from .joint import Joint
-    from .pairwise import METHODS, Pairwise, WithReference
+    from .methods import METHODS, Joint, Pairwise, WithReference
     from .pooled import Pooled, pooled
     from .questions import DistanceTo, DistanceWithError, LabelledDistanceTo
     from .result import Distance, DistanceMatrix

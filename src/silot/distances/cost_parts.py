@@ -89,15 +89,15 @@ class Parts:
         masses: Array | None = None,
         of: str = "records",
     ) -> Self:
-        """Shares of parts of a cost; classes without mass are left out."""
+        """Compute the shares of the parts of a cost, without classes of no mass."""
         cost = float(columns.sum()) + (labels or 0.0)
         unit = cost if cost > 0 else 1.0
-        found: dict[str, ClassPart] = {}
+        by_class: dict[str, ClassPart] = {}
         if class_costs is not None and masses is not None:
-            # Their own sum: rounding may have made it another.
-            whole = float(class_costs.sum()) or 1.0
-            found = {
-                name: ClassPart(share=float(part) / whole, mass=float(mass))
+            # Their own sum, which rounding may move away from that of the columns.
+            total = float(class_costs.sum()) or 1.0
+            by_class = {
+                name: ClassPart(share=float(part) / total, mass=float(mass))
                 for name, part, mass in zip(classes, class_costs, masses, strict=True)
                 if mass > 0
             }
@@ -105,12 +105,12 @@ class Parts:
             cost=cost,
             columns={str(k): float(part) / unit for k, part in enumerate(columns)},
             labels=None if labels is None else labels / unit,
-            classes=found,
+            classes=by_class,
             of=of,
         )
 
     def named(self, columns: Sequence[str] | None) -> Self:
-        """The same with features called by their names; those of one name count together."""
+        """Return the parts with the names of the features; features of one name count together."""
         if columns is None or len(columns) != len(self.columns):
             return self
         names = dict(zip(self.columns, columns, strict=True))
@@ -118,9 +118,7 @@ class Parts:
         for key, share in self.columns.items():
             shares[names[key]] += share
         return replace(
-            self,
-            columns=shares,
-            beyond=None if self.beyond is None else names[self.beyond],
+            self, columns=shares, beyond=None if self.beyond is None else names[self.beyond]
         )
 
     @property
@@ -135,7 +133,7 @@ class Parts:
 
     @property
     def note(self) -> str:
-        """What a reader of the shares must know, in words; empty where there is nothing."""
+        """A warning to the reader of the shares, in words; empty where none is due."""
         if self.beyond is None:
             return ""
         return (
@@ -144,7 +142,7 @@ class Parts:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Fields by name, ready for JSON."""
+        """Return the fields by name, ready for JSON."""
         return {
             "cost": self.cost,
             "columns": dict(self.columns),
@@ -158,22 +156,22 @@ class Parts:
         }
 
 
-def other_name(classes: Sequence[str]) -> str:
-    """What to call all other classes: a name that none of these has."""
+def name_other_classes(classes: Sequence[str]) -> str:
+    """Choose a name for all other classes together that none of these has."""
     name = "other"
     while name in classes:
         name += " classes"
     return name
 
 
-# A share that shows as 0.0 %.
+# Shares below it show as 0.0 %.
 _NOTHING = 0.0005
 
 
 def shortened(
     parts: Parts, most: int
 ) -> tuple[list[tuple[str, float]], list[tuple[str, ClassPart]]]:
-    """Columns with their shares and classes with theirs, as a short table shows them.
+    """Cut columns and classes down to the rows of a short table.
 
     The ``most`` largest of each that have a share to show, then one for all others together;
     labels come last.
@@ -185,23 +183,23 @@ def shortened(
     [('b', 0.9), ('a', 0.1), ('2 more', 0.0)]
     """
     columns, kinds = parts.largest, parts.costliest
-    cut = _cut([share for _, share in columns], most)
+    cut = _count_shown([share for _, share in columns], most)
     shown = columns[:cut]
     if columns[cut:]:
         shown.append((f"{len(columns) - cut} more", sum(share for _, share in columns[cut:])))
     if parts.labels is not None:
         shown.append(("labels", parts.labels))
-    cut = _cut([part.share for _, part in kinds], most)
+    cut = _count_shown([part.share for _, part in kinds], most)
     classes = kinds[:cut]
     if kinds[cut:]:
-        rest = [part for _, part in kinds[cut:]]
-        share, mass = sum(part.share for part in rest), sum(part.mass for part in rest)
-        classes.append((f"{len(rest)} more", ClassPart(share=share, mass=mass)))
+        others = [part for _, part in kinds[cut:]]
+        share, mass = sum(part.share for part in others), sum(part.mass for part in others)
+        classes.append((f"{len(others)} more", ClassPart(share=share, mass=mass)))
     return shown, classes
 
 
-def _cut(shares: Sequence[float], most: int) -> int:
-    """How many of falling shares are shown one by one."""
+def _count_shown(shares: Sequence[float], most: int) -> int:
+    """Count how many of falling shares are shown one by one."""
     large = min(sum(share >= _NOTHING for share in shares), most)
     # One more is no longer than a row that stands for it.
     return len(shares) if len(shares) <= large + 1 else large

@@ -2,27 +2,39 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from silot_transport import ExactPlan
+from silot_transport import ExactPlan, exact_plan
 from silot_transport.chance import chance_distance
+from silot_transport.decomposition import canonical_order, decompose
 from silot_transport.large import fitting_plan
 
+from ..data.measure import Embedding
 from ..errors import InputError
 from ..federation.answer import Answer, Array
-from ..federation.protocol import Steps
+from ..federation.protocol import Steps, ask, required
+from ..federation.question import Answerer, Question
 from ..options import option, truth
-from .pairwise import Pairwise, Sides
-from .parts import asked_clouds
-from .questions.distances import Records
-from .result import Distance, chance_text
-from .sides import agreed_dimension
+from .cost_parts import Parts
+from .methods import Pairwise, Sides
+from .questions import (
+    ClassSizes,
+    Codes,
+    LabelledRecords,
+    Records,
+    count_features,
+    decode_classes,
+    encode_classes,
+)
+from .result import Distance, describe_chance
+from .sides import agree_on_dimension, build_malformed_error
 
 Cloud = tuple[Array, Array]
 
-# A distance known to this part of it counts as found.
+# Relative gap of the bounds below which a distance counts as converged.
 _CLOSE = 0.01
 
 
@@ -78,50 +90,53 @@ class Direct(Pairwise):
 
     def steps(self, sides: Sides) -> Steps[Distance]:
         if self.why:
-            return (yield from self._explained(sides))
+            return (yield from self._explain(sides))
         first, second = map(read_cloud, (yield from sides.ask(Records(embedding=self.embedding))))
-        agreed_dimension(
+        # Records come before sizes do, so that dimensions are checked here.
+        agree_on_dimension(
             {side: c[0].shape[1] for side, c in zip(sides.names, (first, second), strict=True)}
         )
         plan = fitting_plan(first[0], second[0], first[1], second[1], self.p)
-        return distance_of(plan, sides.names, self.p, self.seed, _chance(first, second, self.p))
+        return build_distance(
+            plan, sides.names, self.p, self.seed, _compute_chance(first, second, self.p)
+        )
 
-    def _explained(self, sides: Sides) -> Steps[Distance]:
-        x, y = yield from asked_clouds(sides.names, self.embedding, sides.own)
-        agreed_dimension(
+    def _explain(self, sides: Sides) -> Steps[Distance]:
+        x, y = yield from request_records(sides.names, self.embedding, sides.own)
+        agree_on_dimension(
             {side: c.atoms.shape[1] for side, c in zip(sides.names, (x, y), strict=True)}
         )
-        plan = x.plan_to(y)
-        parts = x.parts_to(y, plan, self.embedding)
-        chance = _chance((x.atoms, x.weights), (y.atoms, y.weights), self.p)
-        return replace(distance_of(plan, sides.names, self.p, self.seed, chance), parts=parts)
+        plan = x.compute_plan(y)
+        parts = x.break_down(y, plan, self.embedding)
+        chance = _compute_chance((x.atoms, x.weights), (y.atoms, y.weights), self.p)
+        return replace(build_distance(plan, sides.names, self.p, self.seed, chance), parts=parts)
 
 
 direct = Direct.build
 
 
 def read_cloud(answer: Answer) -> Cloud:
-    """Points and weights that a holder sent."""
+    """Read the points and weights that a holder sent."""
     return answer.array("points", ndim=2), answer.array("weights", ndim=1)
 
 
-def exact_distance(
+def compute_exact_distance(
     first: Cloud, second: Cloud, sides: tuple[str, str], p: int, seed: int
 ) -> Distance:
-    """Exact ``W_p`` of two clouds that are known, between the values of its plan and its dual."""
-    return distance_of(fitting_plan(first[0], second[0], first[1], second[1], p), sides, p, seed)
+    """Compute the exact ``W_p`` of two clouds, between the values of its plan and its dual."""
+    return build_distance(fitting_plan(first[0], second[0], first[1], second[1], p), sides, p, seed)
 
 
-def distance_of(
+def build_distance(
     plan: ExactPlan, sides: tuple[str, str], p: int, seed: int, chance: float | None = None
 ) -> Distance:
-    """``W_p`` of a plan, between its value and its dual's; ``chance`` where that is known."""
+    """Build the distance of a plan: its value, between those of the plan and of its dual."""
     return Distance(
         value=plan.distance,
         lower=min(plan.lower, plan.distance),
         upper=max(plan.upper, plan.distance),
         method="direct",
-        status=_status(plan) + chance_text(plan.distance, chance),
+        status=_describe_plan(plan) + describe_chance(plan.distance, chance),
         converged=plan.optimal or _is_close(plan),
         holders=sides,
         p=p,
@@ -130,7 +145,7 @@ def distance_of(
     )
 
 
-def _status(plan: ExactPlan) -> str:
+def _describe_plan(plan: ExactPlan) -> str:
     if plan.optimal:
         return "converged: exact, proven by the dual bound"
     return f"certified: {plan.status}" if _is_close(plan) else plan.status
@@ -140,9 +155,99 @@ def _is_close(plan: ExactPlan) -> bool:
     return plan.upper - plan.lower <= _CLOSE * plan.upper
 
 
-def _chance(first: Cloud, second: Cloud, order: int) -> float | None:
+def _compute_chance(first: Cloud, second: Cloud, order: int) -> float | None:
+    # One class for all: labels, where compared, are among the coordinates.
     x, y = (
         (cloud, masses / masses.sum(), np.zeros(len(cloud), dtype=np.int64))
         for cloud, masses in (first, second)
     )
     return chance_distance(x, y, None, p=order)
+
+
+@dataclass(frozen=True, eq=False)
+class OrderedRecords:
+    """Records of one side in the order of their values, with their classes where they have any.
+
+    The order makes plans, and the parts of their costs, independent of the order of records.
+    """
+
+    atoms: Array
+    weights: Array
+    codes: Codes
+    classes: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls, points: Array, weights: Array, codes: Codes, classes: Sequence[str] = ()
+    ) -> OrderedRecords:
+        """Put records in the order of their values."""
+        order = canonical_order(points, weights, codes)
+        return cls(points[order], weights[order], codes[order], tuple(classes))
+
+    @property
+    def _rank(self) -> tuple[int, bytes, bytes]:
+        return len(self.atoms), self.atoms.tobytes(), self.weights.tobytes()
+
+    def compute_plan(self, other: OrderedRecords) -> ExactPlan:
+        """Compute an optimal plan: the same one from either side, where several are optimal."""
+        if self._rank <= other._rank:
+            return exact_plan(self.atoms, other.atoms, self.weights, other.weights)
+        plan = exact_plan(other.atoms, self.atoms, other.weights, self.weights)
+        return replace(plan, rows=plan.cols, cols=plan.rows, potentials=plan.potentials[::-1])
+
+    def break_down(
+        self, other: OrderedRecords, plan: ExactPlan, embedding: Embedding, of: str = "records"
+    ) -> Parts:
+        """Break the cost of a plan down by column, and by the classes of this side."""
+        costs = decompose(
+            plan,
+            self.atoms,
+            other.atoms,
+            self.weights,
+            features=count_features(self.atoms.shape[1], embedding),
+            codes=self.codes,
+            classes=max(len(self.classes), 1),
+        )
+        return Parts.of_costs(
+            costs.columns,
+            costs.labels if embedding != "none" else None,
+            classes=self.classes,
+            class_costs=costs.classes if self.classes else None,
+            masses=costs.masses,
+            of=of,
+        )
+
+
+def request_records(
+    sides: tuple[str, str], embedding: Embedding, own: Answerer | None
+) -> Steps[tuple[OrderedRecords, OrderedRecords]]:
+    """Request the records of both sides; of the first with classes, where labels are compared."""
+    classes: list[str] = []
+    questions: dict[str, Question] = {side: Records(embedding=embedding) for side in sides}
+    first = sides[0]
+    if embedding != "none":
+        answers = yield {first: ClassSizes()}
+        classes = decode_classes(str(required(answers, first).scalars.get("classes")))
+        questions[first] = LabelledRecords(classes=encode_classes(classes), embedding=embedding)
+    answers = yield from ask(questions, own)
+    received = [required(answers, side) for side in sides]
+    points = [answer.array("points", ndim=2) for answer in received]
+    weights = [answer.array("weights", ndim=1) for answer in received]
+    codes = [np.zeros(len(cloud), dtype=np.int64) for cloud in points]
+    if classes:
+        codes[0] = _read_codes(received[0], len(points[0]), len(classes))
+    for cloud, masses in zip(points, weights, strict=True):
+        if len(masses) != len(cloud):
+            raise build_malformed_error("weights of another number of records than it has")
+    return (
+        OrderedRecords.of(points[0], weights[0], codes[0], classes),
+        OrderedRecords.of(points[1], weights[1], codes[1]),
+    )
+
+
+def _read_codes(answer: Answer, size: int, classes: int) -> Codes:
+    codes = answer.arrays.get("codes")
+    fits = codes is not None and codes.dtype == np.int64 and codes.shape == (size,)
+    if codes is None or not fits or codes.min() < 0 or codes.max() >= classes:
+        raise build_malformed_error("codes of no class")
+    return codes

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
 
 import numpy as np
 
-from silot_transport import interpolate
+from silot_transport import Interpolant, exact_plan, interpolate
 from silot_transport.geodesic import Interpolation
 
-from ..federation.answer import Answer, Failure
+from ..errors import HolderError
+from ..federation.answer import Answer, Array, Failure
 from ..federation.protocol import Steps, ask, failure_error
 from ..options import count, none_or, number, option, share, word, word_or
-from .geodesic import PATIENCE, Geodesic
-from .pairwise import Sides, WithReference
-from .questions.distances import DistanceTo, Interpolate
+from .methods import Sides, WithReference
+from .questions import DistanceTo, Interpolate
 from .result import Distance
-from .sides import CLOSE, Received
+from .sides import CLOSE, Bounds, Received, bound_by_distances, bound_by_means
 
 When = Literal["every", "last", "never"]
 Uniform = Literal["uniform"]
@@ -99,11 +99,7 @@ class FedWaD(WithReference):
         none_or(count()),
         default=None,
     )
-    rounds: int = option(
-        "Most rounds.",
-        count(),
-        default=20,
-    )
+    rounds: int = option("Most rounds.", count(), default=20)
     tol: float = option(
         "Stop when the upper bound fell by less than this share over five rounds, or the bounds "
         'are this close. Needs ``distances="every"``.',
@@ -145,31 +141,32 @@ class FedWaD(WithReference):
     def steps(self, sides: Sides) -> Steps[Distance]:
         described = yield from sides.describe()
         largest = max(described.records.values())
+        # A plan costs more than the square of its atoms: beyond 1000 they are not worth it.
         few = largest if described.even and largest <= _MOST_ATOMS else _FEW_ATOMS
         reference = replace(self.public, support=self.public.support or few)
         state = Geodesic(*reference.build(described))
         # Then barycentric interpolants are exact.
         matched = described.even and len(state.weights) == largest
-        form = self._form(matched)
-        parameters = self._parameters()
+        form = self._choose_form(matched)
+        parameters = self._draw_parameters()
         if self.asks_moments:
-            state.bounds.raise_lower((yield from sides.moments_bound()))
+            state.bounds.raise_lower((yield from sides.bound_by_moments()))
         settled = False
         for k in range(self.rounds):
-            yield from self._round(sides, state, parameters, k, described.dimension, form)
+            yield from self._run_round(sides, state, parameters, k, described.dimension, form)
             if self.distances == "every" and state.has_settled(self.tol):
                 settled = True
                 break
         if self.distances != "never":
-            yield from self._measure(sides, state)
-        return self._result(sides, state, settled, form, matched)
+            yield from self._request_distances(sides, state)
+        return self._build_result(sides, state, settled, form, matched)
 
-    def _form(self, matched: bool) -> Interpolation:
+    def _choose_form(self, matched: bool) -> Interpolation:
         if self.interpolation != "auto":
             return self.interpolation
         return "barycentric" if matched else "exact"
 
-    def _round(
+    def _run_round(
         self,
         sides: Sides,
         state: Geodesic,
@@ -191,22 +188,17 @@ class FedWaD(WithReference):
         )
         answers = yield from sides.ask(question)
         first, second = (Received.of(answer, dimension) for answer in answers)
-        if _precedes(second, first):
+        if _is_before(second, first):
             # The walk must not depend on which holder is named first.
             first, second = second, first
         merged = interpolate(
-            first.atoms,
-            second.atoms,
-            first.weights,
-            second.weights,
-            t=next(parameters),
-            p=self.p,
+            first.atoms, second.atoms, first.weights, second.weights, t=next(parameters), p=self.p
         )
         state.learn(first, second, t, merged, k)
         state.move(merged, self.p)
 
-    def _measure(self, sides: Sides, state: Geodesic) -> Steps[None]:
-        """Distances of both sides to the last iterate."""
+    def _request_distances(self, sides: Sides, state: Geodesic) -> Steps[None]:
+        """Request the distances of both sides to the last iterate."""
         question = DistanceTo(
             reference=state.atoms,
             reference_weights=state.weights,
@@ -214,22 +206,22 @@ class FedWaD(WithReference):
             embedding=self.embedding,
         )
         answers = yield from ask(dict.fromkeys(sides.names, question), sides.own)
-        found: list[float] = []
+        distances: list[float] = []
         for side in sides.names:
             answer = answers.get(side, Failure("holder-silent"))
             if isinstance(answer, Answer):
-                found.append(answer.number("distance"))
+                distances.append(answer.number("distance"))
             elif answer.kind == "refused":
                 state.refused = failure_error(side, answer)
             else:
                 raise failure_error(side, answer)
-        if len(found) == 2:
-            state.learn_sum(found[0] + found[1])
+        if len(distances) == 2:
+            state.learn_sum(distances[0] + distances[1])
             state.note(len(state.history))
 
-    def _parameters(self) -> Iterator[float]:
-        """Interpolation parameters, one for each fit."""
-        # A second stream, so that they do not depend on how the reference was made.
+    def _draw_parameters(self) -> Iterator[float]:
+        """Draw the interpolation parameters, one for each fit."""
+        # A second stream of the seed, so that they do not depend on the draw of the reference.
         rng = np.random.default_rng([self.seed, 1])
         place = rng.random()
         while True:
@@ -239,20 +231,21 @@ class FedWaD(WithReference):
                 yield float(rng.uniform(_LEAST_T, 1.0))
             else:
                 place = (place + _GOLDEN) % 1.0
+                # The quantile function of the arcsine law, at an evenly spread place.
                 yield float(np.clip(np.sin(0.5 * np.pi * place) ** 2, *_T_RANGE))
 
-    def _result(
+    def _build_result(
         self, sides: Sides, state: Geodesic, settled: bool, form: Interpolation, matched: bool
     ) -> Distance:
-        told = np.isfinite(state.estimate)
-        estimate = state.bounds.upper if told else state.estimate_untold(self.p)
+        has_sum = np.isfinite(state.estimate)
+        estimate = state.bounds.upper if has_sum else state.estimate_sum(self.p)
         value, lower, upper = state.bounds.settle(estimate)
         return Distance(
             value=value,
             lower=lower,
             upper=upper,
             method="fedwad",
-            status=self._status(state, settled, form, matched),
+            status=self._describe_status(state, settled, form, matched),
             converged=state.bounds.close,
             holders=sides.names,
             p=self.p,
@@ -260,7 +253,9 @@ class FedWaD(WithReference):
             history=tuple(state.history),
         )
 
-    def _status(self, state: Geodesic, settled: bool, form: Interpolation, matched: bool) -> str:
+    def _describe_status(
+        self, state: Geodesic, settled: bool, form: Interpolation, matched: bool
+    ) -> str:
         bounds = state.bounds
         if np.isinf(bounds.upper):
             why = f" ({state.refused.message})" if state.refused is not None else ""
@@ -289,8 +284,8 @@ class FedWaD(WithReference):
 fedwad = FedWaD.build
 
 
-def _precedes(first: Received, second: Received) -> bool:
-    """An order of interpolants that depends on their content only."""
+def _is_before(first: Received, second: Received) -> bool:
+    """Compare two interpolants in an order that depends on their content alone."""
     sizes = [len(k.atoms) for k in (first, second)]
     if sizes[0] != sizes[1]:
         return sizes[0] < sizes[1]
@@ -299,3 +294,89 @@ def _precedes(first: Received, second: Received) -> bool:
         return bool(means[0] < means[1])
     contents = [(k.atoms.tobytes(), k.weights.tobytes()) for k in (first, second)]
     return contents[0] < contents[1]
+
+
+# Rounds without progress after which the method has settled.
+PATIENCE = 5
+
+
+@dataclass
+class Geodesic:
+    """The walking measure of FedWaD between rounds, with the bounds of the distance so far."""
+
+    atoms: Array
+    weights: Array
+    bounds: Bounds = field(default_factory=Bounds)
+    estimate: float = np.inf
+    history: list[Mapping[str, float]] = field(default_factory=list[Mapping[str, float]])
+    optimal: bool = True
+    most: int = 0
+    refused: HolderError | None = None
+    last: tuple[Received, Received, float, Array, Array] | None = None
+
+    def learn(
+        self, first: Received, second: Received, t: float, between: Interpolant, k: int
+    ) -> None:
+        """Tighten the bounds by a round's interpolants and the one ``between`` them."""
+        self.optimal &= first.optimal and second.optimal and between.optimal
+        self.last = (first, second, t, self.atoms, self.weights)
+        reference_mean = self.weights @ self.atoms
+        self.bounds.raise_lower(bound_by_means(first, second, t, reference_mean))
+        if first.displacement is not None and second.displacement is not None:
+            moved = first.displacement + second.displacement + first.rounding + second.rounding
+            self.bounds.raise_lower(between.lower - moved)
+            # From the records to their interpolants and across, as the triangle inequality has it.
+            self.learn_sum(between.distance + moved)
+        if first.distance is not None and second.distance is not None:
+            self.bounds.raise_lower(bound_by_distances(first, second))
+            self.learn_sum(first.distance + second.distance)
+        self.note(k)
+
+    def move(self, between: Interpolant, p: int) -> None:
+        """Walk on from an interpolant, with no more atoms than the first one has.
+
+        Where records are equal, plans split them in ways that add atoms every round: the weights
+        of the measure so far are then kept, and its atoms go to the means of what they meet.
+        """
+        atoms, weights = between.atoms, between.weights
+        self.most = self.most or max(len(weights), len(self.weights))
+        if len(weights) > self.most:
+            plan = exact_plan(self.atoms, atoms, self.weights, weights, p=p).plan
+            # The barycentric image of the old atoms: as many, of the same weights.
+            mass = np.asarray(plan.sum(axis=1)).reshape(-1, 1)
+            atoms, weights = np.asarray(plan @ atoms) / mass, self.weights
+        self.atoms, self.weights = atoms, weights
+
+    def learn_sum(self, total: float) -> None:
+        """Cut the upper bound by a sum of distances over a third measure."""
+        self.bounds.cut_upper(total)
+        self.estimate = min(self.estimate, total)
+
+    def estimate_sum(self, p: int) -> float:
+        """Estimate the triangle sum from interpolants, when no holder sent a distance."""
+        if self.last is None:
+            return np.inf
+        first, second, t, atoms, weights = self.last
+        # On a geodesic the interpolant at t is (1 - t) W(records, reference) from the reference.
+        parts = [
+            exact_plan(side.atoms, atoms, side.weights, weights, p=p).distance / (1.0 - t)
+            for side in (first, second)
+        ]
+        return sum(parts)
+
+    def note(self, k: int) -> None:
+        """Add the bounds after a round to the history."""
+        self.history.append(
+            {"round": float(k), "lower": self.bounds.lower, "upper": self.bounds.upper}
+        )
+
+    def has_settled(self, tol: float) -> bool:
+        """Check whether more rounds would change little: bounds are close, or progress is slow."""
+        upper = self.bounds.upper
+        if tol == 0 or np.isinf(upper):
+            return False
+        if upper - self.bounds.lower <= tol * upper:
+            return True
+        if len(self.history) <= PATIENCE:
+            return False
+        return self.history[-1 - PATIENCE]["upper"] - upper <= tol * upper

@@ -1,4 +1,4 @@
-"""Distance between the union of several holders and the coordinator's own measure."""
+"""Distance between a buyer and the union of several sellers, by TriangleWad."""
 
 from __future__ import annotations
 
@@ -10,44 +10,28 @@ from functools import cached_property
 import numpy as np
 
 from silot_transport import plan_from_cost
-from silot_transport._check import interval, real
+from silot_transport._check import interval
 from silot_transport.geodesic import Interpolation
 
-from ..errors import InputError, MismatchError
-from ..federation.answer import Array, Failure
-from ..federation.protocol import (
-    COORDINATOR,
-    Answers,
-    Protocol,
-    Steps,
-    ask,
-    required,
-)
+from ..errors import InputError
+from ..federation.answer import Answer, Array, Failure
+from ..federation.protocol import COORDINATOR, Answers, Protocol, Steps, ask, required
 from ..federation.question import Answerer, Question
 from ..options import Check, anything, count, none_or, option, share, truth, word
-from .joint import Joint, measure_of_own, quorum_of
-from .pairwise import Referring
-from .questions.distances import (
-    Describe,
-    InterpolantCosts,
-    InterpolantDistance,
-    Interpolate,
-    Records,
-)
-from .record_costs import record_costs
+from .methods import Joint, Referring, check_weights, require_own, resolve_quorum
+from .questions import Describe, InterpolantCosts, InterpolantDistance, Interpolate, Records
 from .result import Distance
 from .sides import (
     Bounds,
     Description,
     Received,
-    cloud_rounding,
-    moments_bound,
-    present,
+    bound_by_moments,
+    estimate_rounding,
+    keep_present,
     read_descriptions,
-    received_weights,
+    read_weights,
 )
-from .trianglewad import reference_spread
-from .union import Union
+from .trianglewad import compute_reference_spread
 
 _PARAMETERS = Check(
     lambda values, _, code: tuple(interval(s, "sample", code) for s in values),
@@ -173,15 +157,19 @@ class Pooled(Referring, Joint[Distance]):
         return float(rng.uniform(0.2, 0.8)) if self.hidden else 0.5
 
     @property
-    def asked(self) -> tuple[float, ...]:
-        """The parameters that sellers are asked at."""
+    def parameters(self) -> tuple[float, ...]:
+        """The parameters at which sellers answer."""
         return tuple(self.samples) if self.hidden else (self.own_t,)
 
     def among(self, holders: Sequence[str], own: Answerer | None = None) -> Protocol[Distance]:
         names = tuple(holders)
-        needed = quorum_of(self.quorum, names, "seller")
-        shares = _check_shares(self.shares, names)
-        run = _Run(self, names, measure_of_own(own, "a pooled distance"), shares, needed)
+        needed = resolve_quorum(self.quorum, names, "seller")
+        shares = (
+            None
+            if self.shares is None
+            else check_weights(self.shares, names, who="seller", of="share")
+        )
+        run = _Run(self, names, require_own(own, "a pooled distance"), shares, needed)
         return Protocol(
             self.name,
             names,
@@ -191,31 +179,16 @@ class Pooled(Referring, Joint[Distance]):
                 "support": self.public.support,
                 **self.values("seed", "p", "hidden", "interpolation", "distances", "embedding"),
             },
-            expected_rounds=1 + len(self.asked) + self.asks_moments,
+            expected_rounds=1 + len(self.parameters) + self.asks_moments,
         )
 
 
 pooled = Pooled.build
 
 
-def _check_shares(
-    shares: Mapping[str, float] | None, names: Sequence[str]
-) -> Mapping[str, float] | None:
-    if shares is None:
-        return None
-    if set(shares) != set(names):
-        raise MismatchError(
-            f"shares name {sorted(shares)} and the sellers are {sorted(names)}.",
-            code="option-shares",
-        )
-    if not all(real(share, "share", "option-shares") > 0 for share in shares.values()):
-        raise InputError("shares must be positive numbers.", code="option-shares")
-    return dict(shares)
-
-
 @dataclass(frozen=True)
 class _Run:
-    """One run: options, sellers and the buyer."""
+    """State of one run: options, sellers and the buyer."""
 
     options: Pooled
     sellers: tuple[str, ...]
@@ -229,29 +202,30 @@ class _Run:
         answers = yield from ask(
             {side: Describe(embedding=self.options.embedding) for side in sides}, self.own
         )
-        left = present(answers, self.sellers, missing, self.quorum)
-        described = read_descriptions(answers, [*left, COORDINATOR])
+        present = keep_present(answers, self.sellers, missing, self.quorum)
+        described = read_descriptions(answers, [*present, COORDINATOR])
         atoms, weights = self.options.public.build(described)
         buyer = self._interpolate_own(atoms, weights, described.dimension)
         rounds: list[Answers] = []
-        for s in self.options.asked:
-            question = self._question(atoms, weights, s, buyer, single=len(self.sellers) == 1)
-            answers = yield from ask(dict.fromkeys(left, question))
-            left = present(answers, left, missing, self.quorum)
+        for s in self.options.parameters:
+            question = self._build_question(atoms, weights, s, buyer, single=len(self.sellers) == 1)
+            answers = yield from ask(dict.fromkeys(present, question))
+            present = keep_present(answers, present, missing, self.quorum)
             rounds.append(answers)
         bounds, optimal = Bounds(), buyer.optimal
-        masses = self._masses(left, described)
-        unions = [self._union(answers, masses, buyer) for answers in rounds]
+        masses = self._share_masses(present, described)
+        unions = [self._read_union(answers, masses, buyer) for answers in rounds]
         for union in unions:
-            self._learn(bounds, union, buyer, atoms, weights)
+            self._tighten(bounds, union, buyer, atoms, weights)
             optimal = optimal and union.optimal
         if self.options.hidden:
-            optimal &= self._learn_records(bounds, buyer, unions)
+            optimal &= self._tighten_by_records(bounds, buyer, unions)
+        # The quadratic in s is one of squared distances (eq. 10).
         squares = [union.distance**2 for union in unions]
         if self.options.asks_moments:
-            sides = (*left, COORDINATOR)
+            sides = (*present, COORDINATOR)
             bounds.raise_lower(
-                (yield from moments_bound(sides, self.options.embedding, self.own, masses))
+                (yield from bound_by_moments(sides, self.options.embedding, self.own, masses))
             )
         value, lower, upper = bounds.settle(self._estimate(squares))
         return Distance(
@@ -259,14 +233,14 @@ class _Run:
             lower=lower,
             upper=upper,
             method="pooled-trianglewad",
-            status=self._status(missing, bounds, optimal),
+            status=self._describe_status(missing, bounds, optimal),
             converged=bounds.close,
-            holders=("+".join(left), COORDINATOR),
+            holders=("+".join(present), COORDINATOR),
             p=self.options.p,
             seed=self.options.seed,
             history=tuple(
                 {"sample": s, "distance": square**0.5}
-                for s, square in zip(self.options.asked, squares, strict=True)
+                for s, square in zip(self.options.parameters, squares, strict=True)
             ),
         )
 
@@ -282,7 +256,7 @@ class _Run:
         answer = self.own.answer(question)
         return Received.of(required({COORDINATOR: answer}, COORDINATOR), dimension)
 
-    def _question(
+    def _build_question(
         self, atoms: Array, weights: Array, s: float, buyer: Received, *, single: bool
     ) -> Question:
         kind = InterpolantDistance if single else InterpolantCosts
@@ -298,8 +272,8 @@ class _Run:
             embedding=self.options.embedding,
         )
 
-    def _masses(self, names: Iterable[str], described: Description) -> dict[str, float]:
-        """Mass of each seller in the union."""
+    def _share_masses(self, names: Iterable[str], described: Description) -> dict[str, float]:
+        """Share the mass of the union among the sellers."""
         masses = {
             name: float(described.records[name]) if self.shares is None else self.shares[name]
             for name in names
@@ -307,39 +281,48 @@ class _Run:
         total = sum(masses.values())
         return {name: mass / total for name, mass in masses.items()}
 
-    def _union(self, answers: Answers, masses: Mapping[str, float], buyer: Received) -> Union:
-        told = {name: required(answers, name) for name in masses}
-        return Union.of(told, masses, buyer, self.options.p)
+    def _read_union(
+        self, answers: Answers, masses: Mapping[str, float], buyer: Received
+    ) -> SellersUnion:
+        present = {name: required(answers, name) for name in masses}
+        return SellersUnion.of(present, masses, buyer, self.options.p)
 
-    def _learn_records(self, bounds: Bounds, buyer: Received, unions: Sequence[Union]) -> bool:
-        """Bounds from the costs of the records themselves; whether their plan is optimal."""
+    def _tighten_by_records(
+        self, bounds: Bounds, buyer: Received, unions: Sequence[SellersUnion]
+    ) -> bool:
+        """Tighten bounds by the costs of the records, and return whether their plan is optimal."""
         costs = [union.costs for union in unions if union.costs is not None]
         masses = [union.weights for union in unions if union.weights is not None]
-        # Atoms of another order, or other ones, are those of a holder that plans anew for each s.
+        # A holder that solves anew for each s may send its atoms in another order: the quadratics
+        # of its costs then mix records, and prove nothing.
         if not masses or not all(np.array_equal(masses[0], other) for other in masses):
             return True
         own = required(
             {COORDINATOR: self.own.answer(Records(embedding=self.options.embedding))}, COORDINATOR
         )
         records = own.array("points", ndim=2, columns=buyer.atoms.shape[1])
-        found, rounding = record_costs(self.options.asked, costs, buyer.atoms, records)
-        plan = plan_from_cost(found, masses[0], received_weights(own, len(records)))
+        recovered, rounding = recover_record_costs(
+            self.options.parameters, costs, buyer.atoms, records
+        )
+        plan = plan_from_cost(recovered, masses[0], read_weights(own, len(records)))
         bounds.cut_upper((plan.upper_cost + rounding) ** 0.5)
         bounds.raise_lower(max(plan.lower_cost - rounding, 0.0) ** 0.5)
         return plan.optimal
 
-    def _learn(
-        self, bounds: Bounds, union: Union, buyer: Received, atoms: Array, weights: Array
+    def _tighten(
+        self, bounds: Bounds, union: SellersUnion, buyer: Received, atoms: Array, weights: Array
     ) -> None:
         # The wire carries costs, not points: their rounding is a hundred times that of a sum.
-        slack = 1e-9 * union.distance + 2.0 * (buyer.rounding + cloud_rounding(atoms))
+        slack = 1e-9 * union.distance + 2.0 * (buyer.rounding + estimate_rounding(atoms))
         if union.displacement is not None and buyer.displacement is not None:
             moved = union.displacement + buyer.displacement
             bounds.cut_upper(union.upper + slack + moved)
             bounds.raise_lower(union.lower - slack - moved)
         if not self.options.hidden:
+            # As in ``TriangleWad``: plans may meet other atoms of the reference.
             room = (
-                2.0 * self.options.own_t * reference_spread(atoms, weights, self.options.p) + slack
+                2.0 * self.options.own_t * compute_reference_spread(atoms, weights, self.options.p)
+                + slack
             )
             bounds.cut_upper((union.upper + room) / (1.0 - self.options.own_t))
             bounds.raise_lower((union.lower - room) / (1.0 - self.options.own_t))
@@ -347,12 +330,12 @@ class _Run:
     def _estimate(self, squares: Sequence[float]) -> float:
         if not self.options.hidden:
             return squares[0] ** 0.5 / (1.0 - self.options.own_t)
-        coefficients = np.polynomial.polynomial.polyfit(self.options.asked, squares, 2)
+        coefficients = np.polynomial.polynomial.polyfit(self.options.parameters, squares, 2)
         fitted = float(np.polynomial.polynomial.polyval(self.options.own_t, coefficients))
         return max(fitted, 0.0) ** 0.5 / (1.0 - self.options.own_t)
 
-    def _kind(self, bounds: Bounds) -> str:
-        """Whether the distance is certified or an estimate, and what of."""
+    def _describe_value(self, bounds: Bounds) -> str:
+        """Describe whether the distance is certified or an estimate, and of what."""
         hidden, several = self.options.hidden, len(self.sellers) > 1
         if bounds.close and hidden and several:
             return "certified: costs at several s are quadratics, which give those of the records"
@@ -366,10 +349,121 @@ class _Run:
             text += ". The messages of hidden=True determine the distance"
         return text
 
-    def _status(self, missing: Mapping[str, Failure], bounds: Bounds, optimal: bool) -> str:
-        text = self._kind(bounds)
+    def _describe_status(
+        self, missing: Mapping[str, Failure], bounds: Bounds, optimal: bool
+    ) -> str:
+        text = self._describe_value(bounds)
         if not optimal:
             text += "; a plan was not proven optimal, rescale the features"
         if missing:
             text += f"; without {', '.join(sorted(missing))}, which failed or refused"
         return text
+
+
+@dataclass(frozen=True)
+class SellersUnion:
+    """Distance of the buyer's interpolant to the sellers' union, and how far that was moved.
+
+    ``lower`` and ``upper`` bound the distance, and ``displacement`` is a bound too: they allow for
+    numbers that a seller rounded. ``costs`` and ``weights`` are those of all sellers' atoms;
+    ``None`` where a single seller sent the distance itself.
+    """
+
+    distance: float
+    lower: float
+    upper: float
+    displacement: float | None
+    optimal: bool
+    costs: Array | None = None
+    weights: Array | None = None
+
+    @classmethod
+    def of(
+        cls, answers: Mapping[str, Answer], masses: Mapping[str, float], buyer: Received, p: int
+    ) -> SellersUnion:
+        """Read the answers of sellers that have these masses in the union."""
+        moves = {name: _read_largest(answer, "displacement") for name, answer in answers.items()}
+        powers = [masses[name] * move**p for name, move in moves.items() if move is not None]
+        moved = sum(powers) ** (1.0 / p) if len(powers) == len(moves) else None
+        optimal = all(answer.flag("optimal") for answer in answers.values())
+        first = next(iter(answers.values()))
+        if "target_distance" in first.scalars:
+            distance, lower = first.number("target_distance"), first.optional_number("target_lower")
+            half = first.rounding("target_distance")
+            if lower is None:
+                # The bounds of a plan that was proven optimal are closer than any rounding.
+                lower = max(distance - half, 0.0) if optimal else 0.0
+            return cls(distance, lower, distance + half, moved, optimal)
+        parts = {
+            name: answer.array("costs", ndim=2, columns=len(buyer.atoms))
+            for name, answer in answers.items()
+        }
+        costs = np.concatenate(list(parts.values()))
+        weights = np.concatenate(
+            [
+                masses[name] * read_weights(answer, len(parts[name]))
+                for name, answer in answers.items()
+            ]
+        )
+        plan = plan_from_cost(costs, weights, buyer.weights)
+        distance, lower = (max(c, 0.0) ** (1.0 / p) for c in (plan.cost, plan.lower_cost))
+        return cls(distance, lower, distance, moved, optimal and plan.optimal, costs, weights)
+
+
+def _read_largest(answer: Answer, name: str) -> float | None:
+    """Read a number, or the largest that rounds to it; ``None`` where a holder did not send it."""
+    value = answer.optional_number(name)
+    return None if value is None else value + answer.rounding(name)
+
+
+_EPSILON = float(np.finfo(np.float64).eps)
+# Roundings in an entry of a cost matrix that travelled: a handful for the difference, the square
+# and the sum, and as many again for the atoms, with room to spare.
+_ROUNDINGS = 16.0
+
+
+def recover_record_costs(
+    samples: Sequence[float], costs: Sequence[Array], target: Array, records: Array
+) -> tuple[Array, float]:
+    r"""Compute squared distances of sellers' and a buyer's records from those of interpolants.
+
+    An atom of an interpolant is :math:`(1 - s) x_i + s g_i` with the same :math:`g_i` for every
+    s, so its squared distance to a point of the target is a quadratic in s, which three samples
+    determine; at s = 0 it is that of the record. And :math:`|x_i - y|^2 - |y|^2` is affine in
+    y, so its values at the target give those at every y in the target's affine span.
+
+    ``costs`` are, for each of three or more ``samples`` s, the squared distances (k, m) of atoms
+    and ``target`` (m, d), the atoms in one order. Returns squared distances (k, n) of the sellers'
+    records and the buyer's (n, d), and how far rounding, and parts of ``records`` outside the
+    span, can have moved an entry.
+    """
+    # One row for each sample: 1, s and s squared.
+    powers = np.vander(samples, 3, increasing=True)
+    # The combination of samples that is exact for 1, s and s^2, at s = 0.
+    at_zero = np.linalg.lstsq(powers.T, np.array([1.0, 0.0, 0.0]))[0]
+    largest = max(float(np.abs(matrix).max()) for matrix in costs)
+    start = sum((w * matrix for w, matrix in zip(at_zero, costs, strict=True)), np.zeros(()))
+    missed = float(np.abs(powers.T @ at_zero - [1.0, 0.0, 0.0]).max()) * 4.0 * largest
+    # Atoms were rounded when they were computed, and costs are those of the rounded ones.
+    atoms = float(np.abs(target).max()) + largest**0.5
+    moved = _ROUNDINGS * _EPSILON * target.shape[1] ** 0.5 * atoms
+    rounded = 2.0 * largest**0.5 * moved + moved**2 + _ROUNDINGS * _EPSILON * largest
+    rounding = float(np.abs(at_zero).sum()) * rounded + missed
+    centre = target.mean(axis=0)
+    near, wanted = target - centre, records - centre
+    # The pseudo-inverse compares columns with the constant one: coordinates near 1 keep it stable.
+    scale = max(float(np.abs(near).max()), float(np.abs(wanted).max()), np.finfo(float).tiny)
+    points = np.column_stack([near / scale, np.ones(len(near))])
+    goals = np.column_stack([wanted / scale, np.ones(len(wanted))])
+    combine = goals @ np.linalg.pinv(points)
+    affine = start - (near**2).sum(axis=1)
+    squares = affine @ combine.T + (wanted**2).sum(axis=1)
+    # A residual r of a point costs 2 x r, and one of the constant |x|^2.
+    residual = np.abs(combine @ points - goals).sum(axis=1).max()
+    # The longest vector between a record of a seller and the centre, for the residuals below.
+    size = float(np.sqrt(max(start.max(), 0.0))) + 2.0 * scale * near.shape[1] ** 0.5
+    gain = float(np.abs(combine).sum(axis=1).max())
+    sums = _ROUNDINGS * _EPSILON * len(near) * float(np.abs(affine).max()) * gain
+    rounding = gain * rounding + sums + 2.0 * float(residual) * size * (size + scale)
+    last = _ROUNDINGS * _EPSILON * float(np.abs(squares).max())
+    return np.maximum(squares, 0.0), rounding + last

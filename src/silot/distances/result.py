@@ -92,11 +92,11 @@ class Distance(Billed):
         return self.lower, self.upper
 
     def named(self, columns: Sequence[str] | None) -> Self:
-        """The same, with the columns of its parts called by their names."""
+        """Return the distance with the names of the columns in its parts."""
         return self if self.parts is None else replace(self, parts=self.parts.named(columns))
 
     def to_dict(self) -> dict[str, Any]:
-        """Fields by name, ready for JSON: an infinite bound is ``None``; no transcript."""
+        """Return the fields by name, ready for JSON: an infinite bound is ``None``."""
         return {
             "value": finite(self.value),
             "lower": finite(self.lower),
@@ -179,17 +179,17 @@ class DistanceMatrix(Preflighted):
     @property
     def values(self) -> npt.NDArray[np.float64]:
         """Estimates."""
-        return self._matrix("value")
+        return self._build_matrix("value")
 
     @property
     def lower(self) -> npt.NDArray[np.float64]:
         """Certified lower bounds."""
-        return self._matrix("lower")
+        return self._build_matrix("lower")
 
     @property
     def upper(self) -> npt.NDArray[np.float64]:
         """Certified upper bounds, infinite where there is none."""
-        return self._matrix("upper")
+        return self._build_matrix("upper")
 
     @property
     def bill(self) -> Bill:
@@ -218,20 +218,20 @@ class DistanceMatrix(Preflighted):
     @property
     def status(self) -> str:
         """How many pairs converged, and what the first other one says."""
-        rest = [pair for pair in self.pairs.values() if not pair.converged]
-        if not rest:
+        others = [pair for pair in self.pairs.values() if not pair.converged]
+        if not others:
             return in_doubt(f"converged: all {len(self.pairs)} pairs", self.preflight)
         return (
-            f"{len(rest)} of {len(self.pairs)} pairs did not converge; "
-            f"{' and '.join(rest[0].holders)}: {rest[0].status}"
+            f"{len(others)} of {len(self.pairs)} pairs did not converge; "
+            f"{' and '.join(others[0].holders)}: {others[0].status}"
         )
 
     def __getitem__(self, pair: tuple[str, str]) -> Distance:
-        """The distance of two holders, in either order."""
+        """Return the distance of two holders, named in either order."""
         a, b = pair
         return self.pairs[(a, b)] if (a, b) in self.pairs else self.pairs[(b, a)]
 
-    def _matrix(self, attribute: str) -> npt.NDArray[np.float64]:
+    def _build_matrix(self, attribute: str) -> npt.NDArray[np.float64]:
         place = {name: k for k, name in enumerate(self.names)}
         matrix = np.zeros((len(self.names), len(self.names)))
         for (a, b), pair in self.pairs.items():
@@ -240,7 +240,7 @@ class DistanceMatrix(Preflighted):
         return matrix
 
     def to_dict(self) -> dict[str, Any]:
-        """Fields by name, ready for JSON."""
+        """Return the fields by name, ready for JSON."""
         bill = self.bill
         return {
             "names": list(self.names),
@@ -257,12 +257,12 @@ class DistanceMatrix(Preflighted):
             "seconds": bill.seconds,
             "disclosure": self.disclosure,
             "preflight": None if self.preflight is None else self.preflight.to_dict(),
-            # Said once of all.
+            # The preflight is the same for all pairs, and stands above them once.
             "pairs": [replace(pair, preflight=None).to_dict() for pair in self.pairs.values()],
         }
 
     def to_json(self) -> str:
-        """``to_dict`` as JSON text."""
+        """Return ``to_dict`` as JSON text."""
         return json.dumps(self.to_dict(), allow_nan=False)
 
     def __repr__(self) -> str:
@@ -290,8 +290,8 @@ class DistanceMatrix(Preflighted):
         return axes
 
 
-def chance_text(value: float, chance: float | None) -> str:
-    """How a status says that two samples of one law would be as far apart."""
+def describe_chance(value: float, chance: float | None) -> str:
+    """Describe in a status that two samples of one law would be as far apart."""
     if chance is None or value > chance:
         return ""
     return f"; no more than chance: two samples of one law stay below {chance:.4g} in 95 % of cases"

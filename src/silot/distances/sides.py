@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from silot_transport._check import as_points, as_weights, real, whole
+from silot_transport._check import as_points, as_weights
 from silot_transport.moments import Moments, gelbrich_of_moments
 
 from ..data.measure import Embedding
@@ -17,13 +17,35 @@ from ..errors import InputError, MismatchError, WireError
 from ..federation.answer import Answer, Array, Failure
 from ..federation.protocol import COORDINATOR, Answers, Steps, ask, failure_error, required
 from ..federation.question import Answerer, Question
-from .questions.distances import Describe
-from .questions.distances import Moments as AskMoments
-from .reference import draw_reference
+from .questions import Describe
+from .questions import Moments as AskMoments
 
-# Numbers that went over the wire were rounded once more than the proofs assume.
+
+def draw_reference(seed: int, size: int, dimension: int) -> Array:
+    """Draw ``size`` atoms of the standard normal law, the same for a seed on every machine."""
+    # A stream of its own: users draw their data from default_rng(seed) too, and a reference
+    # that equals the data makes every method look exact. Zeros at the end of a seed change
+    # nothing, hence the 5.
+    return np.random.default_rng([seed, 5]).standard_normal((size, dimension))
+
+
+def is_drawn(reference: Array, seed: int) -> bool:
+    """Check whether a reference is the draw of a seed, shifted and scaled as one cloud."""
+    size, dimension = reference.shape
+    drawn = draw_reference(seed, size, dimension)
+    mean, flat = float(reference.mean()), reference - reference.mean()
+    # Least squares of the one on the other: a scale and a shift are all that may differ.
+    level = drawn - drawn.mean()
+    scale = float((flat * level).sum()) / max(float((level * level).sum()), 1e-300)
+    largest = abs(mean) + abs(scale) * float(np.abs(drawn).max())
+    return scale > 0 and bool(np.abs(flat - scale * level).max() <= 1e-9 * largest)
+
+
+# Numbers that went over the wire were rounded once more than the proofs assume: a few thousand
+# units in the last place are far above that, and far below any difference a user looks at.
 _ROUNDING = 1e-12
 _EPSILON = float(np.finfo(np.float64).eps)
+# No holder has as many records; a larger number comes from broken code.
 _LARGEST_COUNT = 1 << 31
 
 CLOSE = 0.02
@@ -32,7 +54,7 @@ CLOSE = 0.02
 
 @dataclass(frozen=True)
 class Description:
-    """What every side told about itself before the protocol began."""
+    """Sizes and dimension that every side reports before the protocol begins."""
 
     records: Mapping[str, int]
     uniform: Mapping[str, bool]
@@ -47,37 +69,33 @@ class Description:
 def describe(
     sides: Sequence[str], embedding: Embedding, own: Answerer | None
 ) -> Steps[Description]:
-    """Ask every side for its size and dimension, and check that they fit together."""
+    """Request size and dimension of every side, and check that they fit together."""
     answers = yield from ask({side: Describe(embedding=embedding) for side in sides}, own)
     return read_descriptions(answers, sides)
 
 
 def read_descriptions(answers: Answers, sides: Sequence[str]) -> Description:
-    """Read what sides told about themselves."""
+    """Read the descriptions that sides sent of themselves."""
     records: dict[str, int] = {}
     uniform: dict[str, bool] = {}
     dimensions: dict[str, int] = {}
     for side in sides:
         answer = required(answers, side)
-        records[side] = _count(answer, "records")
-        dimensions[side] = _count(answer, "dimension")
+        records[side] = _read_count(answer, "records")
+        dimensions[side] = _read_count(answer, "dimension")
         uniform[side] = answer.flag("uniform")
-    return Description(records, uniform, agreed_dimension(dimensions))
+    return Description(records, uniform, agree_on_dimension(dimensions))
 
 
-def _count(answer: Answer, name: str) -> int:
+def _read_count(answer: Answer, name: str) -> int:
     value = answer.number(name)
     if value != int(value) or not 1 <= value <= _LARGEST_COUNT:
-        raise WireError(
-            f"the answer has {name!r} that is not a count. The holder runs other code, or a "
-            "broken one.",
-            code="answer-malformed",
-        )
+        raise build_malformed_error(f"{name!r} that is not a count")
     return int(value)
 
 
-def agreed_dimension(dimensions: Mapping[str, int]) -> int:
-    """Return the dimension all sides share, or raise naming two that differ."""
+def agree_on_dimension(dimensions: Mapping[str, int]) -> int:
+    """Return the dimension that all sides share, or raise an error that names two which differ."""
     first, dimension = next(iter(dimensions.items()))
     for side, other in dimensions.items():
         if other != dimension:
@@ -91,10 +109,10 @@ def agreed_dimension(dimensions: Mapping[str, int]) -> int:
 
 @dataclass(frozen=True)
 class Reference:
-    """A public measure every party knows, given or drawn from a public seed.
+    """A public measure every party knows: a caller's own, or a draw from a public seed.
 
-    ``points`` and ``weights`` when it is given; otherwise ``support`` atoms (``None``: as many
-    as the smaller side has records) from a normal law of the given mean and scale.
+    ``points`` and ``weights`` are those of a caller's own; otherwise ``support`` atoms (``None``:
+    as many as the smaller side has records) come from a normal law of this mean and scale.
     """
 
     seed: int
@@ -105,7 +123,7 @@ class Reference:
     weights: Array | None = None
 
     def build(self, description: Description) -> tuple[Array, Array]:
-        """Atoms (S, d) and weights (S,)."""
+        """Return atoms (S, d) and weights (S,), drawing them where needed."""
         if self.points is not None and self.weights is not None:
             if self.points.shape[1] != description.dimension:
                 raise MismatchError(
@@ -119,14 +137,11 @@ class Reference:
         return self.mean + self.scale * drawn, np.full(size, 1.0 / size)
 
 
-def reference_options(
+def build_reference(
     reference: npt.ArrayLike | None, support: int | None, mean: float, scale: float, seed: int
 ) -> Reference:
-    """Check the options every protocol with a reference takes."""
-    seed = check_seed(seed)
-    size = None if support is None else whole(support, "support", "option-support")
-    mean = real(mean, "reference_mean", "option-reference")
-    scale = real(scale, "reference_scale", "option-reference")
+    """Build the reference of checked options, whose atoms and scale must be usable together."""
+    # Beyond 1e100 squared distances to the reference overflow.
     if scale < 0 or max(abs(mean), scale) > 1e100:
         raise InputError(
             f"reference_mean is {mean!r} and reference_scale {scale!r}; a scale of zero or more, "
@@ -134,56 +149,50 @@ def reference_options(
             code="option-reference",
         )
     if reference is None:
-        return Reference(seed, size, float(mean), float(scale))
+        return Reference(seed, support, mean, scale)
     # A copy: what was checked must not change with the caller's array.
     points = as_points(reference, "reference").copy()
-    if size is not None and size != len(points):
+    if support is not None and support != len(points):
         raise InputError(
-            f"the reference has {len(points)} atoms and support is {size}. Give one of them.",
+            f"the reference has {len(points)} atoms and support is {support}. Give one of them.",
             code="option-support",
         )
     return Reference(seed, len(points), mean, scale, points, as_weights(None, len(points)))
 
 
-def check_seed(seed: int) -> int:
-    """Return a seed numpy takes."""
-    return whole(seed, "seed", "option-seed", least=0, most=2**63 - 1)
-
-
-def present(
+def keep_present(
     answers: Answers, names: Sequence[str], missing: dict[str, Failure], quorum: int
 ) -> tuple[str, ...]:
-    """Add to ``missing`` who gave no answer; return the others, or raise below the quorum."""
+    """Return who answered, or raise below the quorum; add all others to ``missing``."""
     for name in names:
         answer = answers.get(name, Failure("holder-silent"))
         if isinstance(answer, Failure):
             missing[name] = answer
-    left = tuple(name for name in names if name not in missing)
-    if len(left) < quorum:
+    present = tuple(name for name in names if name not in missing)
+    if len(present) < quorum:
         raise failure_error(*next(iter(missing.items())))
-    return left
+    return present
 
 
-def sides_of(a: str, b: str | None, own: Answerer | None) -> tuple[str, str]:
-    """Names of the two sides: two holders, or a holder and the coordinator's own measure."""
+def name_sides(a: str, b: str | None, own: Answerer | None) -> tuple[str, str]:
+    """Name the two sides: two holders, or a holder and the coordinator's own measure."""
     if (b is None) == (own is None):
         raise InputError(
-            "give two holders, or one holder and own=..., not both or neither.",
-            code="holder-names",
+            "give two holders, or one holder and own=..., not both or neither.", code="holder-names"
         )
     return a, COORDINATOR if b is None else b
 
 
-def moments_bound(
+def bound_by_moments(
     sides: Sequence[str],
     embedding: Embedding,
     own: Answerer | None,
     masses: Mapping[str, float] | None = None,
 ) -> Steps[float]:
-    """Gelbrich lower bound of the last side and the others' union; 0 when one refuses."""
-    asked: dict[str, Question] = {side: AskMoments(embedding=embedding) for side in sides}
-    answers = yield from ask(asked, own)
-    told: list[Moments] = []
+    """Compute Gelbrich's bound of the last side and the union of the others; 0 if one refuses."""
+    questions: dict[str, Question] = {side: AskMoments(embedding=embedding) for side in sides}
+    answers = yield from ask(questions, own)
+    received: list[Moments] = []
     for side in sides:
         answer = answers.get(side, Failure("holder-silent"))
         if isinstance(answer, Failure) and (answer.kind == "refused" or masses is not None):
@@ -191,18 +200,19 @@ def moments_bound(
         answer = required(answers, side)
         mean = answer.array("mean", ndim=1)
         covariance = answer.array("covariance", ndim=2, columns=len(mean))
-        told.append(Moments(mean, covariance))
+        received.append(Moments(mean, covariance))
     # Means are known to the rounding of the coordinates behind them.
-    largest = max(float(np.abs(side.mean).max() + _spread(side)) for side in told)
-    rounding = 1e-14 * len(told[0].mean) ** 0.5 * largest
-    union = _mixture(told[:-1], [1.0 if masses is None else masses[side] for side in sides[:-1]])
-    return max(gelbrich_of_moments(union, told[-1]) - rounding, 0.0)
+    largest = max(float(np.abs(side.mean).max() + _measure_spread(side)) for side in received)
+    rounding = 1e-14 * len(received[0].mean) ** 0.5 * largest
+    union = _mix(received[:-1], [1.0 if masses is None else masses[side] for side in sides[:-1]])
+    return max(gelbrich_of_moments(union, received[-1]) - rounding, 0.0)
 
 
-def _mixture(parts: Sequence[Moments], masses: Sequence[float]) -> Moments:
-    """Moments of a union, from those of its parts."""
+def _mix(parts: Sequence[Moments], masses: Sequence[float]) -> Moments:
+    """Compute the moments of a union from those of its parts."""
     if len(parts) == 1:
         return parts[0]
+    # The covariance of a mixture is that within its parts and that of their means.
     weights = np.asarray(masses) / sum(masses)
     mean = np.asarray(sum(w * part.mean for w, part in zip(weights, parts, strict=True)))
     covariance = np.zeros((len(mean), len(mean)))
@@ -211,7 +221,7 @@ def _mixture(parts: Sequence[Moments], masses: Sequence[float]) -> Moments:
     return Moments(mean, covariance)
 
 
-def _spread(side: Moments) -> float:
+def _measure_spread(side: Moments) -> float:
     return float(np.sqrt(max(np.trace(side.covariance), 0.0)))
 
 
@@ -230,9 +240,9 @@ class Received:
 
     @classmethod
     def of(cls, answer: Answer, dimension: int) -> Received:
-        """Read an interpolant, checking what can be checked."""
+        """Read an interpolant, and check whatever can be checked without the records."""
         atoms = answer.array("atoms", ndim=2, columns=dimension)
-        weights = received_weights(answer, len(atoms))
+        weights = read_weights(answer, len(atoms))
         return cls(
             atoms,
             weights,
@@ -246,56 +256,53 @@ class Received:
 
     @property
     def rounding(self) -> float:
-        """How far rounding can have moved the interpolant, in the units of a distance."""
-        return cloud_rounding(self.atoms)
+        """Largest distance by which rounding can have moved the interpolant."""
+        return estimate_rounding(self.atoms)
 
-    def mean_of_records(self, t: float, reference_mean: Array) -> Array:
-        """Mean of the records behind it: interpolation is linear in the mean."""
+    def recover_mean(self, t: float, reference_mean: Array) -> Array:
+        """Compute the mean of the records behind it: interpolation is linear in the mean."""
         return (self.weights @ self.atoms - t * reference_mean) / (1.0 - t)
 
 
-def mean_difference(first: Received, second: Received, t: float, reference_mean: Array) -> float:
-    """``|mean - mean|`` of the records behind two interpolants, rounding subtracted."""
-    difference = first.mean_of_records(t, reference_mean) - second.mean_of_records(
-        t, reference_mean
-    )
+def bound_by_means(first: Received, second: Received, t: float, reference_mean: Array) -> float:
+    """Bound W below by the difference of the means of the records, less its rounding."""
+    difference = first.recover_mean(t, reference_mean) - second.recover_mean(t, reference_mean)
+    # Sums of n products are rounded by a few units in the last place of the largest term:
+    # 1e-14 is 45 of them.
     size = max(float(np.abs(first.atoms).max()), float(np.abs(second.atoms).max()))
     size = max(size, float(np.abs(reference_mean).max()))
     rounding = 1e-14 * len(difference) ** 0.5 * size / (1.0 - t)
     return max(float(np.linalg.norm(difference)) * (1.0 - _ROUNDING) - rounding, 0.0)
 
 
-def cloud_rounding(atoms: Array) -> float:
-    """How far a few roundings of its coordinates can move a cloud."""
+def estimate_rounding(atoms: Array) -> float:
+    """Bound how far a few roundings of its coordinates can move a cloud."""
     return 4.0 * _EPSILON * atoms.shape[1] ** 0.5 * float(np.abs(atoms).max())
 
 
-def received_weights(answer: Answer, size: int) -> Array:
-    """Weights of an answer, normalised; whatever is wrong with them is the holder's."""
+def read_weights(answer: Answer, size: int) -> Array:
+    """Read the weights of an answer, normalised; what is wrong with them is the holder's error."""
     try:
         return as_weights(answer.array("weights", ndim=1), size)
     except InputError:
-        raise WireError(
-            "the answer has weights that are not masses of its atoms. The holder runs other "
-            "code, or a broken one.",
-            code="answer-malformed",
-        ) from None
+        raise build_malformed_error("weights that are not masses of its atoms") from None
 
 
-def misfit() -> WireError:
-    """What an answer raises whose arrays are not those that were asked for."""
+def build_misfit_error(what: str = "question") -> WireError:
+    """Build the error of an answer whose arrays are not those of the question."""
     return WireError(
-        "the answer does not fit the question. The holder runs other code, or a broken one.",
+        f"the answer does not fit the {what}. The holder runs other code, or a broken one.",
         code="answer-malformed",
     )
 
 
-def distance_difference(first: Received, second: Received) -> float:
-    """Lower bound of W from what two sides told of their distances to one reference."""
+def bound_by_distances(first: Received, second: Received) -> float:
+    """Bound W below by the difference of two distances to one reference."""
     ends = [(side.distance, side.distance_lower) for side in (first, second)]
     (high_1, low_1), (high_2, low_2) = ends
     if high_1 is None or high_2 is None or low_1 is None or low_2 is None:
         return 0.0
+    # Both sides may have rounded their distance: 1e-12 of the sum is far more than that.
     return max(low_1 - high_2, low_2 - high_1) - 1e-12 * (high_1 + high_2)
 
 
@@ -307,16 +314,16 @@ class Bounds:
     upper: float = math.inf
 
     def raise_lower(self, candidate: float) -> None:
-        """Take a certified lower bound into account."""
+        """Raise the lower bound to a certified one."""
         self.lower = max(self.lower, candidate * (1.0 - math.copysign(_ROUNDING, candidate)))
 
     def cut_upper(self, candidate: float) -> None:
-        """Take a certified upper bound into account."""
+        """Cut the upper bound down to a certified one."""
         self.upper = min(self.upper, candidate * (1.0 + _ROUNDING))
 
     @property
     def close(self) -> bool:
-        """Whether they leave next to nothing open: what ``converged`` means."""
+        """Whether the bounds are within ``CLOSE`` of one another: what ``converged`` means."""
         return self.upper - self.lower <= CLOSE * self.upper < math.inf
 
     def settle(self, estimate: float) -> tuple[float, float, float]:
@@ -324,3 +331,24 @@ class Bounds:
         # Both bounds are certified; where they cross they do so by rounding.
         lower = min(self.lower, self.upper)
         return min(max(estimate, lower), self.upper), lower, self.upper
+
+
+# Share of a squared distance by which the sum of its parts may miss it: the parts are summed in
+# another order than the distance, and each is rounded.
+ROUNDING = 1e-6
+
+
+def build_malformed_error(what: str) -> WireError:
+    """Build the error of an answer that has what no answer may have."""
+    return WireError(
+        f"the answer has {what}. The holder runs other code, or a broken one.",
+        code="answer-malformed",
+    )
+
+
+def describe_missing(missing: Mapping[str, Failure]) -> str:
+    """Describe in a status which holders were dropped, and why."""
+    if not missing:
+        return ""
+    listed = ", ".join(f"{name} ({missing[name].code})" for name in sorted(missing))
+    return f"; without {listed}"

@@ -12,16 +12,16 @@ from silot_transport.geodesic import Interpolation
 from ..federation.answer import Array
 from ..federation.protocol import Steps
 from ..options import option, share, truth, word
-from .pairwise import Sides, WithReference
-from .questions.distances import Interpolate
+from .methods import Sides, WithReference
+from .questions import Interpolate
 from .result import Distance
 from .sides import (
     Bounds,
     Description,
     Received,
-    cloud_rounding,
-    distance_difference,
-    mean_difference,
+    bound_by_distances,
+    bound_by_means,
+    estimate_rounding,
 )
 
 Choice = Literal["auto", "exact", "barycentric"]
@@ -106,16 +106,16 @@ class TriangleWad(WithReference):
     def steps(self, sides: Sides) -> Steps[Distance]:
         described = yield from sides.describe()
         atoms, weights = self.public.build(described)
-        kind = self._kind(described)
+        form = self._choose_form(described)
         bounds = Bounds()
         if self.asks_moments:
-            bounds.raise_lower((yield from sides.moments_bound()))
+            bounds.raise_lower((yield from sides.bound_by_moments()))
         question = Interpolate(
             reference=atoms,
             reference_weights=weights,
             t=self.t,
             p=self.p,
-            interpolation=kind,
+            interpolation=form,
             scalars=self.distances,
             embedding=self.embedding,
         )
@@ -123,19 +123,23 @@ class TriangleWad(WithReference):
         first, second = (Received.of(answer, described.dimension) for answer in answers)
         plan = exact_plan(first.atoms, second.atoms, first.weights, second.weights, p=self.p)
         reference_mean = weights @ atoms
-        bounds.raise_lower(mean_difference(first, second, self.t, reference_mean))
+        bounds.raise_lower(bound_by_means(first, second, self.t, reference_mean))
         learn_from_displacements(bounds, plan, (first, second))
-        spread = reference_spread(atoms, weights, self.p)
+        # Interpolation adds t times a point of the reference to each record: the two sides may meet
+        # other atoms, whose difference is twice the spread at most.
+        spread = compute_reference_spread(atoms, weights, self.p)
         # Rounding of the atoms, the reference included, grows by 1 / (1 - t) like all else.
-        rounding = first.rounding + second.rounding + 2.0 * cloud_rounding(atoms)
+        rounding = first.rounding + second.rounding + 2.0 * estimate_rounding(atoms)
         room = 2.0 * self.t * spread + rounding
         bounds.raise_lower((plan.lower - room) / (1.0 - self.t))
         bounds.cut_upper((plan.upper + room) / (1.0 - self.t))
         optimal = plan.optimal and first.optimal and second.optimal
+        # Non-negative curvature of the 2-Wasserstein space makes similar triangles an upper bound;
+        # for p = 1 there is none.
         certified = (
             self.p == 2
             and optimal
-            and ((first.geodesic and second.geodesic) or _equal_and_uniform(first, second))
+            and ((first.geodesic and second.geodesic) or _are_equal_and_uniform(first, second))
         )
         estimate = plan.distance / (1.0 - self.t)
         if certified:
@@ -150,22 +154,22 @@ class TriangleWad(WithReference):
             lower=lower,
             upper=upper,
             method="trianglewad",
-            status=self._status(described, kind, bounds, certified, optimal),
+            status=self._describe_status(described, form, bounds, certified, optimal),
             converged=bounds.close,
             holders=sides.names,
             p=self.p,
             seed=self.seed,
         )
 
-    def _kind(self, described: Description) -> Interpolation:
+    def _choose_form(self, described: Description) -> Interpolation:
         if self.interpolation != "auto":
             return self.interpolation
         return "barycentric" if described.even else "exact"
 
-    def _status(
+    def _describe_status(
         self,
         described: Description,
-        kind: Interpolation,
+        form: Interpolation,
         bounds: Bounds,
         certified: bool,
         optimal: bool,
@@ -184,7 +188,7 @@ class TriangleWad(WithReference):
             )
         sizes = " and ".join(map(str, described.records.values()))
         return (
-            f"estimate: {kind} interpolation with {sizes} records is biased upwards, by about "
+            f"estimate: {form} interpolation with {sizes} records is biased upwards, by about "
             f"t / (1 - t) = {self.t / (1 - self.t):.3g} spreads of the reference. Use "
             "interpolation='exact' or a smaller t"
         )
@@ -193,8 +197,9 @@ class TriangleWad(WithReference):
 trianglewad = TriangleWad.build
 
 
-def reference_spread(atoms: Array, weights: Array, p: int) -> float:
-    r""":math:`(\sum_k w_k |\gamma_k - \bar\gamma|^p)^{1/p}`; averaging atoms never exceeds it."""
+def compute_reference_spread(atoms: Array, weights: Array, p: int) -> float:
+    r"""Compute :math:`(\sum_k w_k |\gamma_k - \bar\gamma|^p)^{1/p}`: no average exceeds it."""
+    # Around the mean: a shift of the reference is the same for both sides, and cancels.
     distances = np.linalg.norm(atoms - weights @ atoms, axis=1)
     return float(weights @ distances**p) ** (1.0 / p)
 
@@ -202,17 +207,17 @@ def reference_spread(atoms: Array, weights: Array, p: int) -> float:
 def learn_from_displacements(
     bounds: Bounds, plan: ExactPlan, received: tuple[Received, Received]
 ) -> None:
-    """Bounds from how far interpolants are from their records, when holders told it."""
+    """Tighten bounds by the displacements of interpolants, where holders sent them."""
     displacements = [side.displacement for side in received]
-    known = [value for value in displacements if value is not None]
-    if len(known) == len(displacements):
-        moved = sum(known) + sum(side.rounding for side in received)
+    sent = [value for value in displacements if value is not None]
+    if len(sent) == len(displacements):
+        moved = sum(sent) + sum(side.rounding for side in received)
         bounds.cut_upper(plan.upper + moved)
         bounds.raise_lower(plan.lower - moved)
-    bounds.raise_lower(distance_difference(*received))
+    bounds.raise_lower(bound_by_distances(*received))
 
 
-def _equal_and_uniform(first: Received, second: Received) -> bool:
+def _are_equal_and_uniform(first: Received, second: Received) -> bool:
     # Then an optimal plan of the interpolants pairs records, and barycentric images of two
     # sets of records are monotone: pairs cannot come closer than (1 - t) of their distance.
     weights = np.concatenate([first.weights, second.weights])

@@ -12,7 +12,7 @@ from scipy.stats import wasserstein_distance
 
 from silot_transport import exact_plan
 
-from ..distances.worth.mixtures import best_mixture
+from ..distances.worth.mixtures import find_best_mixture
 from ..records._arrays import quantiles
 from ..render.shown import Shown
 from .shift import p_values
@@ -256,7 +256,7 @@ def _shares(x: Array, labels: Any, y: Array) -> dict[Any, float]:
     if not _spread(y).any():
         return {each: float(np.mean(labels == each)) for each in classes}
     clouds = {str(k): _cloud(x[labels == each]) for k, each in enumerate(classes)}
-    return dict(zip(classes, best_mixture(clouds, _cloud(y)).values(), strict=True))
+    return dict(zip(classes, find_best_mixture(clouds, _cloud(y)).values(), strict=True))
 
 
 def _cloud(points: Array) -> tuple[Array, Array]:

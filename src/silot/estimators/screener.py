@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..api.records import value_records
 from ..data.measure import Measure
-from ..distances.questions.labelled import decode_classes
+from ..distances.questions import decode_classes
 from ..errors import InputError
 from ..federation.party import Own
 from ..options import part, truth

@@ -16,9 +16,8 @@ from silot_transport import (
 )
 
 from ..data.measure import Covariance, Embedding
-from ..distances.questions.distances import Describe, Interpolate
-from ..distances.questions.labelled import LabelledRecords
-from ..distances.sides import agreed_dimension, misfit, received_weights
+from ..distances.questions import Describe, Interpolate, LabelledRecords
+from ..distances.sides import agree_on_dimension, build_misfit_error, read_weights
 from ..federation.answer import Answer, Array, Failure
 from ..federation.disclosure import Disclosure
 from ..federation.protocol import COORDINATOR, Protocol, Steps, failure_error, required
@@ -140,7 +139,7 @@ class _Run:
             (yield {self.holder: Describe(embedding=self.options.embedding)}), self.holder
         )
         dimension = int(described.number("dimension"))
-        agreed_dimension({self.holder: dimension, COORDINATOR: points.shape[1]})
+        agree_on_dimension({self.holder: dimension, COORDINATOR: points.shape[1]})
         frame = Frame.of(points, weights)
         drawn = np.random.default_rng([self.options.seed, 6]).standard_normal(
             (self.options.support, points.shape[1])
@@ -155,9 +154,9 @@ class _Run:
         )
         scored = required((yield {self.holder: question}), self.holder)
         scores = scored.array("gradients", ndim=1)
-        held = received_weights(scored, len(scores))
+        held = read_weights(scored, len(scores))
         if _huge(scores):
-            raise misfit()
+            raise build_misfit_error()
         towards = Interpolate(
             reference=reference,
             reference_weights=masses,
@@ -194,10 +193,10 @@ class _Run:
         self, told: Answer, target: Array, weights: Array, held: Array, epsilon: float
     ) -> tuple[Array, bool]:
         atoms = told.array("atoms", ndim=2, columns=target.shape[1])
-        masses = received_weights(told, len(atoms))
+        masses = read_weights(told, len(atoms))
         used = np.flatnonzero(held)
         if len(atoms) != len(used) or float(np.abs(atoms).max()) > _LARGEST**0.5:
-            raise misfit()
+            raise build_misfit_error()
         found = debiased_potential(atoms, target, masses, weights, epsilon=epsilon)
         gradients_ = calibrated_gradient(found.values, masses)
         # Records without mass have no atom: the lowest score.

@@ -8,11 +8,15 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from ..data.measure import Measure
-from ..distances.joint import Joint
-from ..distances.questions.labelled import encode_classes
-from ..distances.sketches.asking import cells_for, class_names, integers_of, public_classes
-from ..distances.sketches.questions import SketchRecords
-from ..distances.sketches.releasing import Private
+from ..distances.methods import Joint
+from ..distances.questions import encode_classes
+from ..distances.sketches.questions import SketchRecords, read_integers
+from ..distances.sketches.release_options import (
+    Private,
+    count_cells,
+    read_class_names,
+    read_public_classes,
+)
 from ..errors import InputError
 from ..federation.disclosure import Disclosure
 from ..federation.protocol import COORDINATOR, Protocol, Steps, required
@@ -116,7 +120,7 @@ class CountBroken(Private, Joint[BrokenCounts]):
             raise InputError(
                 "models are fitted on public records: give public=.", code="public-absent"
             )
-        names = class_names(self.public) if self.labels else None
+        names = read_class_names(self.public) if self.labels else None
         if self.labels and names is None:
             raise InputError(
                 "labels need public records with labels: give a labelled Measure as public.",
@@ -129,7 +133,7 @@ class CountBroken(Private, Joint[BrokenCounts]):
             sample=public_points(self.public),
             weights=self.public.weights if isinstance(self.public, Measure) else None,
             names=None if names is None else names.tolist(),
-            classes=public_classes(self.public, None) if self.labels else (),
+            classes=read_public_classes(self.public, None) if self.labels else (),
         )
         return Protocol(
             self.name,
@@ -175,7 +179,7 @@ class _Run:
         noise = question.sensitivity / self.options.mu / question.resolution
         told = {
             name: self._read(
-                integers_of(answers, name, "counts", question.length) / question.resolution,
+                read_integers(answers, name, "counts", question.length) / question.resolution,
                 by_features,
                 by_label,
                 noise,
@@ -209,7 +213,7 @@ class _Run:
         text = f"models of {len(self.sample)} public records"
         if self.own is None:
             return even, f"{text}, as they are"
-        count = cells_for(len(self.sample), len(self.sample), self.options.mu)
+        count = count_cells(len(self.sample), len(self.sample), self.options.mu)
         cells = Cells.of_sample(self.sample, count, self.options.seed)
         question = SketchRecords(
             centres=cells.centres,
@@ -222,7 +226,7 @@ class _Run:
         groups = len(self.classes) + 1 if self.classes else 1
         width = groups * cells.size + cells.dimension + 1
         answer = required({COORDINATOR: self.own.answer(question)}, COORDINATOR)
-        vector = integers_of({COORDINATOR: answer}, COORDINATOR, "sketch", width)
+        vector = read_integers({COORDINATOR: answer}, COORDINATOR, "sketch", width)
         reading = Reading.of(vector, cells, self.options.mu, count=groups)
         places, _ = nearest(self.sample, cells.centres)
         rows = np.zeros(len(self.sample), dtype=np.int64) if codes is None else codes

@@ -8,9 +8,8 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import numpy.typing as npt
 
-from ..distances.questions.distances import Describe
-from ..distances.questions.labelled import ClassSizes, Codes, LabelledRecords, decode_classes
-from ..distances.sides import agreed_dimension, misfit, received_weights
+from ..distances.questions import ClassSizes, Codes, Describe, LabelledRecords, decode_classes
+from ..distances.sides import agree_on_dimension, build_misfit_error, read_weights
 from ..errors import InputError
 from ..federation.answer import Answer, Array
 from ..federation.disclosure import Disclosure
@@ -123,7 +122,7 @@ class RecordsRun:
         check_enough(screen, self.options.fdr)
         described = required((yield {self.holder: Describe()}), self.holder)
         dimension = int(described.number("dimension"))
-        agreed_dimension({self.holder: dimension, COORDINATOR: screen.points.shape[1]})
+        agree_on_dimension({self.holder: dimension, COORDINATOR: screen.points.shape[1]})
         question = ScreenRecords.of(screen, classes, fdr=self.options.fdr)
         answer = required((yield {self.holder: question}), self.holder)
         return self.result(screen, kept, classes, answer)
@@ -264,14 +263,14 @@ def read_screened(answer: Answer, screen: Screen) -> tuple[Screened, Array]:
         and (classes == 0 or found.suggested.min(initial=0) >= 0)
     )
     if not sound:
-        raise misfit()
-    return found, received_weights(answer, size)
+        raise build_misfit_error()
+    return found, read_weights(answer, size)
 
 
 def _codes(answer: Answer, name: str, shape: tuple[int, ...], low: int, high: int) -> Codes:
     codes = answer.arrays.get(name)
     if codes is None or codes.dtype != np.int64 or codes.shape != shape:
-        raise misfit()
+        raise build_misfit_error()
     if codes.size and not (low <= codes.min() and codes.max() <= high):
-        raise misfit()
+        raise build_misfit_error()
     return codes

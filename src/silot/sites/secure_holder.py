@@ -8,7 +8,7 @@ from concurrent.futures import Future
 from importlib.util import find_spec
 
 from ..data.measure import Measure
-from ..distances.questions.distances import Describe
+from ..distances.questions import Describe
 from ..errors import InputError, RefusedError
 from ..federation.answer import CHARGED, Answer, Failure, encode_reply
 from ..federation.party import Holder

@@ -16,7 +16,7 @@ import numpy as np
 
 from silot_transport._check import whole
 
-from ..distances.questions.labelled import encode_classes
+from ..distances.questions import encode_classes
 from ..errors import HolderError, InputError
 from ..federation.answer import Answer, Array, Failure
 from ..federation.disclosure import Disclosure

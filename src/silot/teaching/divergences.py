@@ -17,17 +17,16 @@ from silot_transport._check import whole
 from silot_transport.sliced import line_costs
 
 from ..data.measure import Embedding
-from ..distances.direct import Direct, exact_distance
+from ..distances.direct import Direct, compute_exact_distance
 from ..distances.fedwad import FedWaD
-from ..distances.pairwise import Pairwise
-from ..distances.questions.distances import Records
+from ..distances.methods import Pairwise
+from ..distances.questions import Records
 from ..distances.result import Distance
-from ..distances.sides import agreed_dimension, received_weights
-from ..distances.sketches.derived import LEAST_NU, DecodedSketches
+from ..distances.sides import agree_on_dimension, describe_missing, read_weights
+from ..distances.sketches.decoded import LEAST_NU, DecodedSketches
 from ..distances.sketches.result import Sketches
 from ..distances.sketches.sketch import Sketch, sketches
 from ..distances.trianglewad import TriangleWad
-from ..distances.worth.answers import missing_text
 from ..errors import HolderError, InputError, MismatchError, SilotError, WireError
 from ..federation.answer import Answer, Array, Failure
 from ..federation.disclosure import Disclosure
@@ -201,7 +200,7 @@ def ask_width(devices: Devices, embedding: Embedding = "none") -> Steps[Width]:
     """Ask every device for its mean and variances."""
     questions = dict.fromkeys(devices.names, Spread(embedding=embedding))
     widths = yield from devices.ask(questions, lambda _, answer: _width(answer))
-    agreed_dimension({name: len(mean) for name, (mean, _, _) in widths.items()})
+    agree_on_dimension({name: len(mean) for name, (mean, _, _) in widths.items()})
     return Width(
         {name: mean for name, (mean, _, _) in widths.items()},
         {name: variance for name, (_, variance, _) in widths.items()},
@@ -399,7 +398,7 @@ def _mmd_result(
         law="root",
         kernel=0.5 * (kernel + kernel.T),
         status=f"estimate: {question.features} random features, bandwidth "
-        f"{question.bandwidth:.4g}; unbiased in the square" + missing_text(run.missing),
+        f"{question.bandwidth:.4g}; unbiased in the square" + describe_missing(run.missing),
         seed=run.seed,
         details={"features": question.features, "bandwidth": question.bandwidth},
         missing=codes_of(run.missing),
@@ -497,7 +496,7 @@ class Sliced(Features):
             law="normal",
             scale=(width.within / width.dimension) ** 0.5,
             status=f"estimate: {question.directions} directions, {steps} quantiles each"
-            + missing_text(run.missing),
+            + describe_missing(run.missing),
             seed=run.seed,
             details={"directions": question.directions, "quantiles": steps},
             missing=codes_of(run.missing),
@@ -714,7 +713,7 @@ class Classifier(Divergence):
         values = {key: 2.0 * (1.0 - 2.0 * min(e, 1.0 - e)) for key, e in halves.items()}
         turned = sum(error > 0.5 for error in halves.values())
         note = f"; {turned} classifiers were turned round" if turned else ""
-        note += missing_text(run.missing)
+        note += describe_missing(run.missing)
         return Divergences(
             names=names,
             values=symmetric(size, values),
@@ -937,9 +936,9 @@ class Pooled(OfPairs):
         pair = self.pair
         questions = dict.fromkeys(run.names, Records(embedding=pair.embedding))
         clouds = yield from run.ask(questions, lambda _, answer: _read_records(answer))
-        agreed_dimension({name: points.shape[1] for name, (points, _) in clouds.items()})
+        agree_on_dimension({name: points.shape[1] for name, (points, _) in clouds.items()})
         distances = {
-            (a, b): exact_distance(clouds[a], clouds[b], (a, b), pair.p, run.seed)
+            (a, b): compute_exact_distance(clouds[a], clouds[b], (a, b), pair.p, run.seed)
             for a, b in combinations(sorted(clouds), 2)
         }
         spread = [_variance(*clouds[name]) for name in sorted(clouds)]
@@ -948,7 +947,7 @@ class Pooled(OfPairs):
 
 def _read_records(answer: Answer) -> tuple[Array, Array]:
     cloud = within(answer.array("points", ndim=2))
-    return cloud, received_weights(answer, len(cloud))
+    return cloud, read_weights(answer, len(cloud))
 
 
 class Sketched(OfPairs):
@@ -994,7 +993,7 @@ def _sketched(run: Devices, released: Sketches) -> Divergences:
         unit=_UNIT + "2",
         law="normal",
         scale=float(np.mean(spread)) ** 0.5,
-        status=book.status + missing_text(run.missing),
+        status=book.status + describe_missing(run.missing),
         converged=book.nu >= LEAST_NU,
         seed=run.seed,
         details={"cells": released.cells, "nu": released.nu},
@@ -1032,7 +1031,7 @@ def _result(
         scale=scale,
         lower=lower,
         upper=upper,
-        status=text + missing_text(run.missing),
+        status=text + describe_missing(run.missing),
         converged=not slow,
         seed=run.seed,
         details={"p": order},

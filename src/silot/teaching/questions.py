@@ -21,7 +21,7 @@ from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 
-from ..distances.questions.labelled import codes_of, decode_classes
+from ..distances.questions import decode_classes, encode_labels
 from ..errors import InputError, MismatchError, WireError
 from ..federation.answer import Answer
 from ..federation.disclosure import Account, Disclosure
@@ -393,7 +393,7 @@ class ClassFeatures(AboutLabelled):
         codes = np.full(len(records), classes, dtype=np.int64)
         if labels is not None:
             names = labels[used]
-            own, _, _ = codes_of(names, self.classes, len(records))
+            own, _, _ = encode_labels(names, self.classes, len(records))
             codes = np.where((own < classes) & (names != self.unlabelled), own, classes)
         counts = self.class_counts(codes)[:classes]
         counts = np.where(counts >= fewest, counts, 0)
@@ -525,7 +525,7 @@ class EvaluateCombination(AboutModel, AboutLabelled):
         if used.sum() < max(self.least, 1):
             # The asker says which label stands for none, and could leave a single record.
             raise InputError("too few evaluation records have a label.", code="labels-few")
-        codes, _, _ = codes_of(labels, self.classes, len(points))
+        codes, _, _ = encode_labels(labels, self.classes, len(points))
         right = self.combination().probabilities(points[used]).argmax(axis=1) == codes[used]
         return Answer(scalars={"accuracy": float(right.mean())})
 

@@ -13,7 +13,7 @@ from silot import Drift
 from silot.api import report
 from silot.api.release import release
 from silot.api.watch import watch
-from silot.distances.sketches.drift import clear_by
+from silot.distances.sketches.drift import standardize
 from silot.errors import SilotError
 
 PUBLIC = np.random.default_rng(3).normal(size=(400, 3))
@@ -82,7 +82,7 @@ def test_nothing_is_said_where_nothing_moved(drifted: tuple[list[Path], Drift]) 
 def test_an_alarm_is_no_likelier_for_many_columns() -> None:
     rng = np.random.default_rng(8)
     differences = np.abs(rng.normal(size=(1500, 61, 40)))
-    values = np.array([clear_by(each[:-1], each[-1])[0] for each in differences])
+    values = np.array([standardize(each[:-1], each[-1])[0] for each in differences])
     # One in 61 ranks: by the rank alone, whatever the law. Four deviations of the counts.
     for level in (3 / 61, 12 / 61):
         count, n = int((values <= level + 1e-9).sum()), len(values)
@@ -121,7 +121,7 @@ def test_releases_of_two_sites_or_of_one_period_are_refused(
 @pytest.mark.slow
 def test_few_alarms_where_nothing_moved_and_many_where_much_did() -> None:
     from silot import Holder, LocalFederation, Measure, Policy
-    from silot.distances.sketches.drift import Within, _since
+    from silot.distances.sketches.drift import Within, _compare
     from silot.distances.sketches.sketch import Sketching
     from silot.privacy import Ledger
 
@@ -134,7 +134,7 @@ def test_few_alarms_where_nothing_moved_and_many_where_much_did() -> None:
     within = Within.of(PUBLIC, found.book)  # type: ignore[arg-type]
 
     def alarm(a: str, b: str) -> bool:
-        return _since(found, a, b, within, 0.05).drifted
+        return _compare(found, a, b, within, 0.05).drifted
 
     # One in twenty is expected: more than 4 of 12 happen once in 5,000 times.
     assert sum(alarm(f"still{2 * k}", f"still{2 * k + 1}") for k in range(12)) <= 4

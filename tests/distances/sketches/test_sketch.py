@@ -14,7 +14,7 @@ from scipy.stats import spearmanr
 
 import silot
 from silot import Holder, LocalFederation, Measure, Own, Policy
-from silot.distances.sketches.derived import DecodedSketches
+from silot.distances.sketches.decoded import DecodedSketches
 from silot.distances.sketches.result import Sketches
 from silot.distances.sketches.sketch import sketch, sketches
 from silot.errors import HolderError, InputError, MismatchError, RefusedError

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from silot.distances.worth.mixtures import TOLERANCE, Cloud, mixture_shapley
+from silot.distances.worth.mixtures import TOLERANCE, Cloud, compute_mixture_shapley
 from silot.distances.worth.shapley import exact_shapley
 from silot.errors import InputError
 from tests.tiers import examples
@@ -57,7 +57,7 @@ def test_values_are_those_of_the_linear_programs(seed: int, holders: int) -> Non
         chosen = [clouds[name] for name in sorted(some)]
         return max(1.0 - best_mixture(chosen, target) / spread**2, 0.0) if some else 0.0
 
-    found = mixture_shapley(clouds, target, spread)
+    found = compute_mixture_shapley(clouds, target, spread)
     assert found.values == pytest.approx(exact_shapley(clouds, worth).values, abs=TOLERANCE)
     assert min(found.values) >= 0.0
 
@@ -66,14 +66,14 @@ def test_neither_size_nor_the_same_records_twice_pay() -> None:
     clouds, target, spread = market(3, 4)
     x, w = clouds["h1"]
     twice = {**clouds, "h1": (np.concatenate([x, x]), np.concatenate([w, w]) / 2)}
-    plain, more = (mixture_shapley(each, target, spread).values for each in (clouds, twice))
+    plain, more = (compute_mixture_shapley(each, target, spread).values for each in (clouds, twice))
     assert more == pytest.approx(plain, abs=TOLERANCE)
 
 
 def test_holders_of_one_law_divide_what_one_of_them_would_get() -> None:
     clouds, target, spread = market(5, 2)
-    both = mixture_shapley(clouds, target, spread)
-    split = mixture_shapley({**clouds, "copy": clouds["h0"]}, target, spread)
+    both = compute_mixture_shapley(clouds, target, spread)
+    split = compute_mixture_shapley({**clouds, "copy": clouds["h0"]}, target, spread)
     assert split["h0"] == pytest.approx(split["copy"], abs=2 * TOLERANCE)
     assert sum(split.values) == pytest.approx(sum(both.values), abs=2 * TOLERANCE)
 
@@ -83,18 +83,18 @@ def test_orders_of_many_holders_are_sampled_and_say_how_far_off_they_are() -> No
     target = rng.normal(size=(20, 2)), np.full(20, 0.05)
     clouds = {f"h{k}": (rng.normal(size=(3, 2)), np.full(3, 1 / 3)) for k in range(11)}
     spread = float(target[0].var(axis=0).sum()) ** 0.5
-    found = mixture_shapley(clouds, target, spread, seed=2)
+    found = compute_mixture_shapley(clouds, target, spread, seed=2)
     assert found.method == "monte_carlo_shapley" and found.permutations >= 30
     assert max(found.standard_errors) > 0.0
     best = 1.0 - best_mixture(list(clouds.values()), target) / spread**2
     assert sum(found.values) == pytest.approx(max(best, 0.0), abs=2 * TOLERANCE)
     turned = dict(reversed(clouds.items()))
-    again = mixture_shapley(turned, target, spread, seed=2)
+    again = compute_mixture_shapley(turned, target, spread, seed=2)
     assert again.values == found.values[::-1]
 
 
 def test_a_target_of_one_point_has_no_parts() -> None:
     clouds, target, _ = market(1, 2)
     with pytest.raises(InputError) as caught:
-        mixture_shapley(clouds, target, 0.0)
+        compute_mixture_shapley(clouds, target, 0.0)
     assert caught.value.code == "valuation-spread"

@@ -19,13 +19,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from silot.distances.worth.history import TrainingRound
-from silot.distances.worth.rounds import gtg_shapley, multi_rounds, one_round
 from silot.distances.worth.shapley import (
     PlayerValues,
     exact_shapley,
     leave_one_out,
     monte_carlo_shapley,
+)
+from silot.distances.worth.training_rounds import (
+    TrainingRound,
+    gtg_shapley,
+    multi_rounds,
+    one_round,
 )
 from silot.errors import InputError, MismatchError
 from tests.problems import Array, assert_refused, seeds

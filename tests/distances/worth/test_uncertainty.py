@@ -11,11 +11,10 @@ from scipy.stats import spearmanr
 
 import silot
 from silot import Measure
-from silot.distances.questions.labelled import encode_classes
-from silot.distances.questions.uncertainty import DistanceWithError, LabelledDistanceWithError
+from silot.distances.questions import DistanceWithError, LabelledDistanceWithError, encode_classes
 from silot.distances.worth.contributions import contributions
 from silot.distances.worth.result import Contributions
-from silot.distances.worth.worth import Sampled
+from silot.distances.worth.shares import Sampled
 from silot.errors import WireError
 from silot.federation import Answer, Holder, LocalFederation, Policy, Question
 from silot.privacy.ledger import Ledger
@@ -247,9 +246,9 @@ def test_a_margin_that_is_doubled_too_often_is_no_answer() -> None:
     def told(tails: float) -> Answer:
         return Answer(scalars={"distance": 1.0, "corrected": 1.0, "margin": 0.5, "tails": tails})
 
-    plain, doubled = Sampled.told(told(0)), Sampled.told(told(1))
+    plain, doubled = Sampled.of(told(0)), Sampled.of(told(1))
     assert plain is not None and doubled is not None
     assert doubled.high**2 - 1.0 == pytest.approx(2.0 * (plain.high**2 - 1.0))
     for wrong in (0.5, MOST_TAILS + 1, 1e9):
         with pytest.raises(WireError, match="answer-malformed"):
-            Sampled.told(told(wrong))
+            Sampled.of(told(wrong))

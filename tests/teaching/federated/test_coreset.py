@@ -18,7 +18,7 @@ from sklearn.neighbors import KNeighborsClassifier
 import silot
 from silot import Holder, LocalFederation, Measure, Policy
 from silot.api.report import render
-from silot.distances.worth.turns import Turns
+from silot.distances.methods import Turns
 from silot.errors import InputError, MismatchError, RefusedError, SilotError
 from silot.federation import Answer, Failure, Question
 from silot.federation.question import decode_question
@@ -164,18 +164,18 @@ def test_everybody_is_asked_once_a_turn(holders: int, active: int, seed: int) ->
     turns, backwards = Turns(active, seed), Turns(active, seed)
     for _ in range(3):
         asked: list[str] = []
-        while not asked or not turns.over:
-            some = turns.following(names)
-            assert some == backwards.following(names[::-1]) and len(some) <= active
+        while not asked or not turns.is_over:
+            some = turns.next_holders(names)
+            assert some == backwards.next_holders(names[::-1]) and len(some) <= active
             asked += some
         assert sorted(asked) == names
 
 
 def test_who_left_is_not_asked() -> None:
     turns = Turns(1, 0)
-    first = turns.following(["a", "b", "c"])
+    first = turns.next_holders(["a", "b", "c"])
     left = sorted({"a", "b", "c"} - set(first))[:1]
-    assert turns.following(left) == tuple(left) and turns.over
+    assert turns.next_holders(left) == tuple(left) and turns.is_over
 
 
 def test_rounds_must_reach_every_holder() -> None:

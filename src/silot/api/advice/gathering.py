@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 
 from ...data.measure import Measure
-from ...distances.joint import Joint
-from ...distances.questions.distances import Describe
-from ...distances.questions.labelled import (
+from ...distances.methods import Joint
+from ...distances.questions import (
     ClassSizes,
+    Describe,
     LabelledRecords,
     decode_classes,
     encode_classes,
 )
-from ...distances.sides import agreed_dimension, misfit, received_weights
+from ...distances.sides import agree_on_dimension, build_misfit_error, read_weights
 from ...federation.protocol import Protocol, Steps, required
 from ...federation.question import Answerer
 from ...federation.result import Billed
@@ -100,10 +100,10 @@ class Gathering(Joint[Gathered]):
                 codes = answer.arrays["codes"]
                 sound = codes.dtype.kind == "i" and codes.shape == (len(points),)
                 if not sound or codes.min() < 0 or codes.max() >= len(classes):
-                    raise misfit()
+                    raise build_misfit_error()
                 labels = np.array(classes)[codes]
-            measures[name] = Measure(points, received_weights(answer, len(points)), labels)
-        agreed_dimension({name: each.dimension for name, each in measures.items()})
+            measures[name] = Measure(points, read_weights(answer, len(points)), labels)
+        agree_on_dimension({name: each.dimension for name, each in measures.items()})
         return Gathered(measures=measures, status=f"the records of {len(names)} holders")
 
 

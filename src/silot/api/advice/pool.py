@@ -175,7 +175,7 @@ class Pool:
         known = len(self.target.classes)
         have, _ = self.shares()
         size = max(round(sum(self.records.values())), 1)
-        found = self.target.reweighted(have[:known], size, _TOLERANCE)
+        found = self.target.reweight(have[:known], size, _TOLERANCE)
         return found / found.sum()
 
     @property

@@ -1,25 +1,28 @@
-"""Whether the last release of a site tells of another law than those before."""
+"""Compare the last release of a site with those before it, against releases of one law."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 import numpy as np
+
+from silot_transport.chance import Chance
 
 from ...errors import InputError
 from ...privacy.cells import Cells, nearest
 from ...privacy.sketch import RESOLUTION, Array, Reading, decode, parts, sensitivity
 from ...render.shown import Shown
 from ..result import Distance
-from .derived import DecodedSketches, Page
+from .decoded import DecodedSketches, Page
 from .result import Sketches
 
 LEVEL = 0.05
 """Chance of an alarm where nothing changed, over all releases that are compared."""
 
+# Simulated pairs: the smallest p-value is 1 / 241, below the level of ten comparisons.
 _PAIRS = 240
 
 
@@ -97,10 +100,10 @@ class Drift(Shown):
     @property
     def drifted(self) -> bool:
         """Whether any comparison shows more than chance."""
-        return any(each.drifted for each in self.since)
+        return any(item.drifted for item in self.since)
 
     def to_dict(self) -> dict[str, Any]:
-        """Fields by name, ready for JSON."""
+        """Return the fields by name, ready for JSON."""
         return {
             "name": self.name,
             "period": self.period,
@@ -108,25 +111,22 @@ class Drift(Shown):
             "status": self.status,
             "since": [
                 {
-                    "period": each.period,
-                    "distance": each.distance.to_dict(),
-                    "chance": each.chance,
-                    "p_value": each.p_value,
-                    "drifted": each.drifted,
-                    "columns": [vars(change) for change in each.columns],
+                    **vars(item),
+                    "distance": item.distance.to_dict(),
+                    "columns": [vars(change) for change in item.columns],
                 }
-                for each in self.since
+                for item in self.since
             ],
-            "releases": [each.to_dict() for each in self.sketches.releases],
+            "releases": [release.to_dict() for release in self.sketches.releases],
             "seed": self.seed,
         }
 
     def to_json(self) -> str:
-        """``to_dict`` as JSON text."""
+        """Return ``to_dict`` as JSON text."""
         return json.dumps(self.to_dict(), allow_nan=False)
 
 
-def drift_of(
+def measure_drift(
     name: str,
     sketches: Sketches,
     sample: Array,
@@ -157,15 +157,15 @@ def drift_of(
             code="release-few",
         )
     *before, last = sketches.names
-    book = cast("DecodedSketches", sketches.book)
+    book = sketches.book
     law = Within.of(sample, book)
-    found: list[Since] = []
-    for k, each in enumerate(before):
-        found.append(_since(sketches, each, last, law, LEVEL / len(before)))
+    since: list[Since] = []
+    for k, period in enumerate(before):
+        since.append(_compare(sketches, period, last, law, LEVEL / len(before)))
         if progress is not None:
             progress(k + 1, len(before))
     return Drift(
-        name=name, period=last, since=tuple(found), status=_status(found, sketches),
+        name=name, period=last, since=tuple(since), status=_describe_drift(since),
         seed=sketches.seed, sketches=sketches,
     )  # fmt: skip
 
@@ -191,13 +191,15 @@ class Within:
 
     @classmethod
     def of(cls, sample: Array, book: DecodedSketches) -> Within:
-        """Of public records, and of releases with the noise that a book's have."""
+        """Measure public records, for releases with the noise of a book's."""
         cells = book.cells
         places, squares = nearest(sample, cells.centres)
         lengths = np.sqrt(squares)
+        # As a holder clips offsets before it adds them up, so that one record counts for little.
         clipped = (sample - cells.centres[places]) * (
             cells.radius / np.maximum(lengths, cells.radius)
         )[:, None]
+        # By eigenvalues, for a covariance of few public records need not have full rank.
         values, vectors = np.linalg.eigh(np.atleast_2d(np.cov(clipped.T, bias=True)))
         far = np.minimum(lengths, cells.radius2) ** 2
         reading = next(iter(book.pages.values())).reading
@@ -205,6 +207,7 @@ class Within:
         noise = reading.count_noise * parts(RESOLUTION)[0]
         return cls(
             (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T,
+            # Never zero: the scatter of a law is divided by it.
             max(float(far.mean()), 1e-300),
             float(far.std()),
             sensitivity(cells.dimension) / noise,
@@ -232,11 +235,12 @@ class Law:
 
     @classmethod
     def of(cls, pages: Sequence[Page], within: Within, cells: Cells) -> Law:
-        """Of both together."""
+        """Pool the releases."""
         readings = [page.reading for page in pages if page.reading is not None]
         records = [page.decoded.records for page in pages]
         total = sum(records)
         weights = np.average([page.decoded.weights for page in pages], axis=0, weights=records)
+        # Noise can push a mean square out of the range that clipping allows: it is cut below.
         square = sum(reading.scatter for reading in readings) / total
         return cls(
             weights / weights.sum(),
@@ -245,13 +249,17 @@ class Law:
             within,
         )
 
-    def page(self, records: float, book: DecodedSketches, rng: np.random.Generator) -> Page:
-        """A release of so many of its records."""
+    def draw_page(self, records: float, book: DecodedSketches, rng: np.random.Generator) -> Page:
+        """Draw a release of so many records of the law."""
         cells, within, n = book.cells, self.within, max(round(records), 1)
         a, b, q = parts(RESOLUTION)
+        # The mechanism adds this much noise to numbers on the integer grid: each kind of number
+        # has a unit of its own there.
         noise = sensitivity(cells.dimension) / within.mu
         units = (noise / a, noise * cells.radius / b, noise * cells.radius2**2 / q)
         counts = rng.multinomial(n, self.weights.ravel()).reshape(self.weights.shape)
+        # Public records are stretched or shrunk to the scatter that the releases show; by the
+        # central limit theorem sums of many records are normal.
         wide = self.square / within.square
         moved = (n * wide) ** 0.5 * (within.root @ rng.standard_normal(cells.dimension))
         far = n**0.5 * wide * within.spread * float(rng.standard_normal())
@@ -265,35 +273,39 @@ class Law:
         return Page(decode(reading, cells, prior), reading)
 
 
-def _since(sketches: Sketches, before: str, last: str, within: Within, level: float) -> Since:
-    book = cast("DecodedSketches", sketches.book)
+def _compare(sketches: Sketches, before: str, last: str, within: Within, level: float) -> Since:
+    book = sketches.book
     distance = sketches.distance(before, last)
     pages = (book.pages[before], book.pages[last])
     records = [page.decoded.records for page in pages]
     law = Law.of(pages, within, book.cells)
+    # A stream of its own: the draws that distances are estimated by use the seed too.
     rng = np.random.default_rng([sketches.seed, 41])
-    told = np.stack([
-        _told(book, *(law.page(n, book, rng) for n in records), like=(before, last))
+    simulated = np.stack([
+        _measure_differences(
+            book, *(law.draw_page(n, book, rng) for n in records), like=(before, last)
+        )
         for _ in range(_PAIRS)
     ])  # fmt: skip
-    seen = _told(book, *pages, like=(before, last), distance=distance.value)
-    p_value, clear, clearest = clear_by(told, seen)
+    observed = _measure_differences(book, *pages, like=(before, last), distance=distance.value)
+    p_value, clear, clearest = standardize(simulated, observed)
     most = float(np.quantile(clearest, 1.0 - level))
     names = sketches.columns or tuple(f"column {k}" for k in range(book.cells.dimension))
-    means = [_mean(page, book) for page in pages]
+    means = [_compute_mean(page, book) for page in pages]
     moved = means[1] - means[0]
+    # The first two differences are those of distance and cells, the others of columns.
     order = sorted(range(len(names)), key=lambda k: -float(clear[k + 2]))
     return Since(
         period=before,
         distance=distance,
-        chance=float(np.quantile(told[:, 0], 1.0 - LEVEL)),
+        chance=float(np.quantile(simulated[:, 0], 1.0 - LEVEL)),
         p_value=p_value,
         drifted=p_value <= level,
         columns=tuple(
             Change(
                 column=names[k],
                 change=float(moved[k]),
-                chance=float(np.quantile(told[:, k + 2], 1.0 - LEVEL)),
+                chance=float(np.quantile(simulated[:, k + 2], 1.0 - LEVEL)),
                 drifted=bool(p_value <= level and clear[k + 2] >= most),
             )
             for k in order
@@ -301,63 +313,86 @@ def _since(sketches: Sketches, before: str, last: str, within: Within, level: fl
     )
 
 
-def clear_by(told: Array, seen: Array) -> tuple[float, Array, Array]:
-    """How clear differences are among those that chance makes.
+def standardize(simulated: Array, observed: Array) -> tuple[float, Array, Array]:
+    """Standardize the observed differences (k,) among those of simulated pairs (m, k).
 
-    All are measured by the mean and spread of all, ``seen`` among them: by those of the others
-    alone it would look clearer than they do, and the more so the more columns there are. Where it
-    is one of them the p-value is then below a level as often as the level says.
-
-    Parameters
-    ----------
-    told
-        Differences of simulated pairs (m, k).
-    seen
-        Those of the two in question (k,).
-
-    Returns
-    -------
-    tuple
-        The p-value of the clearest, how clear each is (k,), and the clearest of each pair (m,).
+    Returns the p-value of the clearest, how clear each is (k,), and the clearest of each pair
+    (m,). All are measured by the mean and spread of all, the observed ones among them: by those of
+    the others alone they would look clearer, and the more so the more columns there are. Where
+    nothing changed the p-value is then below a level as often as the level says.
     """
-    every = np.vstack([told, seen])
+    every = np.vstack([simulated, observed])
     clear = (every - every.mean(axis=0)) / (every.std(axis=0) + 1e-300)
     clearest = clear.max(axis=1)
     return float((clearest >= clearest[-1]).mean()), clear[-1], clearest[:-1]
 
 
-def _told(
+def _measure_differences(
     book: DecodedSketches, x: Page, y: Page, *, like: tuple[str, str], distance: float | None = None
 ) -> Array:
-    """What two releases differ by: their distance, their cells, and the mean of each column."""
+    """Measure how two releases differ: in distance, in cells, and in the mean of each column."""
     if distance is None:
         distance = book.between(x, y, like)
-    shares = [_shares(page) for page in (x, y)]
-    columns = np.abs(_mean(x, book) - _mean(y, book))
+    shares = [_compute_shares(page) for page in (x, y)]
+    columns = np.abs(_compute_mean(x, book) - _compute_mean(y, book))
     return np.concatenate([[distance, float(np.sum((shares[0] - shares[1]) ** 2))], columns])
 
 
-def _shares(page: Page) -> Array:
+def _compute_shares(page: Page) -> Array:
     assert page.reading is not None
     return page.reading.counts / max(float(page.reading.counts.sum()), 1.0)
 
 
-def _mean(page: Page, book: DecodedSketches) -> Array:
-    """Mean of the records, by the noisy numbers alone."""
+def _compute_mean(page: Page, book: DecodedSketches) -> Array:
+    """Compute the mean of the records from the noisy numbers alone."""
     assert page.reading is not None
     total = max(float(page.reading.counts.sum()), 1.0)
-    return _shares(page).sum(axis=0) @ book.cells.centres + page.reading.shift / total
+    return _compute_shares(page).sum(axis=0) @ book.cells.centres + page.reading.shift / total
 
 
-def _status(since: Sequence[Since], sketches: Sketches) -> str:
-    drifted = [each for each in since if each.drifted]
+def _describe_drift(since: Sequence[Since]) -> str:
+    drifted = [item for item in since if item.drifted]
     if not drifted:
         words = "no drift: no difference is more than chance explains"
         return f"{words}; smaller ones than the chance levels cannot be seen"
     columns = dict.fromkeys(
-        change.column for each in drifted for change in each.columns if change.drifted
+        change.column for item in drifted for change in item.columns if change.drifted
     )
-    periods = ", ".join(each.period for each in drifted)
+    periods = ", ".join(item.period for item in drifted)
     words = f"drift since {periods}, more than chance explains"
     named = f", clearest in {', '.join(list(columns)[:5])}" if columns else ", in no single column"
     return f"{words}{named}; why, no release can say: other people, other habits or other units"
+
+
+# Simulated pairs behind the mean and the spread of a chance distance.
+_CHANCE_PAIRS = 40
+
+
+def sketch_chances(sketches: Sketches, names: Sequence[str]) -> dict[str, Chance]:
+    """Estimated distances of two releases of one law, by the sketch whose law it is.
+
+    Pairs of releases are drawn of what each sketch tells, with its number of records and its
+    noise, and estimated as the sketches are. Nothing more is asked or spent. Empty where
+    records were not counted in cells of public records.
+    """
+    book = sketches.book
+    if book.sample is None or any(book.pages[name].reading is None for name in names):
+        return {}
+    within = Within.of(book.sample, book)
+    return {name: _simulate_chance(book, name, within, sketches.seed) for name in names}
+
+
+def _simulate_chance(book: DecodedSketches, name: str, within: Within, seed: int) -> Chance:
+    page = book.pages[name]
+    law = Law.of([page], within, book.cells)
+    # Another stream than that of drift, so that the two are independent.
+    rng = np.random.default_rng([seed, 43])
+    distances = np.array([
+        book.between(
+            *(law.draw_page(page.decoded.records, book, rng) for _ in range(2)), like=(name, name)
+        )
+        for _ in range(_CHANCE_PAIRS)
+    ])  # fmt: skip
+    # Wider by the error of the mean of so few pairs: the spread is that of one new distance.
+    spread = float(distances.std(ddof=1)) * (1.0 + 1.0 / _CHANCE_PAIRS) ** 0.5
+    return Chance(float(distances.mean()), spread, 0.0, _CHANCE_PAIRS - 1)

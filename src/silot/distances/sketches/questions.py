@@ -9,19 +9,20 @@ from typing import ClassVar
 import numpy as np
 
 from ...errors import InputError, MismatchError, WireError
-from ...federation.answer import Answer
+from ...federation.answer import Answer, Failure
+from ...federation.protocol import Answers, failure_error, required
 from ...federation.question import Array, Codes, Names, register
 from ...federation.release import Release
 from ...privacy.quadtree import DEEPEST, tree_counts, tree_sensitivity
 from ...privacy.sketch import RESOLUTION, Geometry, encode, sensitivity
-from ..questions.labelled import decode_classes
+from ..questions import decode_classes
 
 # Steps of the integer grid: fewer would round records away, more would overflow sums.
 _COARSEST, FINEST = 16, 1 << 20
 # Radii whose squares are neither lost nor infinite: offsets are clipped by them, and the
 # sensitivity rests on that.
 _SHORTEST, _LONGEST = 1e-100, 1e150
-# With more cells memory runs out for many records and not for few, which tells how many there are.
+# With more cells memory runs out for many records and not for few, which discloses their number.
 _MOST_CELLS = 4096
 
 
@@ -47,8 +48,8 @@ class ByMass(Release):
         if not math.isfinite(self.mass_limit) or self.mass_limit < 0:
             raise WireError("the mass limit is negative.", code="question-fields")
 
-    def counted(self, masses: Array) -> Array:
-        """What each record counts for (n,), 1 at most."""
+    def weigh(self, masses: Array) -> Array:
+        """Compute what each record counts for (n,), 1 at most."""
         if self.mass_limit == 0:
             return (masses > 0).astype(np.float64)
         return np.minimum(masses, self.mass_limit) / self.mass_limit
@@ -69,7 +70,7 @@ class CountRecords(ByMass):
 
     def exact(self, points: Array, masses: Array, labels: Names | None = None) -> Codes:
         self.check_masses()
-        shares = np.floor(self.resolution * self.counted(masses)).astype(np.int64)
+        shares = np.floor(self.resolution * self.weigh(masses)).astype(np.int64)
         return np.array([shares.sum()], dtype=np.int64)
 
     def answer_of(self, noisy: Codes) -> Answer:
@@ -128,10 +129,10 @@ class SketchRecords(ByMass):
 
     def exact(self, points: Array, masses: Array, labels: Names | None = None) -> Codes:
         self.check(points.shape[1], labels is not None)
-        groups, count = self._groups(labels)
+        groups, count = self._group(labels)
         return encode(
             points,
-            self.counted(masses),
+            self.weigh(masses),
             Geometry(self.centres, self.radius, self.radius2),
             groups=groups,
             count=count,
@@ -141,8 +142,8 @@ class SketchRecords(ByMass):
     def answer_of(self, noisy: Codes) -> Answer:
         return Answer({"sketch": noisy})
 
-    def _groups(self, labels: Names | None) -> tuple[Codes | None, int]:
-        """Class of every record, all unknown ones together, and how many classes that makes."""
+    def _group(self, labels: Names | None) -> tuple[Codes | None, int]:
+        """Group records by class, all unlisted ones together; return groups and their number."""
         if not self.classes or labels is None:
             return None, 1
         # Record by record, and no list but the public one: which other classes there are, and
@@ -155,7 +156,7 @@ class SketchRecords(ByMass):
 
 @dataclass(frozen=True, kw_only=True)
 class SketchPeriod(SketchRecords):
-    """The same of a period, such as a month, which a public name tells from others.
+    """The same of a period, such as a month, which has a public name.
 
     A question that was answered once gets that answer for ever, also of newer data. With another
     period it is another one, drawn anew and charged.
@@ -172,7 +173,7 @@ class SketchPeriod(SketchRecords):
 
 
 def is_period(text: object) -> bool:
-    """Whether a text can name a period: printable, not empty, of 64 signs at most."""
+    """Check whether a text can name a period: printable, not empty, of 64 signs at most."""
     return isinstance(text, str) and 0 < len(text.strip()) <= len(text) <= 64 and text.isprintable()
 
 
@@ -208,7 +209,7 @@ class SketchTree(ByMass):
     def exact(self, points: Array, masses: Array, labels: Names | None = None) -> Codes:
         self.check(points.shape[1], labels is not None)
         return tree_counts(
-            points, self.counted(masses), self.low, self.high, self.depth, self.resolution
+            points, self.weigh(masses), self.low, self.high, self.depth, self.resolution
         )
 
     def answer_of(self, noisy: Codes) -> Answer:
@@ -216,3 +217,17 @@ class SketchTree(ByMass):
 
 
 register(CountRecords, SketchRecords, SketchPeriod, SketchTree)
+
+
+# Largest number that is believed in an answer.
+_MOST = 2**53
+
+
+def read_integers(answers: Answers, name: str, field: str, width: int) -> Codes:
+    """Read a vector of whole numbers from an answer, which may come from anybody."""
+    vector = required(answers, name).arrays.get(field)
+    fits = vector is not None and vector.dtype == np.int64 and vector.shape == (width,)
+    # Beyond 2^53 sums of floats are no longer exact, and no count is as large.
+    if vector is None or not fits or vector.min() < -_MOST or vector.max() > _MOST:
+        raise failure_error(name, Failure("answer-malformed"))
+    return vector

@@ -20,8 +20,8 @@ from ...render import (
 )
 from ...render.words import count, format_bytes, listed, number, printable
 from ..worth.view import value_sections, worth_blocks
-from .combined import Combined
-from .released import ReleaseFile
+from .release_file import ReleaseFile
+from .result import Combined
 
 _COLUMNS = 40
 _LACKS = (

@@ -2,59 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from ...data.measure import Measure
 from ...errors import InputError
-from ...federation.result import Billed
+from ...federation.protocol import COORDINATOR
+from ...federation.result import Billed, Preflighted
 from ..result import Distance, DistanceMatrix
 from ..worth.result import Barycenter, Contributions
+from .decoded import DecodedSketches, Target
 
 if TYPE_CHECKING:
-    from .released import ReleaseFile
+    from ...data.preflight import Preflight
+    from .release_file import ReleaseFile
 
-Target = Literal["validation", "barycenter"]
+
 B = TypeVar("B", bound=Billed)
-_OWN = "coordinator"
-
-
-class SketchBook(Protocol):
-    """What a set of decoded sketches can compute."""
-
-    @property
-    def owned(self) -> bool:
-        """Whether the coordinator has a measure of its own."""
-        ...
-
-    @property
-    def classes(self) -> tuple[str, ...]:
-        """Public classes that records were counted by; empty without labels."""
-        ...
-
-    def distance(self, a: str, b: str, *, why: bool = False) -> Distance:
-        """Distance of two of them."""
-        ...
-
-    def compute(self, pairs: Iterable[tuple[str, str]]) -> None:
-        """Estimate distances that are to be asked for, together."""
-        ...
-
-    def barycenter(
-        self, weights: Mapping[str, float] | None, support: int | None, rounds: int
-    ) -> Barycenter:
-        """Measure between them."""
-        ...
-
-    def values(self, target: Target, *, why: bool = False, shapley: bool = False) -> Contributions:
-        """What each is worth for a target."""
-        ...
-
-    def clusters(self, k: int) -> dict[str, int]:
-        """Groups of them."""
-        ...
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -103,12 +70,12 @@ class Sketches(Billed):
     spent_mu: float
     status: str
     seed: int
-    book: SketchBook = field(repr=False)
+    book: DecodedSketches = field(repr=False)
     columns: tuple[str, ...] | None = field(default=None, repr=False)
     releases: tuple[ReleaseFile, ...] = field(default=(), repr=False)
 
     def distance(self, a: str, b: str, *, why: bool = False) -> Distance:
-        """Distance of two holders; ``"coordinator"`` names its own measure, if it has one.
+        """Compute the distance of two holders, or of one and the ``"coordinator"``'s own measure.
 
         With ``why`` its ``parts`` say what it is made of, as far as the cells tell: computed from
         the sketches, so that nothing more is disclosed or spent.
@@ -118,12 +85,12 @@ class Sketches(Billed):
         InputError
             A name that is no holder's, or one twice.
         """
-        found = self.book.distance(a, b, why=why).named(self.columns)
-        told = replace(found, disclosure=self.disclosure or "sketch")
-        return told.with_preflight(self.preflight)
+        distance = self.book.distance(a, b, why=why).named(self.columns)
+        distance = replace(distance, disclosure=self.disclosure or "sketch")
+        return distance.with_preflight(self.preflight)
 
     def matrix(self, *, own: bool = False, why: bool = False) -> DistanceMatrix:
-        """Distances between all pairs of holders. The bill is that of the one run.
+        """Compute the distances between all pairs of holders. The bill is that of the one run.
 
         With ``own`` the coordinator's own measure, ``"coordinator"``, is one of them; ``why`` as
         for ``distance``.
@@ -133,7 +100,7 @@ class Sketches(Billed):
                 f"{len(self.names)} holder(s) given; a matrix needs two or more.",
                 code="holder-names",
             )
-        names = (*self.names, _OWN) if own else self.names
+        names = (*self.names, COORDINATOR) if own else self.names
         self.book.compute(combinations(names, 2))
         pairs = {pair: self.distance(*pair, why=why) for pair in combinations(names, 2)}
         return DistanceMatrix(names=names, pairs=pairs, method="sketch", p=2, shared_bill=self.bill)
@@ -145,7 +112,7 @@ class Sketches(Billed):
         support: int | None = None,
         rounds: int = 20,
     ) -> Barycenter:
-        """Measure between the holders.
+        """Compute the measure between the holders.
 
         Parameters
         ----------
@@ -156,7 +123,7 @@ class Sketches(Billed):
         rounds
             Most rounds.
         """
-        return self._billed(self.book.barycenter(weights, support, rounds))
+        return self._add_bill(self.book.barycenter(weights, support, rounds))
 
     def values(
         self,
@@ -166,7 +133,7 @@ class Sketches(Billed):
         map: bool = False,
         shapley: bool = False,
     ) -> Contributions:
-        """What every holder's data are worth.
+        """Compute what every holder's data are worth.
 
         Parameters
         ----------
@@ -176,29 +143,30 @@ class Sketches(Billed):
         why
             As for ``distance``.
         map
-            Tell the distances of a map too, between holders and to the coordinator's own
+            Compute the distances of a map too, between holders and to the coordinator's own
             measure where that is the target; nothing more is asked of anybody.
         shapley
             Shapley values too, of mixtures of the cells.
         """
         chosen = target or ("validation" if self.book.owned else "barycenter")
-        found = self._billed(self.book.values(chosen, why=why, shapley=shapley).named(self.columns))
+        values = self._add_bill(self.book.values(chosen, why=why, shapley=shapley))
+        values = values.named(self.columns)
         if not map:
-            return found
+            return values
         if len(self.names) < 2:
-            return replace(found, status=f"{found.status}; no map of holders: it takes two")
+            return values.with_note("no map of holders: it takes two")
         # Distances to a barycenter are estimated in another way, on a scale of their own.
-        return replace(found, between=self.matrix(own=chosen == "validation"))
+        return replace(values, between=self.matrix(own=chosen == "validation"))
 
     def clusters(self, k: int) -> dict[str, int]:
-        """Groups of holders that are near each other, 0..k-1, by average linkage.
+        """Group holders that are near each other, 0..k-1, by average linkage.
 
         Groups are numbered in the order of the names of their first members.
         """
         return self.book.clusters(k)
 
-    def _billed(self, result: B) -> B:
-        """The result with the bill of the run that made the sketches."""
+    def _add_bill(self, result: B) -> B:
+        """Add the bill of the run that made the sketches."""
         return result.with_run(self)
 
     def to_dict(self) -> dict[str, Any]:
@@ -221,3 +189,52 @@ class Sketches(Billed):
             f"Sketches({len(self.names)} holders, {self.cells} cells, epsilon "
             f"{self.privacy_epsilon:g}, {self.status.split(':')[0]})"
         )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Combined(Preflighted):
+    """Sketches with what is computed of them, to be shown together.
+
+    Attributes
+    ----------
+    sketches
+        Of the sites.
+    values
+        What each site is worth, with the distances between them in ``between`` and the barycenter,
+        where that is the target, in ``barycenter``.
+    groups
+        By site, the number of its group; empty where none were asked for.
+    """
+
+    view: ClassVar = "release_view:combined"
+
+    sketches: Sketches
+    values: Contributions = field(repr=False)
+    groups: Mapping[str, int] = field(repr=False)
+
+    @property
+    def preflight(self) -> Preflight | None:
+        """What was seen of columns that no schema describes: those of the sites by nobody."""
+        return self.sketches.preflight
+
+    @classmethod
+    def of(cls, sketches: Sketches, groups: int | None = None) -> Combined:
+        """Compute everything that follows from sketches, and groups where their number is named."""
+        by_site = {} if groups is None else sketches.clusters(groups)
+        return cls(sketches=sketches, values=sketches.values(map=True), groups=by_site)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields by name, ready for JSON."""
+        matrix, barycenter = self.values.between, self.values.barycenter
+        return {
+            **self.sketches.to_dict(),
+            "releases": [release.to_dict() for release in self.sketches.releases],
+            "matrix": None if matrix is None else matrix.to_dict(),
+            "values": self.values.to_dict(),
+            "barycenter": None if barycenter is None else barycenter.to_dict(),
+            "groups": dict(self.groups),
+        }
+
+    def to_json(self) -> str:
+        """Return ``to_dict`` as JSON text."""
+        return json.dumps(self.to_dict(), allow_nan=False)

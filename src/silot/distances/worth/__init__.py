@@ -7,10 +7,9 @@ from silot_transport._lazy import lazily
 if TYPE_CHECKING:
     from .contributions import Valuation, contributions
     from .fedbary import FedBary, fedbary
-    from .history import TrainingRound
     from .result import Barycenter, Contribution, Contributions
-    from .rounds import gtg_shapley, multi_rounds, one_round
     from .shapley import PlayerValues, exact_shapley, leave_one_out, monte_carlo_shapley
+    from .training_rounds import TrainingRound, gtg_shapley, multi_rounds, one_round
 
 __all__ = [
     "Barycenter",

@@ -3,31 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import combinations
 from typing import Literal, get_args
 
 from ...data.measure import Covariance, Embedding
-from ...errors import HolderError, InputError, WireError
-from ...federation.answer import Array, Failure
+from ...errors import HolderError, InputError, SilotError, WireError
+from ...federation.answer import Answer, Array, Failure
 from ...federation.disclosure import Disclosure
 from ...federation.parallel import parallel
 from ...federation.protocol import COORDINATOR, Protocol, Steps, required
 from ...federation.question import Answerer, Question
 from ...options import anything, count, none_or, number, option, seed, truth, word
-from ..joint import Joint
-from ..pairwise import Pairwise, compared_by
-from ..questions.distances import Describe
-from ..questions.labelled import ClassSizes
-from ..result import Distance
-from ..sides import agreed_dimension, read_descriptions
-from .answers import class_masses, missing_text, told_distance
+from ..cost_parts import Parts
+from ..direct import Cloud, compute_exact_distance, read_cloud
+from ..methods import Joint, Pairwise, find_comparison
+from ..questions import ClassSizes, Describe, Records
+from ..result import Distance, DistanceMatrix
+from ..sides import agree_on_dimension, describe_missing, read_descriptions
 from .fedbary import FedBary, Rounds
-from .parts import told_parts, with_parts
-from .result import Barycenter, Contributions
-from .target import LabelMetric, Target
-from .together import Together
-from .worth import Notes, refusal_of, worth
+from .mixtures import add_shapley_values
+from .result import Barycenter, Contribution, Contributions
+from .shares import Sampled, build_contributions
+from .target import LabelMetric, Target, read_class_masses, read_distance, request_parts
 
 Map = Literal["direct"]
 
@@ -124,9 +123,7 @@ class Valuation(Joint[Contributions]):
         brief="Fewest holders that must answer. Default: all.",
     )
     weights: Mapping[str, float] | None = option(
-        "Of holders in the barycenter.",
-        anything("numbers by holder, or None"),
-        default=None,
+        "Of holders in the barycenter.", anything("numbers by holder, or None"), default=None
     )
     why: bool = option(
         "Ask every holder once more, for what its squared distance is made of, by column and by "
@@ -163,22 +160,27 @@ class Valuation(Joint[Contributions]):
     )
 
     def fit(self) -> None:
-        _ = self.between, self.together, self.barycenter
+        if self.map not in (None, "direct"):
+            raise InputError(
+                f"map is {self.map!r}; give None or 'direct'. silot.value_holders makes maps from "
+                "sketches and secure distances too.",
+                code="option-map",
+            )
+        _ = self.between, self.barycenter
 
     @cached_property
     def between(self) -> Pairwise | None:
-        """The distance to validation data, with its options; none where holders tell it."""
+        """The method of the distances to validation data; none where holders compute them."""
         if self.method == "target":
             return None
-        kind = compared_by(self.method)
+        kind = find_comparison(self.method)
         shared = ("support", "rounds", "tol", "embedding", "seed", "why")
         return kind(**self.values(*(set(shared) & set(kind.options))))
 
-    @cached_property
-    def together(self) -> Together:
-        """What is asked for of all records."""
-        embedding: Embedding = "none" if self.labels == "none" else self.covariance
-        return Together.checked(self.map, self.shapley, embedding)
+    @property
+    def needs_records(self) -> bool:
+        """Whether a map or Shapley values take the records of all holders."""
+        return self.map is not None or self.shapley
 
     @cached_property
     def barycenter(self) -> FedBary:
@@ -201,17 +203,17 @@ class Valuation(Joint[Contributions]):
         return Protocol(
             self.name,
             run.centre.holders,
-            self._finest(own),
+            self._find_disclosure(own),
             run.start,
             self.values(
                 "support", "rounds", "tol", "seed", "labels", "why", "map", "shapley", "intervals"
             )
             | {"method": run.method},
-            expected_rounds=self.rounds + 4 + self.why + bool(self.together),
+            expected_rounds=self.rounds + 4 + self.why + self.needs_records,
         )
 
     def _check_method(self) -> None:
-        """Raise where the method with validation data has not what it is asked for."""
+        """Raise where the method with validation data lacks what other options need."""
         if self.labels == "classes" and self.method != "target":
             raise InputError(
                 f"method {self.method!r} compares labels as vectors. Give labels='vectors', or "
@@ -225,9 +227,9 @@ class Valuation(Joint[Contributions]):
                 code="option-why",
             )
 
-    def _finest(self, own: Answerer | None) -> Disclosure:
-        """The finest thing that may be told."""
-        if own is None or self.together:
+    def _find_disclosure(self, own: Answerer | None) -> Disclosure:
+        """Return the most detailed thing that a holder may disclose."""
+        if own is None or self.needs_records:
             return Disclosure.RECORD
         if self.between is not None:
             return self.between.disclosure
@@ -241,7 +243,7 @@ contributions = Valuation.build
 
 @dataclass(frozen=True)
 class _Run:
-    """One run: options, holders in their places, and validation data."""
+    """State of one run: options, the rounds of a barycenter, and validation data."""
 
     options: Valuation
     centre: Rounds
@@ -253,24 +255,24 @@ class _Run:
         return "fedbary" if self.own is None else self.options.method
 
     def start(self) -> Steps[Contributions]:
-        notes, found = Notes(), None
+        notes, barycenter = Notes(), None
         if self.own is None:
-            found = yield from self.centre.find()
-            notes.missing.update(found.missing)
-            target = Target.of_barycenter(found)
-            records = {name: found.described.records[name] for name in found.names}
+            barycenter = yield from self.centre.find()
+            notes.missing.update(barycenter.missing)
+            target = barycenter.target
+            records = {name: barycenter.described.records[name] for name in barycenter.names}
         else:
             target = Target.of_validation(self.own, self.options.labels, self.options.embedding)
             records = yield from self._describe(target, notes)
         between = self.options.between if self.own is not None else None
         if between is not None:
-            distances = yield from self._in_step(between, tuple(records), notes)
+            distances = yield from self._compare(between, tuple(records), notes)
         else:
-            distances = yield from self._to_target(target, records, notes)
-        barycenter = found and self.centre.result(found, distances, notes.missing)
-        result = self._result(target, distances, records, barycenter, notes)
-        result = with_parts(result, notes.parts)
-        return (yield from self.options.together.added(result, target))
+            distances = yield from self._request_distances(target, records, notes)
+        measured = barycenter and self.centre.build_result(barycenter, distances, notes.missing)
+        result = self._build_result(target, distances, records, measured, notes)
+        result = add_parts(result, notes.parts)
+        return (yield from self._add_from_records(result, target))
 
     @property
     def _aim(self) -> str:
@@ -279,86 +281,129 @@ class _Run:
     def _describe(self, target: Target, notes: Notes) -> Steps[dict[str, int]]:
         holders = self.centre.holders
         answers = yield dict.fromkeys(holders, Describe(embedding=self.options.embedding))
-        present = self.centre.present(answers, holders, notes.missing)
+        present = self.centre.keep_present(answers, holders, notes.missing)
         described = read_descriptions(answers, present)
-        agreed_dimension({COORDINATOR: target.atoms.shape[1], present[0]: described.dimension})
+        agree_on_dimension({COORDINATOR: target.atoms.shape[1], present[0]: described.dimension})
         return {name: described.records[name] for name in present}
 
-    def _to_target(
+    def _request_distances(
         self, target: Target, records: Mapping[str, int], notes: Notes
     ) -> Steps[dict[str, Distance]]:
-        """Distances to the target, and what holders told beside them."""
-        weights = yield from self._weights(target, records, notes)
+        """Request distances to the target, and note what holders send beside them."""
+        weights = yield from self._weigh_target(target, records, notes)
         intervals = self.options.intervals
-        told = dict((yield self._questions(target, weights, with_error=intervals)))
-        # Whoever refuses to tell an error may tell the distance alone.
-        refused = {name: code for name, answer in told.items() if (code := refusal_of(answer))}
+        answers = dict((yield self._build_questions(target, weights, with_error=intervals)))
+        # Whoever refuses to send an error may send the distance alone.
+        refused = {name: code for name, answer in answers.items() if (code := find_refusal(answer))}
         if intervals and refused:
-            left = {name: own for name, own in weights.items() if name in refused}
-            told.update((yield self._questions(target, left, with_error=False)))
-        present = self.centre.present(told, tuple(weights), notes.missing)
+            fewer = {name: own for name, own in weights.items() if name in refused}
+            answers.update((yield self._build_questions(target, fewer, with_error=False)))
+        present = self.centre.keep_present(answers, tuple(weights), notes.missing)
         for name in present:
             code = refused.get(name, "few-records") if intervals else ""
-            notes.learn_error(name, required(told, name), code)
+            notes.add_error(name, required(answers, name), code)
         distances = {
-            name: told_distance(required(told, name), name, self._aim, self.options.seed)
+            name: read_distance(required(answers, name), name, self._aim, self.options.seed)
             for name in present
         }
         if self.options.why:
             targets = {name: replace(target, weights=weights[name]) for name in present}
             about = self.options.label_weight, self.options.embedding
-            notes.parts.update((yield from told_parts(targets, distances, *about)))
+            notes.parts.update((yield from request_parts(targets, distances, *about)))
         return distances
 
-    def _questions(
+    def _build_questions(
         self, target: Target, weights: Mapping[str, Array], *, with_error: bool
     ) -> dict[str, Question]:
         # One question for all who are compared with the same weights: it may be large.
-        made: dict[int, Question] = {}
+        questions: dict[int, Question] = {}
         for own in weights.values():
-            if id(own) not in made:
-                made[id(own)] = replace(target, weights=own).distance_question(
+            if id(own) not in questions:
+                questions[id(own)] = replace(target, weights=own).build_question(
                     self.options.label_weight,
                     self.options.embedding,
                     with_error=with_error,
                     sample=self.own is not None,
                     matched=self.options.class_tolerance > 0,
                 )
-        return {name: made[id(own)] for name, own in weights.items()}
+        return {name: questions[id(own)] for name, own in weights.items()}
 
-    def _weights(
+    def _weigh_target(
         self, target: Target, records: Mapping[str, int], notes: Notes
     ) -> Steps[dict[str, Array]]:
-        """Weights of the target's atoms for each holder, by the classes that it has."""
+        """Weigh the target's atoms for each holder, by the classes of its records."""
         tolerance = self.options.class_tolerance
         if not target.classes or tolerance <= 0:
             return dict.fromkeys(records, target.weights)
         answers = yield dict.fromkeys(records, ClassSizes(classes=target.text))
         weights: dict[str, Array] = {}
-        for name in self.centre.present(answers, tuple(records), notes.missing):
-            masses = class_masses(required(answers, name), len(target.classes))
+        for name in self.centre.keep_present(answers, tuple(records), notes.missing):
+            masses = read_class_masses(required(answers, name), len(target.classes))
             notes.shared[name] = float(masses.sum())
-            weights[name] = target.reweighted(masses, records[name], tolerance)
+            weights[name] = target.reweight(masses, records[name], tolerance)
         return weights
 
-    def _in_step(
+    def _compare(
         self, method: Pairwise, names: tuple[str, ...], notes: Notes
     ) -> Steps[dict[str, Distance]]:
         runs = {name: method.between(name, own=self.own).start() for name in names}
-        found = yield from parallel(runs)
+        results = yield from parallel(runs)
         distances: dict[str, Distance] = {}
         failed: HolderError | WireError | None = None
-        for name, result in found.items():
+        for name, result in results.items():
             if isinstance(result, HolderError | WireError):
                 notes.missing[name] = Failure(result.code)
                 failed = result
             else:
                 distances[name] = replace(result, holders=(name, "validation"))
+        # Holders fail one by one; below the quorum the last failure speaks for all.
         if failed is not None and len(distances) < self.centre.quorum:
             raise failed
         return distances
 
-    def _result(
+    def _add_from_records(
+        self, contributions: Contributions, target: Target
+    ) -> Steps[Contributions]:
+        """Request the records of all holders where options need them, and add what follows.
+
+        Holders that fail leave all of it out, and the status says so.
+        """
+        if not self.options.needs_records:
+            return contributions
+        names = contributions.names
+        if len(names) < 2:
+            return self._note_absence(contributions, "it takes two")
+        embedding: Embedding = "none"
+        if self.options.labels != "none":
+            embedding = self.options.covariance
+        answers = yield dict.fromkeys(names, Records(embedding=embedding))
+        for name in sorted(names):
+            answer = answers.get(name, Failure("holder-silent"))
+            if isinstance(answer, Failure):
+                return self._note_absence(contributions, f"{name} ({answer.code})")
+        try:
+            clouds = {name: read_cloud(required(answers, name)) for name in names}
+            own = target.embed(embedding)
+            sides = {**clouds, COORDINATOR: own}
+            agree_on_dimension({name: points.shape[1] for name, (points, _) in sides.items()})
+            between = _compute_matrix(sides, contributions.seed) if self.options.map else None
+            results = " and ".join(self._list_from_records())
+            result = replace(contributions, between=between).with_note(
+                f"for {results} all sent their records"
+            )
+            return add_shapley_values(result, clouds, own) if self.options.shapley else result
+        except SilotError as error:
+            return self._note_absence(contributions, f"{error.message.rstrip('.')} ({error.code})")
+
+    def _list_from_records(self, map: str = "the map of holders") -> list[str]:
+        return [map] * bool(self.options.map) + ["Shapley values"] * self.options.shapley
+
+    def _note_absence(self, contributions: Contributions, why: str) -> Contributions:
+        for result in self._list_from_records("map of holders"):
+            contributions = contributions.with_note(f"no {result}: {why}")
+        return contributions
+
+    def _build_result(
         self,
         target: Target,
         distances: Mapping[str, Distance],
@@ -366,17 +411,17 @@ class _Run:
         barycenter: Barycenter | None,
         notes: Notes,
     ) -> Contributions:
-        spread = target.spread(self.options.label_weight)
-        items = worth(distances, notes.sampled, spread, records)
+        spread = target.measure_spread(self.options.label_weight)
+        items = build_contributions(distances, notes.sampled, spread, records)
         return Contributions(
             holders=items,
             target=self._aim,
             method=self.method,
             labels=self.options.labels,
             spread=spread,
-            status=self._status(distances, barycenter)
-            + notes.in_words(items)
-            + missing_text(notes.missing),
+            status=self._describe_status(distances, barycenter)
+            + notes.describe(items)
+            + describe_missing(notes.missing),
             converged=all(item.converged for item in distances.values())
             and (barycenter is None or barycenter.converged),
             seed=self.options.seed,
@@ -384,7 +429,9 @@ class _Run:
             missing={name: failure.code for name, failure in notes.missing.items()},
         )
 
-    def _status(self, distances: Mapping[str, Distance], barycenter: Barycenter | None) -> str:
+    def _describe_status(
+        self, distances: Mapping[str, Distance], barycenter: Barycenter | None
+    ) -> str:
         slow = [item for item in distances.values() if not item.converged]
         if barycenter is not None and not barycenter.converged:
             text = f"barycenter {barycenter.status}"
@@ -398,3 +445,91 @@ class _Run:
         if self.own is not None and self.method == "target":
             text += "; every holder saw the validation records"
         return text
+
+
+def add_parts(result: Contributions, answers: Mapping[str, Parts | Failure]) -> Contributions:
+    """Add the parts of distances, and to the status who refused them."""
+    items = tuple(
+        replace(item, distance=replace(item.distance, parts=parts))
+        if isinstance(parts := answers.get(item.holder), Parts)
+        else item
+        for item in result.holders
+    )
+    refused = [
+        f"{name} ({answer.code})"
+        for name, answer in sorted(answers.items())
+        if isinstance(answer, Failure)
+    ]
+    result = replace(result, holders=items)
+    if not refused:
+        return result
+    return result.with_note(f"what distances are made of was not told by {', '.join(refused)}")
+
+
+# Names that a status lists one by one.
+_NAMED = 5
+# Below this mass of shared classes, labels may be spelt in another way: a status says so.
+_MOSTLY_SHARED = 0.9
+
+
+def find_refusal(answer: Answer | Failure) -> str:
+    """Return the code of why a holder refuses the error of its distance; empty if it does not."""
+    if not isinstance(answer, Failure):
+        return ""
+    return answer.code if answer.kind == "refused" or answer.code == "question-unknown" else ""
+
+
+@dataclass
+class Notes:
+    """Who failed, and what holders sent beside their distances.
+
+    ``shared`` is the mass of each holder in classes of the target; ``unknown_errors`` the code of
+    why a holder sent no error; ``parts`` what its distance is made of, or why it did not send it.
+    """
+
+    missing: dict[str, Failure] = field(default_factory=dict[str, Failure])
+    shared: dict[str, float] = field(default_factory=dict[str, float])
+    sampled: dict[str, Sampled] = field(default_factory=dict[str, Sampled])
+    unknown_errors: dict[str, str] = field(default_factory=dict[str, str])
+    parts: dict[str, Parts | Failure] = field(default_factory=dict[str, "Parts | Failure"])
+
+    def add_error(self, name: str, answer: Answer, code: str) -> None:
+        """Add the error that a holder sent of its distance, or the code of why it sent none."""
+        error = Sampled.of(answer)
+        if error is not None:
+            self.sampled[name] = error
+        elif code:
+            self.unknown_errors[name] = code
+
+    def describe(self, items: tuple[Contribution, ...]) -> str:
+        """Describe in a status who is close by chance, has other classes, or sent no error."""
+        by_chance = [item.holder for item in items if item.distance.by_chance]
+        # A holder that failed later has sent its classes, and is in no result.
+        present = {item.holder for item in items}
+        odd = [
+            f"{name} ({1.0 - mass:.0%})"
+            for name, mass in self.shared.items()
+            if mass < _MOSTLY_SHARED and name in present
+        ]
+        text = f"; no more than chance: {_join(by_chance)}" if by_chance else ""
+        if odd:
+            text += f"; of classes that the target lacks: {', '.join(odd)} of their records"
+        unknown = [f"{name} ({code})" for name, code in sorted(self.unknown_errors.items())]
+        return text + (f"; no interval of {_join(unknown)}" if unknown else "")
+
+
+def _join(names: list[str]) -> str:
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more
+
+
+def _compute_matrix(clouds: Mapping[str, Cloud], seed: int) -> DistanceMatrix:
+    """Compute the exact distances between all clouds, which were sent record by record."""
+    pairs = {
+        (a, b): replace(
+            compute_exact_distance(clouds[a], clouds[b], (a, b), 2, seed),
+            disclosure=str(Disclosure.RECORD),
+        )
+        for a, b in combinations(clouds, 2)
+    }
+    return DistanceMatrix(names=tuple(clouds), pairs=pairs, method="direct", p=2)

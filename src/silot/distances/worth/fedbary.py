@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import get_args
 
@@ -16,24 +16,29 @@ from ...federation.answer import Answer, Array, Failure
 from ...federation.protocol import Answers, Protocol, Steps, failure_error, required
 from ...federation.question import Answerer, Question
 from ...options import anything, count, none_or, number, option, part, seed, share, truth, word
-from ..joint import Joint, quorum_of
-from ..questions.distances import Describe
-from ..questions.labelled import (
+from ..methods import Joint, Turns, normalize_shares, resolve_quorum
+from ..questions import (
     ClassSizes,
+    Codes,
+    Describe,
     InterpolateByClass,
     decode_classes,
     encode_classes,
 )
 from ..result import Distance
-from ..sides import Reference, present, read_descriptions, reference_options
-from .answers import FoundBarycenter, class_masses, missing_text, told_distance
-from .centre import Centre, Coupling
+from ..sides import (
+    Description,
+    Reference,
+    build_misfit_error,
+    build_reference,
+    describe_missing,
+    keep_present,
+    read_descriptions,
+)
 from .result import Barycenter
-from .shares import allot, shares_of
-from .target import Target
-from .turns import Turns
+from .target import Target, compute_class_metric, read_class_masses, read_distance
 
-# References nearer the barycenter than this are put there.
+# References nearer the barycenter than this are put there: halving would not end otherwise.
 _LEAST_PLACE = 0.1
 
 
@@ -163,9 +168,9 @@ class FedBary(Joint[Barycenter]):
 
     @cached_property
     def first(self) -> Reference:
-        """First atoms, as they are known before anybody was asked."""
+        """First atoms, as they stand before any holder describes itself."""
         support = self.support if self.reference is None else None
-        return reference_options(self.reference, support, 0.0, 1.0, self.seed)
+        return build_reference(self.reference, support, 0.0, 1.0, self.seed)
 
     def among(self, holders: Sequence[str], own: Answerer | None = None) -> Protocol[Barycenter]:
         rounds = self.between(holders)
@@ -192,9 +197,9 @@ class FedBary(Joint[Barycenter]):
         )
 
     def between(self, holders: Sequence[str]) -> Rounds:
-        """The rounds between these holders, which other protocols take part by part."""
+        """Build the rounds between these holders, which other protocols run step by step."""
         names = tuple(holders)
-        needed = quorum_of(self.quorum, names)
+        needed = resolve_quorum(self.quorum, names)
         turn = 1 if self.active is None else -(-len(names) // self.active)
         if turn > self.rounds:
             raise InputError(
@@ -202,7 +207,7 @@ class FedBary(Joint[Barycenter]):
                 f"{self.active} at a time. Raise rounds or active.",
                 code="option-rounds",
             )
-        return Rounds(self, names, shares_of(self.weights, names), needed)
+        return Rounds(self, names, normalize_shares(self.weights, names), needed)
 
 
 fedbary = FedBary.build
@@ -210,7 +215,7 @@ fedbary = FedBary.build
 
 @dataclass(frozen=True)
 class Rounds:
-    """The rounds of one barycenter, between some holders with their weights."""
+    """The rounds of one barycenter between holders with their weights."""
 
     options: FedBary
     holders: tuple[str, ...]
@@ -218,43 +223,47 @@ class Rounds:
     quorum: int
 
     def start(self) -> Steps[Barycenter]:
-        found = yield from self.find()
-        missing = dict(found.missing)
-        question = Target.of_barycenter(found).distance_question(
+        barycenter = yield from self.find()
+        missing = dict(barycenter.missing)
+        question = barycenter.target.build_question(
             self.options.label_weight, self.options.embedding
         )
-        answers = yield dict.fromkeys(found.names, question)
-        untold = [name for name in found.names if _keeps_distance(answers.get(name))]
-        asked = [name for name in found.names if name not in untold]
-        told = present(answers, asked, missing, self.quorum - len(untold))
+        answers = yield dict.fromkeys(barycenter.names, question)
+        refusing = [name for name in barycenter.names if _keeps_distance(answers.get(name))]
+        others = [name for name in barycenter.names if name not in refusing]
+        present = keep_present(answers, others, missing, self.quorum - len(refusing))
         distances = {
-            name: told_distance(required(answers, name), name, "barycenter", self.options.seed)
-            for name in told
+            name: read_distance(required(answers, name), name, "barycenter", self.options.seed)
+            for name in present
         }
-        return self.result(found, distances, missing, untold)
+        return self.build_result(barycenter, distances, missing, refusing)
 
-    def find(self) -> Steps[FoundBarycenter]:
-        """Find the barycenter, without asking for distances to it."""
+    def find(self) -> Steps[UnmeasuredBarycenter]:
+        """Find the barycenter, without the distances to it."""
         missing: dict[str, Failure] = {}
         answers = yield {name: Describe(embedding=self.options.embedding) for name in self.holders}
-        present = self.present(answers, self.holders, missing)
+        present = self.keep_present(answers, self.holders, missing)
         described = read_descriptions(answers, present)
         classes: tuple[str, ...] = ()
         masses = np.ones(1)
         if self.options.labels:
             answers = yield dict.fromkeys(present, ClassSizes())
-            present = self.present(answers, present, missing)
-            classes, masses = self._classes({name: required(answers, name) for name in present})
+            present = self.keep_present(answers, present, missing)
+            classes, masses = self._pool_classes(
+                {name: required(answers, name) for name in present}
+            )
         atoms, weights = self.options.first.build(described)
         codes = allot(masses, len(atoms))
         inside = np.bincount(codes, weights, minlength=len(masses))
+        # Atoms of a class carry the mass of the class, however many they are.
         weights = weights * (masses / inside)[codes]
+        # Shares of those that are present sum to 1 again.
         total = sum(self.shares[name] for name in present)
         centre = Centre(
             atoms, weights, codes, {name: self.shares[name] / total for name in present}
         )
         settled = yield from self._walk(centre, classes, missing)
-        return FoundBarycenter(centre, classes, described, settled, missing)
+        return UnmeasuredBarycenter(centre, classes, described, settled, missing)
 
     def _walk(
         self, centre: Centre, classes: tuple[str, ...], missing: dict[str, Failure]
@@ -264,41 +273,44 @@ class Rounds:
         turns = Turns(self.options.active, self.options.seed)
         last: Mapping[str, float] | None = None
         for k in range(self.options.rounds):
-            asked = turns.following(tuple(centre.shares))
-            references = {name: centre.reference(name, place) for name in asked}
+            active = turns.next_holders(tuple(centre.shares))
+            references = {name: centre.place_reference(name, place) for name in active}
             answers = yield {
-                name: self._question(atoms, centre, text) for name, atoms in references.items()
+                name: self._build_question(atoms, centre, text)
+                for name, atoms in references.items()
             }
-            others = len(centre.shares) - len(asked)
-            present(answers, asked, missing, self.quorum - others)
+            # Holders that wait for their turn count as taking part.
+            others = len(centre.shares) - len(active)
+            keep_present(answers, active, missing, self.quorum - others)
             for name, atoms in references.items():
                 if name in missing:
                     centre.drop(name)
                     continue
                 answer = required(answers, name)
-                centre.take(name, Coupling.of(answer, atoms, centre.codes, self.options.t))
+                centre.add(name, Coupling.of(answer, atoms, centre.codes, self.options.t))
             # Not held while holders work on the next question.
             del answers
             if not centre.couplings:
                 continue
             centre.move()
             centre.note(k)
-            if not turns.over:
+            # Within a turn the objective mixes old and new couplings: it is compared turn by turn.
+            if not turns.is_over:
                 continue
             before, last = last, centre.history[-1]
-            if self._gains_little(before, last):
+            if self._is_settled(before, last):
                 if place == 0.0:
                     return True
                 place = 0.5 * place if place > _LEAST_PLACE else 0.0
         return False
 
-    def _gains_little(self, before: Mapping[str, float] | None, now: Mapping[str, float]) -> bool:
-        """Whether all holders were asked, and hardly lowered the objective."""
+    def _is_settled(self, before: Mapping[str, float] | None, now: Mapping[str, float]) -> bool:
+        """Check whether all holders took part, and hardly lowered the objective."""
         if before is None or before["holders"] != now["holders"]:
             return False
         return before["objective"] - now["objective"] <= self.options.tol * before["objective"]
 
-    def _question(self, atoms: Array, centre: Centre, classes: str) -> Question:
+    def _build_question(self, atoms: Array, centre: Centre, classes: str) -> Question:
         return InterpolateByClass(
             target=atoms,
             target_weights=centre.weights,
@@ -308,70 +320,72 @@ class Rounds:
             embedding=self.options.embedding,
         )
 
-    def _classes(self, answers: Mapping[str, Answer]) -> tuple[tuple[str, ...], Array]:
-        """Classes of all holders, and their masses in the barycenter."""
-        told: dict[str, dict[str, float]] = {}
+    def _pool_classes(self, answers: Mapping[str, Answer]) -> tuple[tuple[str, ...], Array]:
+        """Collect the classes of all holders, and their masses in the barycenter."""
+        by_holder: dict[str, dict[str, float]] = {}
         for name, answer in answers.items():
             names = decode_classes(str(answer.scalars.get("classes", "")))
-            # A holder whose classes are all too small tells of none.
-            masses = class_masses(answer, len(names)).tolist() if names else []
+            # A holder whose classes are all too small names none.
+            masses = read_class_masses(answer, len(names)).tolist() if names else []
             if len(set(names)) < len(names) or (names and sum(masses) <= 0):
                 raise failure_error(name, Failure("answer-malformed"))
-            told[name] = dict(zip(names, masses, strict=True))
-        classes = tuple(sorted(set().union(*told.values())))
+            by_holder[name] = dict(zip(names, masses, strict=True))
+        classes = tuple(sorted(set().union(*by_holder.values())))
         if not classes:
             raise HolderError(
                 "no holder has a class of records enough to be told of: their policies want more "
                 "records a class.",
                 code="policy-records",
             )
-        total = sum(self.shares[name] for name in told)
+        total = sum(self.shares[name] for name in by_holder)
         masses = np.zeros(len(classes))
-        for name, own in sorted(told.items()):
+        for name, own in sorted(by_holder.items()):
             share = self.shares[name] / total
             masses += share * np.array([own.get(kind, 0.0) for kind in classes])
         return classes, masses / masses.sum()
 
-    def present(
+    def keep_present(
         self, answers: Answers, names: Sequence[str], missing: dict[str, Failure]
     ) -> tuple[str, ...]:
-        """The holders that answered; raise when they are fewer than the quorum."""
-        return present(answers, names, missing, self.quorum)
+        """Return the holders that answered, or raise where they are fewer than the quorum."""
+        return keep_present(answers, names, missing, self.quorum)
 
-    def result(
+    def build_result(
         self,
-        found: FoundBarycenter,
+        barycenter: UnmeasuredBarycenter,
         distances: Mapping[str, Distance],
         missing: Mapping[str, Failure],
-        untold: Sequence[str] = (),
+        refusing: Sequence[str] = (),
     ) -> Barycenter:
-        """Barycenter with the distances to it that holders told."""
-        centre = found.centre
-        for name in sorted(set(found.names) - set(distances) - set(untold)):
+        """Build the barycenter with the distances to it that holders sent."""
+        centre, classes = barycenter.centre, barycenter.classes
+        for name in sorted(set(barycenter.names) - set(distances) - set(refusing)):
             centre.drop(name)
-        found = replace(found, missing=missing)
+        barycenter = replace(barycenter, missing=missing)
+        # Couplings are feasible plans: their cost bounds the objective from above, and the exact
+        # distances may bound it better.
         objective = centre.objective
-        if not found.classes and not untold:
+        if not classes and not refusing:
             exact = [share * distances[name].upper ** 2 for name, share in centre.shares.items()]
             objective = min(objective, sum(exact))
         return Barycenter(
             points=centre.atoms,
             weights=centre.weights,
-            labels=np.array(found.classes)[centre.codes] if found.classes else None,
+            labels=np.array(classes)[centre.codes] if classes else None,
             objective=objective,
             lower=min(centre.lower, objective),
             distances=dict(distances),
             shares=dict(centre.shares),
-            status=self._status(found) + _untold_text(untold),
-            converged=found.settled,
+            status=self._describe_status(barycenter) + _describe_refusals(refusing),
+            converged=barycenter.settled,
             seed=self.options.seed,
             history=tuple(centre.history),
-            missing={name: failure.code for name, failure in found.missing.items()},
+            missing={name: failure.code for name, failure in missing.items()},
         )
 
-    def _status(self, found: FoundBarycenter) -> str:
+    def _describe_status(self, barycenter: UnmeasuredBarycenter) -> str:
         turn = "round" if self.options.active is None else "turn of all holders"
-        if found.settled:
+        if barycenter.settled:
             text = (
                 f"converged: a {turn} lowered the objective by less than {self.options.tol:g}; "
                 "other first atoms (seed) or more support may still find a lower one"
@@ -380,18 +394,224 @@ class Rounds:
             text = (
                 f"stopped: {self.options.rounds} rounds done, raise rounds to lower the objective"
             )
-        if not all(coupling.optimal for coupling in found.centre.couplings.values()):
+        if not all(coupling.optimal for coupling in barycenter.centre.couplings.values()):
             text += "; a plan was not proven optimal, rescale the features"
-        return text + missing_text(found.missing)
+        return text + describe_missing(barycenter.missing)
 
 
-_UNTOLD = ("policy-question", "policy-numbers")
+_REFUSALS = ("policy-question", "policy-numbers")
 
 
 def _keeps_distance(answer: Answer | Failure | None) -> bool:
-    """Whether a holder took part and only keeps its distance to the result to itself."""
-    return isinstance(answer, Failure) and answer.code in _UNTOLD
+    """Check whether a holder took part and only refuses its distance to the result."""
+    return isinstance(answer, Failure) and answer.code in _REFUSALS
 
 
-def _untold_text(untold: Sequence[str]) -> str:
-    return f"; {', '.join(untold)} told no distance to it" if untold else ""
+def _describe_refusals(refusing: Sequence[str]) -> str:
+    return f"; {', '.join(refusing)} told no distance to it" if refusing else ""
+
+
+@dataclass(frozen=True)
+class Coupling:
+    """A coupling of one holder's records with the atoms, as far as the holder disclosed it.
+
+    Attributes
+    ----------
+    means
+        Mean of the records that go to each atom (S, d).
+    scatter
+        Transport cost from the records to those means, class by class (C,).
+    masses
+        Mass of each class (C,).
+    optimal
+        Whether the plan behind it was proven optimal.
+    """
+
+    means: Array = field(repr=False)
+    scatter: Array = field(repr=False)
+    masses: Array
+    optimal: bool
+
+    @classmethod
+    def of(cls, answer: Answer, atoms: Array, codes: Codes, t: float) -> Coupling:
+        """Read an answer to ``InterpolateByClass`` about ``atoms``."""
+        moved = answer.array("atoms", ndim=2, columns=atoms.shape[1])
+        scatter, masses = answer.array("scatter", ndim=1), answer.array("masses", ndim=1)
+        _check(moved, atoms, scatter, masses, int(codes.max()) + 1)
+        return cls((moved - t * atoms) / (1.0 - t), scatter, masses, answer.flag("optimal"))
+
+    def compute_costs(self, atoms: Array, weights: Array, codes: Codes) -> Array:
+        """Compute the transport cost of the coupling to ``atoms``, class by class (C,)."""
+        spread = np.einsum("ij,ij->i", self.means - atoms, self.means - atoms)
+        within = weights / np.bincount(codes, weights, minlength=len(self.masses))[codes]
+        return self.scatter + np.bincount(codes, within * spread, minlength=len(self.masses))
+
+    def choose_better(
+        self, other: Coupling, atoms: Array, weights: Array, codes: Codes
+    ) -> Coupling:
+        """Choose the cheaper of two couplings to ``atoms``, class by class."""
+        first, second = (one.compute_costs(atoms, weights, codes) for one in (self, other))
+        # Class by class, for each class of a holder is transported by itself.
+        take = second < first
+        return Coupling(
+            np.where(take[codes][:, None], other.means, self.means),
+            np.where(take, other.scatter, self.scatter),
+            self.masses,
+            self.optimal and other.optimal,
+        )
+
+
+def _check(moved: Array, atoms: Array, scatter: Array, masses: Array, classes: int) -> None:
+    """Check that the shapes and masses of an answer fit the question."""
+    fits = moved.shape == atoms.shape and scatter.shape == masses.shape == (classes,)
+    if not fits or masses.min() < 0 or masses.sum() > 1 + 1e-6 or scatter.min() < 0:
+        raise build_misfit_error("atoms it was asked about")
+
+
+@dataclass
+class Centre:
+    r"""The barycenter so far.
+
+    The objective is :math:`\sum_i \lambda_i \sum_c m_{ic} C_{ic}`, with the class masses
+    :math:`m_{ic}` and the costs :math:`C_{ic}` of the couplings at hand: an upper bound of the
+    objective with optimal couplings, that no step raises.
+    """
+
+    atoms: Array
+    weights: Array
+    codes: Codes
+    shares: dict[str, float]
+    couplings: dict[str, Coupling] = field(default_factory=dict[str, Coupling])
+    history: list[Mapping[str, float]] = field(default_factory=list[Mapping[str, float]])
+
+    def drop(self, name: str) -> None:
+        """Drop a holder, and share its weight among the others."""
+        self.couplings.pop(name, None)
+        self.shares.pop(name)
+        total = sum(self.shares.values())
+        for other in self.shares:
+            self.shares[other] /= total
+
+    def add(self, name: str, coupling: Coupling) -> None:
+        """Keep the better of a new coupling and the one of earlier rounds, class by class."""
+        earlier = self.couplings.get(name)
+        if earlier is not None:
+            coupling = earlier.choose_better(coupling, self.atoms, self.weights, self.codes)
+        self.couplings[name] = coupling
+
+    @property
+    def coupled(self) -> dict[str, float]:
+        """Shares of the holders that sent a coupling, by name; they sum to 1."""
+        if self.couplings.keys() == self.shares.keys():
+            return self.shares
+        total = sum(self.shares[name] for name in sorted(self.couplings))
+        return {name: self.shares[name] / total for name in self.couplings}
+
+    @property
+    def objective(self) -> float:
+        """Weighted cost of all couplings."""
+        return self.compute_objective(self.atoms)
+
+    def compute_objective(self, atoms: Array) -> float:
+        """Compute the weighted cost of all couplings, with the atoms at other places."""
+        total = 0.0
+        for name, weight in sorted(self.coupled.items()):
+            coupling = self.couplings[name]
+            costs = coupling.compute_costs(atoms, self.weights, self.codes)
+            total += weight * float(coupling.masses @ costs)
+        return total
+
+    def move(self) -> None:
+        """Put every atom at the weighted mean of what goes to it: the best for these couplings."""
+        pull = np.zeros(len(self.atoms))
+        total = np.zeros_like(self.atoms)
+        for name, weight in sorted(self.coupled.items()):
+            coupling = self.couplings[name]
+            mass = weight * coupling.masses[self.codes]
+            pull += mass
+            total += mass[:, None] * coupling.means
+        # An atom of a class that no holder has stays where it is.
+        held = pull > 0
+        self.atoms = np.where(held[:, None], total / np.where(held, pull, 1.0)[:, None], self.atoms)
+
+    def note(self, k: int) -> None:
+        """Add the objective after a round to the history."""
+        holders = float(len(self.couplings))
+        self.history.append({"round": float(k), "objective": self.objective, "holders": holders})
+
+    def place_reference(self, name: str, place: float) -> Array:
+        """Place a holder's reference at a share of the way from the barycenter to its records."""
+        coupling = self.couplings.get(name)
+        if coupling is None or place == 0:
+            return self.atoms
+        return (1.0 - place) * self.atoms + place * coupling.means
+
+    @property
+    def lower(self) -> float:
+        """Lower bound of the objective of every measure, from the holders' class means."""
+        total = 0.0
+        largest = 0.0
+        classes = int(self.codes.max()) + 1
+        # By Jensen's inequality the cost of any measure is at least that of the class means, whose
+        # best common point is their weighted mean.
+        inside = np.zeros((classes, len(self.atoms)))
+        inside[self.codes, np.arange(len(self.atoms))] = self.weights
+        inside /= inside.sum(axis=1, keepdims=True)
+        names = sorted(self.shares)
+        means = np.stack([inside @ self.couplings[name].means for name in names])
+        mass = np.stack([self.shares[name] * self.couplings[name].masses for name in names])
+        for code in range(classes):
+            if mass[:, code].sum() <= 0:
+                continue
+            centre = mass[:, code] @ means[:, code] / mass[:, code].sum()
+            total += float(mass[:, code] @ np.sum((means[:, code] - centre) ** 2, axis=1))
+            largest = max(largest, float(np.abs(means[:, code]).max()))
+        # Rounding of the sums, and of means far from the origin.
+        rounding = 1e-12 * total + (1e-13 * largest) ** 2 * self.atoms.shape[1]
+        return max(total - rounding, 0.0)
+
+
+@dataclass(frozen=True)
+class UnmeasuredBarycenter:
+    """A barycenter before the distances of the holders to it are measured."""
+
+    centre: Centre
+    classes: tuple[str, ...]
+    described: Description
+    settled: bool
+    missing: Mapping[str, Failure]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Holders that took part, in the order they were given."""
+        return tuple(self.centre.shares)
+
+    @property
+    def target(self) -> Target:
+        """The barycenter as a target; its variance is that of the records around its mean."""
+        centre = self.centre
+        mean = centre.weights @ centre.atoms
+        return Target(
+            centre.atoms,
+            centre.weights,
+            centre.codes,
+            self.classes,
+            bool(self.classes),
+            size=float(sum(self.described.records[name] for name in self.names)),
+            variance=centre.compute_objective(np.broadcast_to(mean, centre.atoms.shape)),
+            metric=compute_class_metric(centre.atoms, centre.weights, centre.codes, self.classes),
+        )
+
+
+def allot(masses: Array, size: int) -> Codes:
+    """Give every atom a class: in proportion to the masses, one atom at least for each class."""
+    if size < len(masses):
+        raise InputError(
+            f"there are {len(masses)} classes, and atoms for {size}. Give every class one.",
+            code="option-support",
+        )
+    counts = np.ones(len(masses), dtype=np.int64)
+    # Highest averages: the next atom goes where a class has the most mass an atom.
+    for _ in range(size - len(masses)):
+        counts[np.argmax(masses / counts)] += 1
+    return np.repeat(np.arange(len(masses)), counts).astype(np.int64)

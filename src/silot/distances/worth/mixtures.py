@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -13,25 +14,26 @@ from silot_transport import cost_matrix, plan_from_cost
 from silot_transport._check import Array, as_points, as_weights
 
 from ...errors import InputError, SolverError
+from .result import Contributions
 from .shapley import PlayerValues, exact_shapley, monte_carlo_shapley
 
 Cloud = tuple[Array, Array]
 Members = npt.NDArray[np.bool_]
 
 TOLERANCE = 5e-3
-"""Part of the target's spread to which a coalition's worth is found."""
-# All coalitions of so many holders are evaluated, orders of more are sampled.
+"""Part of the target's variance within which a coalition's worth is exact."""
+# All coalitions of so many holders are evaluated (2^8 mixtures), orders of more are sampled.
 _MOST_EXACT = 8
 _MOST_ORDERS = 60
 _SAMPLING_ERROR = 0.01
-# Plans of one coalition; a handful serve.
+# Plans of one coalition: a handful serve, and beyond these the search has failed.
 _MOST_PLANS = 200
 
 
-def mixture_shapley(
+def compute_mixture_shapley(
     clouds: Mapping[str, Cloud], target: Cloud, spread: float, *, seed: int = 0
 ) -> PlayerValues:
-    r"""Shapley values of the part of a target that mixtures of holders explain.
+    r"""Compute Shapley values of the part of a target that mixtures of holders explain.
 
     .. math:: v(S) = \max\Bigl(0,\ 1 - \frac{1}{V^2} \min_{\lambda \in \Delta_S}
               W_2^2\bigl(\textstyle\sum_{i \in S} \lambda_i P_i,\ Q\bigr)\Bigr), \quad
@@ -85,7 +87,7 @@ def mixture_shapley(
     >>> one, places = np.ones(1), {"a": -1.0, "b": 1.0, "c": 9.0}
     >>> clouds = {name: (np.array([[place]]), one) for name, place in places.items()}
     >>> target = np.array([[-1.0], [1.0]]), np.array([0.5, 0.5])
-    >>> [round(value, 3) for value in mixture_shapley(clouds, target, 1.0).values]
+    >>> [round(value, 3) for value in compute_mixture_shapley(clouds, target, 1.0).values]
     [0.5, 0.5, 0.0]
     """
     # In an order of their own, so that nothing depends on how holders are listed.
@@ -94,22 +96,33 @@ def mixture_shapley(
     if len(clouds) <= _MOST_EXACT:
         # The largest first: their plans serve for those within them.
         for size in range(len(clouds), 0, -1):
-            for some in combinations(names, size):
-                game.worth(some)
-        # Read once all are found: the best of a group is then never below that of a part of it.
-        return exact_shapley(clouds, game.found)
-    game.worth(names)
+            for coalition in combinations(names, size):
+                game.evaluate(coalition)
+        # Read after all are evaluated: a group is then never worth less than a part of it.
+        return exact_shapley(clouds, game.read)
+    game.evaluate(names)
     return monte_carlo_shapley(
-        clouds,
-        game.worth,
-        tolerance=_SAMPLING_ERROR,
-        max_permutations=_MOST_ORDERS,
-        seed=seed,
+        clouds, game.evaluate, tolerance=_SAMPLING_ERROR, max_permutations=_MOST_ORDERS, seed=seed
     )
 
 
-def best_mixture(clouds: Mapping[str, Cloud], target: Cloud) -> dict[str, float]:
-    r"""Shares of holders whose mixture is nearest to a target.
+def add_shapley_values(
+    contributions: Contributions, clouds: Mapping[str, Cloud], target: Cloud
+) -> Contributions:
+    """Add the Shapley values of the holders, and to the status how exact they are."""
+    values = compute_mixture_shapley(clouds, target, contributions.spread, seed=contributions.seed)
+    shares = dict(zip(values.names, values.shares, strict=True))
+    items = tuple(
+        replace(item, shapley=values[item.holder], shapley_share=shares[item.holder])
+        for item in contributions.holders
+    )
+    return replace(contributions, holders=items).with_note(
+        f"Shapley values {values.status}, each to {TOLERANCE:g} of the target"
+    )
+
+
+def find_best_mixture(clouds: Mapping[str, Cloud], target: Cloud) -> dict[str, float]:
+    r"""Find the shares of holders whose mixture is nearest to a target.
 
     .. math:: \arg\min_{\lambda \in \Delta} W_2^2\bigl(\textstyle\sum_i \lambda_i P_i, Q\bigr)
 
@@ -138,15 +151,15 @@ def best_mixture(clouds: Mapping[str, Cloud], target: Cloud) -> dict[str, float]
     >>> one = np.ones(1)
     >>> clouds = {"a": (np.array([[-1.0]]), one), "b": (np.array([[1.0]]), one)}
     >>> target = np.array([[-1.0], [1.0]]), np.array([0.3, 0.7])
-    >>> {name: round(share, 2) for name, share in best_mixture(clouds, target).items()}
+    >>> {name: round(share, 2) for name, share in find_best_mixture(clouds, target).items()}
     {'a': 0.3, 'b': 0.7}
     """
     points, masses = as_points(target[0], "target"), as_weights(target[1], len(target[0]), "target")
     apart = points - masses @ points
     spread = float(masses @ np.einsum("ij,ij->i", apart, apart)) ** 0.5
     game = _Mixtures(clouds, (points, masses), spread)
-    game.worth(list(clouds))
-    shares, _ = game.best(list(clouds))
+    game.evaluate(list(clouds))
+    shares, _ = game.find_best(list(clouds))
     return dict(zip(clouds, shares.tolist(), strict=True))
 
 
@@ -169,49 +182,49 @@ class _Mixtures:
         self.variance = spread**2
         # Below every mixture's cost: one line a plan, of a number for each holder.
         self.planes: list[Array] = []
-        self.known: list[tuple[Array, float]] = []
+        self.evaluated: list[tuple[Array, float]] = []
 
-    def worth(self, coalition: Collection[str]) -> float:
-        """What the best mixture of some holders explains."""
+    def evaluate(self, coalition: Collection[str]) -> float:
+        """Compute what the best mixture of a coalition explains."""
         if not coalition:
             return 0.0
-        return self._explained(self._least(self._members(coalition)))
+        return self._explain(self._minimize(self._mark(coalition)))
 
-    def found(self, coalition: Collection[str]) -> float:
-        """What the best of the mixtures explains that were evaluated so far."""
+    def read(self, coalition: Collection[str]) -> float:
+        """Return what the best of the mixtures evaluated so far explains."""
         if not coalition:
             return 0.0
-        return self._explained(self._best(self._members(coalition))[1])
+        return self._explain(self._find_best(self._mark(coalition))[1])
 
-    def best(self, coalition: Collection[str]) -> tuple[Array, float]:
-        """The best of the mixtures that were evaluated so far, and its cost."""
-        return self._best(self._members(coalition))
+    def find_best(self, coalition: Collection[str]) -> tuple[Array, float]:
+        """Return the best of the mixtures evaluated so far, and its cost."""
+        return self._find_best(self._mark(coalition))
 
-    def _explained(self, cost: float) -> float:
+    def _explain(self, cost: float) -> float:
         return max(1.0 - cost / self.variance, 0.0)
 
-    def _members(self, coalition: Collection[str]) -> Members:
+    def _mark(self, coalition: Collection[str]) -> Members:
         members = np.zeros(len(self.place), dtype=np.bool_)
         members[[self.place[name] for name in coalition]] = True
         return members
 
-    def _best(self, members: Members) -> tuple[Array, float]:
-        within = [item for item in self.known if not item[0][~members].any()]
+    def _find_best(self, members: Members) -> tuple[Array, float]:
+        within = [item for item in self.evaluated if not item[0][~members].any()]
         return min(within, key=lambda item: item[1], default=(members / members.sum(), np.inf))
 
-    def _least(self, members: Members) -> float:
-        best, upper = self._best(members)
+    def _minimize(self, members: Members) -> float:
+        best, upper = self._find_best(members)
         for step in range(_MOST_PLANS):
             shares = best
             if self.planes:
-                lowest, lower = self._lowest(members)
+                lowest, lower = self._find_lowest(members)
                 if upper - lower <= TOLERANCE * self.variance or lower >= self.variance:
                     return max(upper, lower)
                 # Every other time half way to the best so far: the lowest point of few planes
                 # lies far out.
                 halfway = step % 2 and np.isfinite(upper)
                 shares = 0.5 * (best + lowest) if halfway else lowest
-            cost = self._evaluated(shares)
+            cost = self._compute_cost(shares)
             if cost < upper:
                 best, upper = shares, cost
         raise SolverError(
@@ -220,12 +233,12 @@ class _Mixtures:
             code="solver-mixture",
         )
 
-    def _lowest(self, members: Members) -> tuple[Array, float]:
-        """The mixture at which the planes are lowest, and how low they are there."""
+    def _find_lowest(self, members: Members) -> tuple[Array, float]:
+        """Find the mixture at which the planes are lowest, and their height at it."""
         chosen = np.flatnonzero(members)
         planes = np.array(self.planes)[:, chosen]
         scale = float(np.abs(planes).max()) or 1.0
-        found = linprog(
+        program = linprog(
             np.append(np.zeros(len(chosen)), 1.0),
             A_ub=np.hstack([planes / scale, -np.ones((len(planes), 1))]),
             b_ub=np.zeros(len(planes)),
@@ -233,20 +246,20 @@ class _Mixtures:
             b_eq=[1.0],
             bounds=[(0.0, None)] * len(chosen) + [(None, None)],
         )
-        if not found.success:
+        if not program.success:
             raise SolverError(
-                f"the linear program of a mixture failed: {found.message}. Leave Shapley values "
+                f"the linear program of a mixture failed: {program.message}. Leave Shapley values "
                 "out.",
                 code="solver-mixture",
             )
         shares = np.zeros(len(members))
-        solved: Array = np.asarray(found.x, dtype=np.float64)
+        solved: Array = np.asarray(program.x, dtype=np.float64)
         shares[chosen] = np.maximum(solved[:-1], 0.0)
         shares /= shares.sum()
         return shares, float((planes @ shares[chosen]).max())
 
-    def _evaluated(self, shares: Array) -> float:
-        """Cost of a mixture; its plan's potentials become a plane."""
+    def _compute_cost(self, shares: Array) -> float:
+        """Compute the cost of a mixture; the potentials of its plan become a plane."""
         weights = np.concatenate(
             [share * masses for share, masses in zip(shares, self.masses, strict=True)]
         )
@@ -257,5 +270,5 @@ class _Mixtures:
         own = np.array([below[low:high] @ masses for low, high, masses in ends])
         # The constant goes into every share, as they sum to one.
         self.planes.append(own + float(self.target @ potential))
-        self.known.append((shares, plan.cost))
+        self.evaluated.append((shares, plan.cost))
         return plan.cost

@@ -165,12 +165,10 @@ class Contribution:
         return str(low) if low == high else f"{low}-{high}"
 
     def to_dict(self) -> dict[str, Any]:
-        """Fields by name, ready for JSON."""
-        found: dict[str, Any] = {}
-        for item in fields(self):
-            value = getattr(self, item.name)
-            found[item.name] = list(value) if isinstance(value, tuple) else value
-        return found | {"distance": self.distance.to_dict()}
+        """Return the fields by name, ready for JSON."""
+        values = {item.name: getattr(self, item.name) for item in fields(self)}
+        texts = {k: list(v) if isinstance(v, tuple) else v for k, v in values.items()}
+        return texts | {"distance": self.distance.to_dict()}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -217,13 +215,17 @@ class Contributions(Billed):
         return replace(result, between=replace(self.between, shared_bill=result.bill))
 
     def __getitem__(self, name: str) -> Contribution:
-        """The contribution of a holder."""
+        """Return the contribution of a holder."""
         return next(item for item in self.holders if item.holder == name)
 
     def named(self, columns: Sequence[str] | None) -> Self:
-        """The same, with the columns that distances are made of called by their names."""
+        """Return the contributions with the names of the columns in the parts of distances."""
         items = (replace(item, distance=item.distance.named(columns)) for item in self.holders)
         return replace(self, holders=tuple(items))
+
+    def with_note(self, note: str) -> Self:
+        """Return the same contributions with a note at the end of their status."""
+        return replace(self, status=f"{self.status}; {note}")
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -6,22 +6,18 @@ import json
 import math
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar, cast
 
 import numpy as np
+import numpy.typing as npt
 
-from silot_transport._check import whole
+from silot_transport._check import Array, real, whole
 
-from ._game import (
-    Game,
-    Name,
-    Running,
-    as_seed,
-    bounded_size,
-    exact_values,
-    gains_along,
-    not_negative,
-)
+from ... import options
+from ...errors import InputError
+
+check_not_negative = options.number(least=0).of
+check_seed = options.seed().of
 
 # Fewer samples than this say too little about their own spread to stop on it.
 _LEAST_PERMUTATIONS = 30
@@ -88,13 +84,13 @@ class PlayerValues:
         return tuple(part / total for part in parts)
 
     def __getitem__(self, name: Hashable) -> float:
-        """The value of one player."""
+        """Return the value of one player."""
         if name not in self.names:
             raise KeyError(name)
         return self.values[self.names.index(name)]
 
     def to_dict(self) -> dict[str, Any]:
-        """Fields by name and the shares, ready for JSON.
+        """Return the fields by name and the shares, ready for JSON.
 
         Names that are neither texts nor whole numbers become texts; an infinite error is
         ``None``.
@@ -115,7 +111,7 @@ class PlayerValues:
         }
 
     def to_json(self) -> str:
-        """``to_dict`` as JSON text."""
+        """Return ``to_dict`` as JSON text."""
         return json.dumps(self.to_dict(), allow_nan=False)
 
     def __repr__(self) -> str:
@@ -127,7 +123,7 @@ class PlayerValues:
 def exact_shapley(
     players: Iterable[Name], utility: Callable[[frozenset[Name]], float]
 ) -> PlayerValues:
-    r"""Shapley values, from the utility of every coalition.
+    r"""Compute Shapley values from the utility of every coalition.
 
     .. math:: \phi_i = \sum_{S \subseteq N \setminus i} \frac{|S|!\,(n - |S| - 1)!}{n!}
               \bigl(v(S \cup i) - v(S)\bigr)
@@ -169,11 +165,11 @@ def exact_shapley(
     [0.166667, 0.166667, 0.666667]
     """
     game = Game(players, utility)
-    bounded_size(game.size, "there are", "Use monte_carlo_shapley, or group players.")
-    values = exact_values(game)
+    check_size(game.size, "there are", "Use monte_carlo_shapley, or group players.")
+    values = compute_exact_values(game)
     return PlayerValues(
         names=game.names,
-        values=game.listed(values),
+        values=game.restore_order(values),
         standard_errors=(0.0,) * game.size,
         method="exact_shapley",
         status=f"exact: all {game.evaluations} coalitions were evaluated",
@@ -185,7 +181,7 @@ def exact_shapley(
 def leave_one_out(
     players: Iterable[Name], utility: Callable[[frozenset[Name]], float]
 ) -> PlayerValues:
-    r"""What all players together lose when one leaves.
+    r"""Compute what all players together lose when one leaves.
 
     .. math:: \phi_i = v(N) - v(N \setminus i)
 
@@ -219,7 +215,7 @@ def leave_one_out(
     values = [total - game.value(game.everyone ^ 1 << k) for k in range(game.size)]
     return PlayerValues(
         names=game.names,
-        values=game.listed(values),
+        values=game.restore_order(values),
         standard_errors=(0.0,) * game.size,
         method="leave_one_out",
         status=f"exact: all players and {game.size} coalitions of all but one were evaluated",
@@ -237,7 +233,7 @@ def monte_carlo_shapley(
     max_permutations: int = 10_000,
     seed: int = 0,
 ) -> PlayerValues:
-    r"""Shapley values from sampled orders of the players, truncated.
+    r"""Estimate Shapley values from sampled orders of the players, truncated.
 
     .. math:: \phi_i = \mathbb{E}_\pi \bigl[v(P_i^\pi \cup i) - v(P_i^\pi)\bigr]
 
@@ -288,10 +284,11 @@ def monte_carlo_shapley(
     >>> found.converged, max(abs(value - 8.0) for value in found.values) < 2.0
     (True, True)
     """
-    tolerance = not_negative(tolerance, "tolerance", "option-tolerance")
-    truncation = not_negative(truncation, "truncation", "option-truncation")
+    tolerance = check_not_negative(tolerance, "tolerance", "option-tolerance")
+    truncation = check_not_negative(truncation, "truncation", "option-truncation")
     most = whole(max_permutations, "max_permutations", "option-permutations", least=2)
-    seed = as_seed(seed)
+    seed = check_seed(seed, "seed", "option-seed")
+    # Orders are drawn over ``game.order``: the order of the caller changes nothing.
     game = Game(players, utility)
     rng = np.random.default_rng(seed)
     running = Running(game.size)
@@ -300,18 +297,18 @@ def monte_carlo_shapley(
     while running.count < most and not (
         running.count >= _LEAST_PERMUTATIONS and largest <= tolerance
     ):
-        gains, cut = gains_along(game, rng.permutation(game.size).tolist(), truncation)
+        gains, cut = evaluate_gains(game, rng.permutation(game.size).tolist(), truncation)
         running.add(gains)
         truncated += cut
         largest = float(running.errors.max())
     converged = largest <= tolerance and running.count >= _LEAST_PERMUTATIONS
     return PlayerValues(
         names=game.names,
-        values=game.listed(running.mean),
-        standard_errors=game.listed(running.errors),
+        values=game.restore_order(running.mean),
+        standard_errors=game.restore_order(running.errors),
         method="monte_carlo_shapley",
-        status=_sampled(running.count, largest, tolerance, converged)
-        + _truncated(truncated, running.count, truncation),
+        status=_describe_sampling(running.count, largest, tolerance, converged)
+        + _describe_truncation(truncated, running.count, truncation),
         converged=converged,
         evaluations=game.evaluations,
         permutations=running.count,
@@ -319,7 +316,7 @@ def monte_carlo_shapley(
     )
 
 
-def _sampled(count: int, largest: float, tolerance: float, converged: bool) -> str:
+def _describe_sampling(count: int, largest: float, tolerance: float, converged: bool) -> str:
     if converged:
         return (
             f"converged: the largest standard error is {largest:.3g} after {count} permutations, "
@@ -340,10 +337,205 @@ def _sampled(count: int, largest: float, tolerance: float, converged: bool) -> s
     )
 
 
-def _truncated(truncated: int, count: int, truncation: float) -> str:
+def _describe_truncation(truncated: int, count: int, truncation: float) -> str:
     if not truncated:
         return ""
     return (
         f"; {truncated} of {count} permutations were truncated, which the standard errors do not "
         f"include: lower truncation from {truncation:g} to see what it hides"
     )
+
+
+Name = TypeVar("Name", bound=Hashable)
+
+# 2^20 utilities and as many sums a player are the most that fit minutes and memory.
+LARGEST_EXACT = 20
+# Sums and squares of larger utilities overflow.
+_LARGEST_UTILITY = 1e150
+_NAMES_SHOWN = 8
+
+
+class Game(Generic[Name]):
+    """Players and a utility of coalitions, which are bit masks over ``order``.
+
+    ``order`` depends on the names alone, so that nothing depends on how they were listed.
+    """
+
+    def __init__(
+        self, players: Iterable[Name], utility: Callable[[frozenset[Name]], float]
+    ) -> None:
+        self.names = check_players(players)
+        self.order = sorted(self.names, key=write_name)
+        self.evaluations = 0
+        check_callable(utility)
+        self._utility = utility
+        self._values: dict[int, float] = {}
+
+    @property
+    def size(self) -> int:
+        """Number of players."""
+        return len(self.order)
+
+    @property
+    def everyone(self) -> int:
+        """The mask of all players."""
+        return (1 << self.size) - 1
+
+    def value(self, mask: int) -> float:
+        """Return the utility of a coalition, computed once."""
+        if mask not in self._values:
+            self._values[mask] = self.evaluate(mask)
+        return self._values[mask]
+
+    def evaluate(self, mask: int) -> float:
+        """Compute the utility of a coalition anew."""
+        coalition = [name for k, name in enumerate(self.order) if mask >> k & 1]
+        self.evaluations += 1
+        return check_utility(self._utility(frozenset(coalition)), coalition)
+
+    def restore_order(self, numbers: npt.ArrayLike) -> tuple[float, ...]:
+        """Put numbers by ``order`` into the order in which the caller named the players."""
+        by_name = dict(zip(self.order, np.asarray(numbers, dtype=np.float64).tolist(), strict=True))
+        return tuple(by_name[name] for name in self.names)
+
+
+def check_players(players: Iterable[Name]) -> tuple[Name, ...]:
+    """Return the players, at least one, all hashable, distinct and with texts of their own."""
+    if isinstance(players, str | bytes):
+        raise InputError(
+            f"players is one text, {players!r}; a list of names is needed.", code="game-players"
+        )
+    try:
+        names = tuple(players)
+        distinct = set(names)
+    except TypeError:
+        raise InputError(
+            f"players is a {type(players).__name__} that is not a list of hashable names. Name "
+            "players by texts, numbers or tuples of them.",
+            code="game-players",
+        ) from None
+    if not names:
+        raise InputError("there are no players. Name at least one.", code="game-players")
+    if len(distinct) < len(names):
+        twice = next(name for k, name in enumerate(names) if name in names[:k])
+        raise InputError(
+            f"{len(names) - len(distinct)} player(s) are listed twice, the first {twice!r}. List "
+            "each player once.",
+            code="game-players",
+        )
+    if len({write_name(name) for name in names}) < len(names):
+        raise InputError(
+            "two different players have the same text, so they have no order of their own. Name "
+            "players by texts, numbers or tuples of them.",
+            code="game-players",
+        )
+    return names
+
+
+def write_name(name: Hashable) -> str:
+    """Return a text that orders names of any types, the same in every process."""
+    if isinstance(name, tuple):
+        return "(" + ",".join(write_name(part) for part in name) + ")"
+    if isinstance(name, frozenset):
+        # Its own text depends on the order of hashes.
+        return "{" + ",".join(sorted(write_name(part) for part in name)) + "}"
+    return repr(name)
+
+
+def check_callable(utility: object) -> None:
+    """Raise unless the utility is a function."""
+    if not callable(utility):
+        raise InputError(
+            f"utility is a {type(utility).__name__}; a function is needed that gives a number.",
+            code="game-utility",
+        )
+
+
+def check_utility(value: object, coalition: list[Any]) -> float:
+    """Return a utility that can be summed and squared."""
+    shown = ", ".join(repr(name) for name in coalition[:_NAMES_SHOWN])
+    others = len(coalition) - _NAMES_SHOWN
+    whose = f"the utility of {{{shown}{f' and {others} more' if others > 0 else ''}}}"
+    number = real(value, whose, "game-utility")
+    if abs(number) > _LARGEST_UTILITY:
+        raise InputError(
+            f"{whose} is {number:g}, whose square overflows. Rescale the utility.",
+            code="game-utility",
+        )
+    return number
+
+
+def check_size(size: int, what: str, advice: str) -> None:
+    """Raise when there are too many players to go through all coalitions."""
+    if size > LARGEST_EXACT:
+        raise InputError(
+            f"{what} {size} players, whose 2^{size} coalitions are too many; at most "
+            f"{LARGEST_EXACT} can be done exactly. {advice}",
+            code="game-size",
+        )
+
+
+def compute_exact_values(game: Game[Any]) -> Array:
+    """Compute Shapley values by ``game.order``, every coalition evaluated once."""
+    n = game.size
+    masks = np.arange(1 << n)
+    # Not kept by coalition: a million of sets takes a gigabyte, their utilities eight megabytes.
+    utilities = np.array([game.evaluate(mask) for mask in range(1 << n)])
+    # The number of players of each coalition, bit by bit.
+    sizes = np.zeros(1 << n, dtype=np.int64)
+    for k in range(n):
+        sizes += masks >> k & 1
+    shares = np.array([1.0 / (n * math.comb(n - 1, size)) for size in range(n)])
+    values = np.empty(n)
+    for k in range(n):
+        without = masks[masks >> k & 1 == 0]
+        gains = utilities[without | 1 << k] - utilities[without]
+        # A sum rounded once gives players who are alike the same value, to the last bit.
+        values[k] = math.fsum(cast("list[float]", (shares[sizes[without]] * gains).tolist()))
+    return values
+
+
+def evaluate_gains(
+    game: Game[Any], players: Iterable[int], truncation: float
+) -> tuple[Array, bool]:
+    """Compute what each player adds on joining in turn, and whether the tail was truncated.
+
+    Once the coalition is worth as much as all players, to less than ``truncation``, the others
+    count as adding nothing and are not evaluated.
+    """
+    gains = np.zeros(game.size)
+    goal = game.value(game.everyone)
+    mask = 0
+    before = game.value(0)
+    for player in players:
+        if abs(goal - before) < truncation:
+            return gains, True
+        mask |= 1 << player
+        after = game.value(mask)
+        gains[player] = after - before
+        before = after
+    return gains, False
+
+
+class Running:
+    """Mean of samples and its standard error, updated sample by sample (Welford)."""
+
+    def __init__(self, size: int) -> None:
+        self.count = 0
+        self.mean = np.zeros(size)
+        self._squares = np.zeros(size)
+
+    def add(self, sample: Array) -> None:
+        """Update mean and squares with one more sample."""
+        self.count += 1
+        # Welford's update: sums of squares would cancel where values are large and alike.
+        gap = sample - self.mean
+        self.mean = self.mean + gap / self.count
+        self._squares += gap * (sample - self.mean)
+
+    @property
+    def errors(self) -> Array:
+        """Standard errors of the mean, infinite before the second sample."""
+        if self.count < 2:
+            return np.full(len(self.mean), np.inf)
+        return np.sqrt(self._squares / (self.count * (self.count - 1)))

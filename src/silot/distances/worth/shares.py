@@ -1,40 +1,336 @@
-"""How mass is shared: among holders by their weights, and among atoms by their classes."""
+"""Shares and ranks of holders from their distances, with what sampling errors leave open."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
+from scipy.special import erf
 
-from silot_transport._check import real
+from silot_transport._check import Array
+from silot_transport.resampling import MOST_TAILS
 
-from ...errors import InputError, MismatchError
-from ...federation.answer import Array
-from ..questions.labelled import Codes
+from ...errors import InputError, WireError
+from ...federation.answer import Answer
+from ..result import Distance
+from ..sides import build_malformed_error
+from .result import Contribution
+
+Ranks = npt.NDArray[np.int64]
+
+# Distances and squares whose ratio is this close to 1 are equal: rounding must not rank holders.
+_TIE = 1e-9
+# Draws behind the ends of intervals: enough for two digits of a 2.5 % quantile.
+_DRAWS = 2000
+# A margin is that of a 95 % interval.
+_MARGIN = 1.959964
+# Its square does not overflow.
+_LARGEST = 1e150
 
 
-def allot(masses: Array, size: int) -> Codes:
-    """Class of every atom: in proportion to the masses, one atom each at least."""
-    if size < len(masses):
+def compute_inverse_shares(distances: npt.ArrayLike) -> Array:
+    r"""Compute shares (N,) in proportion to the inverse of N distances.
+
+    .. math:: s_i = \frac{1 / W_i}{\sum_j 1 / W_j}
+
+    They sum to 1. Holders at distance zero, if any, share everything equally. Negative or infinite
+    distances are an ``InputError``.
+
+    Notes
+    -----
+    Li et al., *Data Valuation and Detections in Federated Learning*, 2024, sec. 5.1. Two samples
+    of one law are never at distance zero, so shares are pulled towards 1 / N the more the fewer
+    records there are: use ``normalize_explained`` to compare markets.
+
+    Examples
+    --------
+    >>> compute_inverse_shares([1.0, 3.0])
+    array([0.75, 0.25])
+    """
+    values = _check_distances(distances)
+    # Divided by the smallest: the inverse of a tiny distance overflows.
+    nearest = float(values.min())
+    if nearest == 0:
+        zero = values == 0
+        return zero / zero.sum()
+    inverse = nearest / values
+    return inverse / inverse.sum()
+
+
+def compute_explained(distances: npt.ArrayLike, spread: float) -> Array:
+    r"""Compute how much of the target's spread the data of each of N holders explain.
+
+    .. math:: e_i = \max(0,\ 1 - W_i^2 / V^2)
+
+    with ``V``, the ``spread``, the distance of the target to its own mean: 0 for data no better
+    than that mean, 1 for a copy of the target. It has no unit and does not depend on the number of
+    holders or on the scale of the features. Negative or infinite numbers are an ``InputError``.
+
+    Examples
+    --------
+    >>> compute_explained([0.0, 1.0, 5.0], 2.0)
+    array([1.  , 0.75, 0.  ])
+    """
+    values = _check_distances(distances)
+    if not np.isfinite(spread) or spread < 0:
+        raise InputError(f"spread is {spread!r}; zero or more is needed.", code="valuation-spread")
+    if spread == 0:
+        return (values == 0).astype(np.float64)
+    return np.maximum(1.0 - (values / spread) ** 2, 0.0)
+
+
+def normalize_explained(parts: npt.ArrayLike) -> Array:
+    """Divide explained parts (N,) by their sum; equal parts when all are zero.
+
+    Examples
+    --------
+    >>> normalize_explained([0.5, 0.0])
+    array([1., 0.])
+    """
+    values = _check_distances(parts)
+    total = float(values.sum())
+    return values / total if total > 0 else np.full(len(values), 1.0 / len(values))
+
+
+def rank(distances: npt.ArrayLike) -> Ranks:
+    """Rank distances (N,) from 1 for the smallest; equal ones share a rank.
+
+    Examples
+    --------
+    >>> rank([2.0, 1.0, 2.0])
+    array([2, 1, 2])
+    """
+    values = _check_distances(distances)
+    order = np.argsort(values, kind="stable")
+    ranks = np.empty(len(values), dtype=np.int64)
+    current, last = 0, -np.inf
+    for place, index in enumerate(order.tolist(), start=1):
+        if values[index] > last + _TIE * max(float(values[index]), 0.0):
+            current = place
+            last = float(values[index])
+        ranks[index] = current
+    return ranks
+
+
+def _check_distances(distances: npt.ArrayLike) -> Array:
+    values = np.asarray(distances, dtype=np.float64)
+    if values.ndim != 1 or len(values) == 0 or not np.isfinite(values).all() or values.min() < 0:
         raise InputError(
-            f"there are {len(masses)} classes, and atoms for {size}. Give every class one.",
-            code="option-support",
+            "distances must be one finite number of zero or more for each holder.",
+            code="valuation-distances",
         )
-    counts = np.ones(len(masses), dtype=np.int64)
-    for _ in range(size - len(masses)):
-        counts[np.argmax(masses / counts)] += 1
-    return np.repeat(np.arange(len(masses)), counts).astype(np.int64)
+    return values
 
 
-def shares_of(weights: Mapping[str, float] | None, names: Sequence[str]) -> dict[str, float]:
-    """Weights of holders that sum to 1, equal by default."""
-    given = dict.fromkeys(names, 1.0) if weights is None else dict(weights)
-    if set(given) != set(names):
-        raise MismatchError(
-            f"weights name {sorted(given)} and the holders are {sorted(names)}.",
-            code="option-weights",
+@dataclass(frozen=True)
+class Margins:
+    """Squared distances of N holders, and how far they may be off below and above (95 %)."""
+
+    squares: Array
+    below: Array
+    above: Array
+
+    def __post_init__(self) -> None:
+        for part in (self.squares, self.below, self.above):
+            if part.shape != self.squares.shape or part.ndim != 1 or not len(part):
+                raise InputError(
+                    "margins must be one number for each holder.", code="valuation-distances"
+                )
+            if not np.isfinite(part).all() or part.min() < 0:
+                raise InputError(
+                    "margins must be finite numbers of zero or more.", code="valuation-distances"
+                )
+
+
+def bound_ranks(margins: Margins) -> Ranks:
+    r"""Compute the smallest and largest rank (N, 2) that sampling leaves open to each holder.
+
+    Holder i is before j when
+
+    .. math:: W_j^2 - W_i^2 > \sqrt{u_i^2 + l_j^2}
+
+    with the margins ``u`` above and ``l`` below; else the two are tied. Pair by pair at 95 %.
+
+    Notes
+    -----
+    Donner and Zou, 2002: the interval of a difference from the intervals of both sides.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> wide = np.array([1.0, 1.0, 1.0])
+    >>> bound_ranks(Margins(np.array([4.0, 4.5, 9.0]), wide, wide)).tolist()
+    [[1, 2], [1, 2], [3, 3]]
+    """
+    squares = margins.squares
+    room = np.sqrt(margins.above[:, None] ** 2 + margins.below[None] ** 2)
+    room = np.maximum(room, _TIE * np.maximum(squares[:, None], squares[None]))
+    before = squares[None] - squares[:, None] > room
+    return np.stack([1 + before.sum(axis=0), len(squares) - before.sum(axis=1)], axis=1)
+
+
+def steady_distances(margins: Margins) -> Array:
+    r"""Compute distances (N,) whose inverse is meaningful near zero too.
+
+    .. math:: \bar W_i = \sqrt{E\,|W_i^2 + s_i Z|}, \qquad Z \sim N(0, 1)
+
+    with ``s`` the standard error of the square: the distance itself where it is well above its
+    error, and the error where it is not.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> steady_distances(Margins(np.array([0.0, 4.0]), np.ones(2), np.ones(2))).round(2)
+    array([0.64, 2.  ])
+    """
+    error = (margins.below + margins.above) / (2.0 * _MARGIN)
+    ratio = np.divide(margins.squares, error, out=np.full(len(error), np.inf), where=error > 0)
+    # The mean of a folded normal variable.
+    folded = error * (2.0 / np.pi) ** 0.5 * np.exp(-0.5 * ratio**2)
+    return np.sqrt(folded + margins.squares * erf(ratio / 2.0**0.5))
+
+
+@dataclass(frozen=True)
+class ShareIntervals:
+    """Ends (N, 2) of 95 % intervals of shares, under the sampling error of the distances."""
+
+    inverse: Array
+    explained: Array
+    explained_shares: Array
+
+
+def draw_shares(names: Sequence[str], margins: Margins, spread: float) -> ShareIntervals:
+    """Draw squared distances of N holders within their margins; return intervals of shares.
+
+    The draws of each holder depend on its name alone, so that the order of holders changes
+    nothing.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> alike = Margins(np.array([1.0, 1.0]), np.zeros(2), np.zeros(2))
+    >>> draw_shares(["a", "b"], alike, 2.0).inverse
+    array([[0.5, 0.5],
+           [0.5, 0.5]])
+    """
+    drawn = np.empty((_DRAWS, len(names)))
+    for k, name in enumerate(names):
+        # Seeded by the name; its length keeps names apart that differ in zero bytes at their end.
+        rng = np.random.default_rng([len(name), *name.encode()])
+        normal = rng.standard_normal(_DRAWS) / _MARGIN
+        # Margins above and below differ: each half of the normal law has its own.
+        scale = np.where(normal > 0, margins.above[k], margins.below[k])
+        # A square below zero is sampling noise, as likely as one above zero.
+        drawn[:, k] = np.sqrt(np.abs(margins.squares[k] + scale * normal))
+    inverse = np.stack([compute_inverse_shares(row) for row in drawn])
+    parts = np.stack([compute_explained(row, spread) for row in drawn])
+    shares = np.stack([normalize_explained(row) for row in parts])
+    return ShareIntervals(*(_find_interval(draws) for draws in (inverse, parts, shares)))
+
+
+def _find_interval(drawn: Array) -> Array:
+    return np.quantile(drawn, [0.025, 0.975], axis=0).T
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """A distance without the bias of few records, and the ends of its interval."""
+
+    corrected: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, answer: Answer) -> Sampled | None:
+        """Read what a holder sent, widened by its rounding; ``None`` where it sent no error."""
+        corrected = answer.optional_number("corrected")
+        margin = answer.optional_number("margin")
+        if corrected is None or margin is None:
+            return None
+        is_rounded = "step_corrected" in answer.scalars
+        half = answer.rounding("corrected") if is_rounded else 0.0
+        if is_rounded:
+            margin += answer.rounding("margin")
+        tails = answer.optional_number("tails") or 0.0
+        if tails not in range(MOST_TAILS + 1):
+            raise WireError(
+                f"the answer doubles a margin {tails:g} times. The holder runs other code, or a "
+                "broken one.",
+                code="answer-malformed",
+            )
+        margin *= 2.0**tails
+        if max(corrected, margin) > _LARGEST:
+            raise build_malformed_error("an error that is too large")
+        low = max(max(corrected - half, 0.0) ** 2 - margin, 0.0) ** 0.5
+        high = ((corrected + half) ** 2 + margin) ** 0.5
+        return cls(corrected, low, high)
+
+
+def build_contributions(
+    distances: Mapping[str, Distance],
+    sampled: Mapping[str, Sampled],
+    spread: float,
+    records: Mapping[str, int],
+) -> tuple[Contribution, ...]:
+    """Compute shares and ranks from corrected distances, or from distances as they are.
+
+    A holder that sent no error is ranked by its distance, and its rank is left open as far as
+    that distance may be sampling noise.
+    """
+    names = tuple(distances)
+    values = np.array(
+        [sampled[name].corrected if name in sampled else distances[name].value for name in names]
+    )
+    explained = compute_explained(values, spread)
+    shares, explained_shares = compute_inverse_shares(values), normalize_explained(explained)
+    ranks = rank(values)
+    items = tuple(
+        Contribution(
+            holder=name,
+            distance=distances[name],
+            share=float(shares[k]),
+            explained=float(explained[k]),
+            explained_share=float(explained_shares[k]),
+            rank=int(ranks[k]),
+            records=records[name],
         )
-    if not all(real(value, "weight", "option-weights") > 0 for value in given.values()):
-        raise InputError("weights must be positive numbers.", code="option-weights")
-    total = float(sum(sorted(given.values())))
-    return {name: float(value) / total for name, value in given.items()}
+        for k, name in enumerate(names)
+    )
+    return _add_intervals(items, values**2, sampled, spread) if sampled else items
+
+
+def _add_intervals(
+    items: Sequence[Contribution], squares: Array, sampled: Mapping[str, Sampled], spread: float
+) -> tuple[Contribution, ...]:
+    """Add what errors of distances leave open; squares are those of the distances."""
+    # Without an error of its own the full square of a distance may be sampling noise.
+    ends = [
+        sampled.get(item.holder, Sampled(0.0, 0.0, 2**0.5 * item.distance.value)) for item in items
+    ]
+    low, high = np.array([end.low for end in ends]), np.array([end.high for end in ends])
+    margins = Margins(squares, np.maximum(squares - low**2, 0), np.maximum(high**2 - squares, 0))
+    intervals = draw_shares([item.holder for item in items], margins, spread)
+    ranks = bound_ranks(margins)
+    steady = compute_inverse_shares(steady_distances(margins))
+    open_items: list[Contribution] = []
+    for k, item in enumerate(items):
+        own = sampled.get(item.holder)
+        open_items.append(
+            replace(
+                item,
+                share=float(steady[k]),
+                corrected=None if own is None else own.corrected,
+                interval=None if own is None else (own.low, own.high),
+                ranks=(int(ranks[k, 0]), int(ranks[k, 1])),
+                share_interval=_pair(intervals.inverse[k]),
+                explained_interval=_pair(intervals.explained[k]),
+                explained_share_interval=_pair(intervals.explained_shares[k]),
+            )
+        )
+    return tuple(open_items)
+
+
+def _pair(ends: np.ndarray) -> tuple[float, float]:
+    return float(ends[0]), float(ends[1])

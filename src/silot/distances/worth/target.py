@@ -1,7 +1,8 @@
-"""What holders are compared with: validation data, or a barycenter."""
+"""What holders are compared with, and how their answers about it are read."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
@@ -10,20 +11,25 @@ import numpy as np
 from silot_transport.classwise import class_distances
 
 from ...data.measure import Embedding, Measure, label_vectors
-from ...federation.answer import Answer, Array
-from ...federation.protocol import COORDINATOR, required
+from ...federation.answer import Answer, Array, Failure
+from ...federation.protocol import COORDINATOR, Steps, failure_error, required
 from ...federation.question import Answerer, Question
-from ..questions.distances import DistanceTo
-from ..questions.labelled import (
+from ..cost_parts import Parts, name_other_classes
+from ..questions import (
     ClassSizes,
     Codes,
+    CostParts,
+    DistanceTo,
+    DistanceWithError,
     LabelledDistanceTo,
+    LabelledDistanceWithError,
     LabelledRecords,
+    count_features,
     decode_classes,
     encode_classes,
 )
-from ..questions.uncertainty import DistanceWithError, LabelledDistanceWithError
-from .answers import FoundBarycenter
+from ..result import Distance, describe_chance
+from ..sides import ROUNDING, build_malformed_error
 
 LabelMetric = Literal["none", "classes", "vectors"]
 
@@ -59,12 +65,12 @@ class Target:
 
     @classmethod
     def of_validation(cls, own: Answerer, labels: LabelMetric, embedding: Embedding) -> Self:
-        """The coordinator's own measure; whatever is wrong with it is raised as it is."""
+        """Read the coordinator's own measure; whatever is wrong with it is raised as it is."""
         classes: tuple[str, ...] = ()
         if labels != "none":
-            classes = tuple(decode_classes(str(_own(own, ClassSizes()).scalars["classes"])))
+            classes = tuple(decode_classes(str(_request_own(own, ClassSizes()).scalars["classes"])))
         text = encode_classes(list(classes)) if classes else ""
-        answer = _own(own, LabelledRecords(classes=text, embedding=embedding))
+        answer = _request_own(own, LabelledRecords(classes=text, embedding=embedding))
         atoms, weights = answer.array("points", ndim=2), answer.array("weights", ndim=1)
         weights = weights / weights.sum()
         mean = weights @ atoms
@@ -79,27 +85,11 @@ class Target:
             # Kish's effective size: weights make a sample count for less.
             size=1.0 / float(np.sum(weights**2)),
             variance=float(weights @ np.sum((atoms - mean) ** 2, axis=1)),
-            metric=_metric(atoms, weights, codes, classes if by_class else ()),
+            metric=compute_class_metric(atoms, weights, codes, classes if by_class else ()),
         )
 
-    @classmethod
-    def of_barycenter(cls, found: FoundBarycenter) -> Self:
-        """The barycenter of the holders. Its variance is that of their records around its mean."""
-        centre = found.centre
-        mean = centre.weights @ centre.atoms
-        return cls(
-            centre.atoms,
-            centre.weights,
-            centre.codes,
-            found.classes,
-            bool(found.classes),
-            size=float(sum(found.described.records[name] for name in found.names)),
-            variance=centre.objective_at(np.broadcast_to(mean, centre.atoms.shape)),
-            metric=_metric(centre.atoms, centre.weights, centre.codes, found.classes),
-        )
-
-    def cloud(self, embedding: Embedding) -> tuple[Array, Array]:
-        """Atoms and weights, with label vectors where labels were apart from the features."""
+    def embed(self, embedding: Embedding) -> tuple[Array, Array]:
+        """Return atoms and weights, with label vectors where labels are apart from the features."""
         if not self.by_class or embedding == "none":
             return self.atoms, self.weights
         labels = np.array(self.classes)[self.codes]
@@ -108,37 +98,39 @@ class Target:
 
     @property
     def text(self) -> str:
-        """Class names as they travel."""
+        """Class names as one text, the way they travel."""
         return encode_classes(list(self.classes)) if self.classes else ""
 
-    def spread(self, label_weight: float) -> float:
-        """Distance to one point: the mean, with the most central class."""
+    def measure_spread(self, label_weight: float) -> float:
+        """Compute the distance to one point: the mean, with the most central class."""
         squared = self.variance
         if self.by_class:
             masses = np.bincount(self.codes, self.weights, minlength=len(self.classes))
             squared += label_weight * float((self.metric**2 @ masses).min())
         return squared**0.5
 
-    def reweighted(self, told: Array, records: int, tolerance: float) -> Array:
-        """Weights with a holder's class proportions, as far as chance explains them.
+    def reweight(self, proportions: Array, records: int, tolerance: float) -> Array:
+        """Compute weights with a holder's class proportions, as far as sampling explains them.
 
-        Proportions are moved towards the holder's by at most ``tolerance`` standard errors of
-        their difference.
+        Proportions of the target are moved towards the holder's by at most ``tolerance``
+        standard errors of their difference.
         """
-        known = np.bincount(self.codes, self.weights, minlength=len(self.classes))
-        if told.sum() <= 0:
+        own = np.bincount(self.codes, self.weights, minlength=len(self.classes))
+        if proportions.sum() <= 0:
             # A holder with none of the classes is compared with the target as it is.
             return self.weights
-        shared = np.clip((told * records + known * self.size) / (records + self.size), 0.0, 1.0)
+        pooled = (proportions * records + own * self.size) / (records + self.size)
+        shared = np.clip(pooled, 0.0, 1.0)
         error = np.sqrt(shared * (1.0 - shared) * (1.0 / records + 1.0 / self.size))
+        # The standard error of a difference of two proportions, from their pooled estimate.
         room = tolerance * error
-        apart = told / told.sum() - known
+        apart = proportions / proportions.sum() - own
         # One step for all classes, so that proportions still sum to 1 and none is moved too far.
         moves = np.abs(apart) > room
         step = float((room[moves] / np.abs(apart[moves])).min()) if moves.any() else 1.0
-        return self.weights * ((known + step * apart) / known)[self.codes]
+        return self.weights * ((own + step * apart) / own)[self.codes]
 
-    def distance_question(
+    def build_question(
         self,
         label_weight: float,
         embedding: Embedding,
@@ -147,21 +139,21 @@ class Target:
         sample: bool = False,
         matched: bool = False,
     ) -> Question:
-        """Ask a holder for its distance, and what chance has to do with it.
+        """Build the question about a holder's distance, and about its error.
 
-        ``sample`` says that the target is one, ``matched`` that it has the classes' proportions
+        ``sample`` says that the target is a sample, ``matched`` that it has the class proportions
         of the holder.
         """
         used = self.weights > 0
         if not self.by_class:
-            whole: dict[str, Any] = {
+            plain: dict[str, Any] = {
                 "reference": self.atoms[used],
                 "reference_weights": self.weights[used],
                 "embedding": embedding,
             }
             if with_error:
-                return DistanceWithError(**whole, with_chance=sample)
-            return DistanceTo(**whole)
+                return DistanceWithError(**plain, with_chance=sample)
+            return DistanceTo(**plain)
         labelled: dict[str, Any] = {
             "target": self.atoms[used],
             "target_weights": self.weights[used],
@@ -177,9 +169,126 @@ class Target:
         return LabelledDistanceTo(**labelled)
 
 
-def _metric(atoms: Array, weights: Array, codes: Codes, classes: tuple[str, ...]) -> Array:
+def compute_class_metric(
+    atoms: Array, weights: Array, codes: Codes, classes: tuple[str, ...]
+) -> Array:
+    """Compute the distances between classes (C, C); a single zero without classes."""
     return class_distances(atoms, weights, codes, len(classes)) if classes else np.zeros((1, 1))
 
 
-def _own(own: Answerer, question: Question) -> Answer:
+def _request_own(own: Answerer, question: Question) -> Answer:
     return required({COORDINATOR: own.answer(question)}, COORDINATOR)
+
+
+def read_class_masses(answer: Answer, classes: int) -> Array:
+    """Read the masses of classes: parts of a holder's mass, all zero where it has none."""
+    masses = answer.array("masses", ndim=1)
+    # Each mass may be rounded by itself, so that their sum is off by all of them.
+    room = 1e-6 + classes * answer.rounding("masses")
+    if masses.shape != (classes,) or masses.min() < 0 or masses.sum() > 1 + room:
+        raise build_malformed_error("masses that are not those of the classes asked about")
+    return masses
+
+
+def read_distance(answer: Answer, name: str, target: str, seed: int) -> Distance:
+    """Read a distance that a holder computed: between its bounds, or rounded."""
+    chance = answer.optional_number("chance")
+    upper, lower = answer.number("distance"), answer.optional_number("distance_lower")
+    optimal, estimate = answer.flag("optimal"), answer.optional_number("estimate")
+    value = upper if estimate is None else estimate
+    status = "converged: exact, told by the holder"
+    if lower is None:
+        # The bounds of a plan that was proven optimal are closer than any rounding.
+        half = answer.rounding("distance")
+        lower, upper = max(value - half, 0.0) if optimal else 0.0, value + half
+        status += ", rounded"
+    if not lower <= value <= upper:
+        raise failure_error(name, Failure("answer-malformed"))
+    return Distance(
+        value=value,
+        lower=lower,
+        upper=upper,
+        method="told",
+        status=(
+            status if optimal else "stopped: the plan was not proven optimal, rescale the features"
+        )
+        + describe_chance(value, chance),
+        converged=optimal,
+        holders=(name, target),
+        p=2,
+        seed=seed,
+        chance=chance,
+    )
+
+
+def request_parts(
+    targets: Mapping[str, Target],
+    distances: Mapping[str, Distance],
+    label_weight: float,
+    embedding: Embedding,
+) -> Steps[dict[str, Parts | Failure]]:
+    """Request what the distances of holders to a target are made of."""
+    answers = yield {
+        name: build_parts_question(target, label_weight, embedding)
+        for name, target in targets.items()
+    }
+    parts: dict[str, Parts | Failure] = {}
+    for name, target in targets.items():
+        answer = answers.get(name, Failure("holder-silent"))
+        if isinstance(answer, Answer):
+            parts[name] = _read_parts(answer, target, distances[name], embedding)
+        else:
+            parts[name] = answer
+    return parts
+
+
+def build_parts_question(target: Target, label_weight: float, embedding: Embedding) -> CostParts:
+    """Build the question about parts that goes with ``target.build_question``."""
+    used = target.weights > 0
+    size = max(len(target.classes), 1)
+    return CostParts(
+        target=target.atoms[used],
+        target_weights=target.weights[used],
+        target_codes=target.codes[used],
+        classes=target.text,
+        class_distances=target.metric if target.by_class else np.zeros((size, size)),
+        class_slack=np.zeros(size),
+        label_weight=label_weight if target.by_class else 0.0,
+        embedding=embedding,
+    )
+
+
+def _read_parts(answer: Answer, target: Target, distance: Distance, embedding: Embedding) -> Parts:
+    """Read the parts of a distance, which must sum to the distance that the holder sent before."""
+    features = count_features(target.atoms.shape[1], embedding)
+    columns = answer.array("columns", ndim=1, columns=features)
+    labels = answer.number("labels")
+    labelled = target.by_class or embedding != "none"
+    half = answer.rounding("columns")
+    cost, room = float(columns.sum()) + labels, features * half + answer.rounding("labels")
+    # Where a plan is not proven optimal, another order of the records may give another.
+    slack = ROUNDING if distance.converged else 1.0
+    low, high = distance.lower**2 * (1.0 - slack), distance.upper**2 * (1.0 + slack)
+    if columns.min() < 0 or not low - room <= cost <= high + room or labels * (not labelled):
+        raise build_malformed_error("parts that do not sum to the distance it told")
+    if not target.classes:
+        return Parts.of_costs(columns, labels if labelled else None)
+    costs, masses = _read_class_parts(answer, len(target.classes) + 1, cost, room)
+    return Parts.of_costs(
+        columns,
+        labels,
+        classes=[*target.classes, name_other_classes(target.classes)],
+        class_costs=costs,
+        masses=masses,
+    )
+
+
+def _read_class_parts(answer: Answer, size: int, cost: float, room: float) -> tuple[Array, Array]:
+    """Read costs and masses of classes; the costs must sum to those of the columns."""
+    costs = answer.array("class_costs", ndim=1, columns=size)
+    masses = answer.array("masses", ndim=1, columns=size)
+    room += size * answer.rounding("class_costs") + ROUNDING * cost
+    off = abs(float(masses.sum()) - 1.0) > ROUNDING + size * answer.rounding("masses")
+    if costs.min() < 0 or masses.min() < 0 or off or abs(float(costs.sum()) - cost) > room:
+        raise build_malformed_error("parts of classes that do not sum to the distance it told")
+    return costs, masses

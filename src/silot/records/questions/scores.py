@@ -9,7 +9,7 @@ import numpy as np
 
 from silot_transport import calibrated_gradient, debiased_potential
 
-from ...distances.questions.labelled import codes_of, share_names
+from ...distances.questions import check_shared_labels, encode_labels
 from ...errors import MismatchError, WireError
 from ...federation.answer import Answer
 from ...federation.disclosure import Disclosure
@@ -146,10 +146,10 @@ class ScreenRecords(ScreenModels):
             )
         codes = None
         if self.classes:
-            codes, known, _ = codes_of(labels, self.classes, len(points))
+            codes, known, _ = encode_labels(labels, self.classes, len(points))
             if known != screen.classes:
                 raise WireError("the classes do not fit the models.", code="question-fields")
-            share_names(codes, weights, known)
+            check_shared_labels(codes, weights, known)
         return screen(points, weights, codes, fdr=self.fdr)
 
     def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ...distances.questions.labelled import decode_classes
+from ...distances.questions import decode_classes
 from ...distances.sketches.questions import ByMass
 from ...errors import InputError, MismatchError, WireError
 from ...federation.answer import Answer
@@ -69,7 +69,7 @@ class CountSuspects(ScreenModels, ByMass):
     def exact(self, points: Array, masses: Array, labels: Names | None = None) -> Codes:
         self._check()
         screen = self.screen()
-        units = np.floor(self.resolution * self.counted(masses)).astype(np.int64)
+        units = np.floor(self.resolution * self.weigh(masses)).astype(np.int64)
         known = decode_classes(self.classes) if self.classes and labels is not None else []
         codes = None
         if labels is not None and known:

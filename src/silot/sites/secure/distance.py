@@ -10,7 +10,7 @@ from typing import Any, Protocol, cast, runtime_checkable
 
 from ...data.measure import Measure
 from ...data.preflight import Preflight
-from ...distances.questions.distances import Describe
+from ...distances.questions import Describe
 from ...distances.result import Distance
 from ...errors import InputError, SolverError
 from ...federation.answer import Answer, encode_reply

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...distances.pairwise import Pairwise
+from ...distances.methods import Pairwise
 from ...distances.result import Distance
-from ...distances.sides import sides_of
+from ...distances.sides import name_sides
 from ...errors import InputError
 from ...federation.disclosure import Disclosure
 from ...federation.message import Scalar
@@ -63,7 +63,7 @@ class Secure(SecureFields, Pairwise):
     def between(
         self, a: str, b: str | None = None, own: Answerer | None = None
     ) -> Protocol[Distance]:
-        others = sides_of(a, b, own)[1:]
+        others = name_sides(a, b, own)[1:]
         return self._protocol((a,), others, own)
 
     def among(self, holders: Sequence[str], own: Answerer) -> Protocol[Distance]:

@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from typing import Any, cast
 
 from ...data.measure import Measure
-from ...distances.questions.distances import Describe
+from ...distances.questions import Describe
 from ...distances.result import Distance
 from ...errors import HolderError, InputError, MismatchError, SolverError
 from ...federation.answer import Answer

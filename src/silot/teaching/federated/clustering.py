@@ -15,9 +15,8 @@ from scipy.special import stdtrit
 
 from silot_transport.chance import Chance
 
-from ...distances.joint import Joint
-from ...distances.pairwise import Comparing
-from ...distances.questions.uncertainty import OWN_SPLITS, OwnChance
+from ...distances.methods import Comparing, Joint
+from ...distances.questions import OWN_SPLITS, OwnChance
 from ...distances.result import DistanceMatrix
 from ...errors import InputError, WireError
 from ...federation.answer import WAITING, Answer, Failure

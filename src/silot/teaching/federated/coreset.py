@@ -12,9 +12,9 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from ...data.measure import Measure
-from ...distances.joint import Joint
+from ...distances.methods import Joint
 from ...distances.result import Distance
-from ...distances.sketches.derived import LEAST_NU
+from ...distances.sketches.decoded import LEAST_NU
 from ...distances.sketches.result import Sketches
 from ...distances.worth.fedbary import FedBary, Rounds
 from ...distances.worth.result import Barycenter

@@ -10,9 +10,8 @@ from typing import Any, cast, get_args
 import numpy as np
 import numpy.typing as npt
 
-from ...distances.joint import Joint, quorum_of
-from ...distances.questions.labelled import encode_classes
-from ...distances.worth.turns import Turns
+from ...distances.methods import Joint, Turns, resolve_quorum
+from ...distances.questions import encode_classes
 from ...errors import HolderError, InputError, MismatchError
 from ...federation.answer import Answer, Array, Failure
 from ...federation.protocol import Protocol, Steps
@@ -52,7 +51,7 @@ class Averaging:
     def __init__(self, options: FederatedTraining, holders: tuple[str, ...]) -> None:
         self.options = options
         self.holders = holders
-        self.quorum = quorum_of(options.quorum, holders)
+        self.quorum = resolve_quorum(options.quorum, holders)
         self.groups = _groups(options.groups, holders)
         self.weights = _weights(options.weights, holders)
         self.flagged = _flagged(options.flagged, holders)
@@ -128,7 +127,7 @@ class Averaging:
         return [
             name
             for group, turn in sorted(turns.items())
-            for name in turn.following([n for n in devices.names if self.groups[n] == group])
+            for name in turn.next_holders([n for n in devices.names if self.groups[n] == group])
         ]
 
     def _flags_of(self, name: str) -> dict[str, Any]:

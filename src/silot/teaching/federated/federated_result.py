@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...data.measure import Measure
-from ...distances.questions.labelled import encode_classes
+from ...distances.questions import encode_classes
 from ...errors import InputError, MismatchError
 from ...federation.result import Array, Bill, Billed
 from .clustering import Clustering, finest

@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from silot_transport._check import whole
 
-from ...distances.questions.labelled import decode_classes, encode_classes
-from ...distances.sides import agreed_dimension
+from ...distances.questions import decode_classes, encode_classes
+from ...distances.sides import agree_on_dimension
 from ...errors import HolderError, InputError, MismatchError, SilotError
 from ...federation.answer import Answer, Array, Failure
 from ...federation.protocol import Questions, Steps, failure_error
@@ -165,7 +165,7 @@ def count_labelled(
         dict.fromkeys(names, question), lambda _, answer: _counted(answer, classes)
     )
     devices.check()
-    agreed_dimension({name: devices.counted[name].dimension for name in devices.names})
+    agree_on_dimension({name: devices.counted[name].dimension for name in devices.names})
     if classes is not None:
         return tuple(classes)
     return tuple(sorted({name for item in devices.counted.values() for name in item.counts}))

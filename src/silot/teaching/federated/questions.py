@@ -21,7 +21,7 @@ from typing import ClassVar, Self, TypedDict
 import numpy as np
 import numpy.typing as npt
 
-from ...distances.questions.labelled import codes_of, decode_classes, encode_classes
+from ...distances.questions import decode_classes, encode_classes, encode_labels
 from ...errors import InputError, WireError
 from ...federation.answer import Answer
 from ...federation.disclosure import Account, Disclosure
@@ -118,7 +118,7 @@ class AboutLabelled(Question):
         """Return the records of the classes in the list, and their codes."""
         if labels is None:
             raise InputError("the records have no labels.", code="labels-absent")
-        codes, _, _ = codes_of(labels, self.classes, len(points))
+        codes, _, _ = encode_labels(labels, self.classes, len(points))
         listed = codes < len(decode_classes(self.classes))
         used = (weights > 0) & listed & (labels != self.unlabelled)
         if not used.any():

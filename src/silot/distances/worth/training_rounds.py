@@ -3,27 +3,210 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Sequence
-from typing import Any
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic
 
 import numpy as np
+import numpy.typing as npt
 
-from silot_transport._check import Array, real, whole
+from silot_transport._check import LARGEST_COORDINATE, Array, real, whole
 
-from ...errors import InputError
-from ._game import (
+from ...errors import InputError, MismatchError
+from .shapley import (
     Game,
     Name,
+    PlayerValues,
     Running,
-    as_seed,
-    bounded_size,
-    checked_callable,
-    exact_values,
-    gains_along,
-    not_negative,
+    check_callable,
+    check_not_negative,
+    check_players,
+    check_seed,
+    check_size,
+    compute_exact_values,
+    evaluate_gains,
+    write_name,
 )
-from .history import ModelUtility, TrainingRound, checked_rounds, players_of, round_game
-from .shapley import PlayerValues
+
+ModelUtility = Callable[[npt.NDArray[np.float64]], float]
+
+
+@dataclass(frozen=True, eq=False, init=False, repr=False)
+class TrainingRound(Generic[Name]):
+    """What a server saw in one round of federated training.
+
+    Parameters
+    ----------
+    parameters
+        The global model before the round: finite numbers of any shape.
+    updates
+        By player, what they would add to it: their own model less ``parameters``, of the same
+        shape. Players who sat the round out are left out.
+    weights
+        By player, how much their update counts, above 0: the number of their records.
+
+    Raises
+    ------
+    InputError
+        No players, or an array that is not made of finite numbers (``game-players``,
+        ``rounds-parameters``); a weight that is not above 0 (``rounds-weights``).
+    MismatchError
+        An update of another shape than the parameters (``rounds-shape``), weights of other
+        players than the updates (``rounds-weights``).
+
+    Examples
+    --------
+    >>> TrainingRound([0.0, 0.0], {"north": [1.0, 0.0]}, {"north": 300})
+    TrainingRound(1 players, 2 parameters)
+    """
+
+    parameters: Array
+    updates: Mapping[Name, Array]
+    weights: Mapping[Name, float]
+
+    def __init__(
+        self,
+        parameters: npt.ArrayLike,
+        updates: Mapping[Name, npt.ArrayLike],
+        weights: Mapping[Name, float],
+    ) -> None:
+        if not isinstance(updates, Mapping) or not isinstance(weights, Mapping):
+            raise InputError(
+                f"updates is a {type(updates).__name__} and weights a {type(weights).__name__}; "
+                "two dictionaries by player are needed.",
+                code="rounds-weights",
+            )
+        model = _check_numbers(parameters, "parameters")
+        names = check_players(updates)
+        changes = {name: _check_numbers(updates[name], f"the update of {name!r}") for name in names}
+        for name, change in changes.items():
+            if change.shape != model.shape:
+                raise MismatchError(
+                    f"the update of {name!r} has shape {change.shape}, the parameters "
+                    f"{model.shape}. Give both the same parameters in the same order.",
+                    code="rounds-shape",
+                )
+        if set(weights) != set(names):
+            odd = min(set(weights) ^ set(names), key=write_name)
+            raise MismatchError(
+                f"{odd!r} has {'a weight and no update' if odd in weights else 'no weight'}. Give "
+                "every player of the round both.",
+                code="rounds-weights",
+            )
+        sizes = {
+            name: real(weights[name], f"the weight of {name!r}", "rounds-weights") for name in names
+        }
+        for name, size in sizes.items():
+            if size <= 0.0:
+                raise InputError(
+                    f"the weight of {name!r} is {size:g}; above 0 is needed. Leave players "
+                    "without records out of the round.",
+                    code="rounds-weights",
+                )
+        object.__setattr__(self, "parameters", model)
+        object.__setattr__(self, "updates", changes)
+        object.__setattr__(self, "weights", sizes)
+
+    def __reduce__(self) -> tuple[type[TrainingRound[Any]], tuple[Any, ...]]:
+        # Copies are made by the constructor, which makes their arrays read-only too.
+        return TrainingRound, (self.parameters, self.updates, self.weights)
+
+    def step(self, coalition: frozenset[Name]) -> Array:
+        r"""Compute what the updates of a coalition add to the model, averaged by weight.
+
+        .. math:: \Delta_S = \sum_{i \in S} w_i \Delta_i / \sum_{i \in S} w_i
+
+        Parameters
+        ----------
+        coalition
+            Players; those who sat the round out do not count.
+
+        Returns
+        -------
+        numpy.ndarray
+            Of the shape of the parameters, zero for a coalition of nobody.
+
+        Examples
+        --------
+        >>> one = TrainingRound([0.0], {"north": [1.0], "south": [5.0]}, {"north": 3, "south": 1})
+        >>> one.step(frozenset({"north", "south"}))
+        array([2.])
+        """
+        # The order of a set differs from run to run, and with it the last bit of a sum.
+        present = sorted((name for name in self.updates if name in coalition), key=write_name)
+        total = np.zeros_like(self.parameters)
+        largest = max((self.weights[name] for name in present), default=1.0)
+        shares = [self.weights[name] / largest for name in present]
+        mass = math.fsum(shares)
+        for name, share in zip(present, shares, strict=True):
+            total += share / mass * self.updates[name]
+        return total
+
+    def __repr__(self) -> str:
+        return f"TrainingRound({len(self.updates)} players, {self.parameters.size} parameters)"
+
+
+def check_rounds(rounds: Sequence[TrainingRound[Name]]) -> list[TrainingRound[Name]]:
+    """Return the rounds, at least one, or raise where they are not of one model."""
+    history = list(rounds) if isinstance(rounds, Sequence) else []
+    if not history or not all(isinstance(step, TrainingRound) for step in history):
+        raise InputError(
+            f"rounds is a {type(rounds).__name__}; a list of at least one TrainingRound, and of "
+            "nothing else, is needed.",
+            code="rounds-empty",
+        )
+    shape = history[0].parameters.shape
+    for k, step in enumerate(history):
+        if step.parameters.shape != shape:
+            raise MismatchError(
+                f"round {k} (from 0) has parameters of shape {step.parameters.shape}, round 0 of "
+                f"{shape}. Give the rounds of one training.",
+                code="rounds-shape",
+            )
+    return history
+
+
+def list_players(history: Sequence[TrainingRound[Name]]) -> tuple[Name, ...]:
+    """List the players of all rounds, in the order they first appear."""
+    return tuple(dict.fromkeys(name for step in history for name in step.updates))
+
+
+def build_game(step: TrainingRound[Name], utility: ModelUtility) -> Game[Name]:
+    """Build the game of one round: coalitions are worth what their models are worth."""
+    check_callable(utility)
+
+    def worth(coalition: frozenset[Name]) -> float:
+        model = step.parameters.copy()
+        model += step.step(coalition)
+        return utility(model)
+
+    return Game(tuple(step.updates), worth)
+
+
+def _check_numbers(values: npt.ArrayLike, name: str) -> Array:
+    try:
+        raw: npt.NDArray[Any] = np.asarray(values)
+    except ValueError:
+        raw = np.empty(0, dtype=object)
+    if raw.dtype.kind not in "buif" or raw.size == 0:
+        raise InputError(
+            f"{name} of dtype {raw.dtype} and shape {raw.shape} is not an array of numbers. Give "
+            "all parameters as one array.",
+            code="rounds-parameters",
+        )
+    with np.errstate(over="ignore"):  # a long double beyond float64 becomes infinite: see below
+        array = raw.astype(np.float64)
+    # Written so that NaN fails too: no comparison with it is true.
+    wrong = ~(np.abs(array) <= LARGEST_COORDINATE)
+    if wrong.any():
+        raise InputError(
+            f"{name} holds {int(wrong.sum())} value(s) that are NaN, infinite or above "
+            f"{LARGEST_COORDINATE:g}. Leave out rounds that diverged.",
+            code="rounds-parameters",
+        )
+    array.setflags(write=False)
+    return array
+
 
 # Running means are compared over the cycles that make this many permutations.
 _WINDOW = 30
@@ -32,7 +215,7 @@ _WINDOW = 30
 def multi_rounds(
     rounds: Sequence[TrainingRound[Name]], utility: ModelUtility, *, decay: float = 1.0
 ) -> PlayerValues:
-    r"""Shapley values of every round, summed: the MR baseline.
+    r"""Sum the Shapley values of every round: the MR baseline.
 
     .. math:: \phi_i = \sum_t \lambda^t\, \phi_i\bigl(v_t\bigr), \qquad
               v_t(S) = u\bigl(M^t + \Delta^t_S\bigr)
@@ -79,16 +262,16 @@ def multi_rounds(
     >>> multi_rounds([one], lambda model: float(model[0])).values
     (0.0, 2.0)
     """
-    history = checked_rounds(rounds)
+    history = check_rounds(rounds)
     factor = real(decay, "decay", "option-decay")
     if not 0.0 < factor <= 1.0:
         raise InputError(f"decay is {decay!r}; 0 < decay <= 1 is needed.", code="option-decay")
-    games = [round_game(step, utility) for step in history]
+    games = [build_game(step, utility) for step in history]
     for k, game in enumerate(games):
-        bounded_size(game.size, f"round {k} (from 0) has", "Use gtg_shapley.")
-    totals: dict[Hashable, float] = dict.fromkeys(players_of(history), 0.0)
+        check_size(game.size, f"round {k} (from 0) has", "Use gtg_shapley.")
+    totals: dict[Hashable, float] = dict.fromkeys(list_players(history), 0.0)
     for k, game in enumerate(games):
-        for name, value in zip(game.order, exact_values(game).tolist(), strict=True):
+        for name, value in zip(game.order, compute_exact_values(game).tolist(), strict=True):
             totals[name] += factor**k * value
     evaluations = sum(game.evaluations for game in games)
     return PlayerValues(
@@ -103,7 +286,7 @@ def multi_rounds(
 
 
 def one_round(rounds: Sequence[TrainingRound[Name]], utility: ModelUtility) -> PlayerValues:
-    r"""Shapley values of the models that subsets of the players lead to: the OR baseline.
+    r"""Compute Shapley values of the models that coalitions lead to: the OR baseline.
 
     .. math:: \phi_i = \phi_i(v), \qquad v(S) = u\Bigl(M^0 + \sum_t \Delta^t_S\Bigr)
 
@@ -143,8 +326,8 @@ def one_round(rounds: Sequence[TrainingRound[Name]], utility: ModelUtility) -> P
     >>> one_round([one, two], lambda model: float(model[0])).values
     (0.0, 6.0)
     """
-    history = checked_rounds(rounds)
-    checked_callable(utility)
+    history = check_rounds(rounds)
+    check_callable(utility)
 
     def worth(coalition: frozenset[Name]) -> float:
         model = history[0].parameters.copy()
@@ -152,12 +335,12 @@ def one_round(rounds: Sequence[TrainingRound[Name]], utility: ModelUtility) -> P
             model += step.step(coalition)
         return utility(model)
 
-    game = Game(players_of(history), worth)
-    bounded_size(game.size, "the rounds have", "Use gtg_shapley.")
-    values = exact_values(game)
+    game = Game(list_players(history), worth)
+    check_size(game.size, "the rounds have", "Use gtg_shapley.")
+    values = compute_exact_values(game)
     return PlayerValues(
         names=game.names,
-        values=game.listed(values),
+        values=game.restore_order(values),
         standard_errors=(0.0,) * game.size,
         method="one_round",
         status=f"exact: all {game.evaluations} models were evaluated",
@@ -176,7 +359,7 @@ def gtg_shapley(
     max_permutations: int = 1000,
     seed: int = 0,
 ) -> PlayerValues:
-    r"""Shapley values of every round, sampled with guidance and truncated: GTG-Shapley.
+    r"""Estimate the Shapley values of every round, guided and truncated: GTG-Shapley.
 
     .. math:: \phi_i = \sum_t \phi_i(v_t), \qquad v_t(S) = u\bigl(M^t + \Delta^t_S\bigr)
 
@@ -237,23 +420,24 @@ def gtg_shapley(
     >>> found.values, found.evaluations
     ((0.0, 2.0), 4)
     """
-    history = checked_rounds(rounds)
-    tolerance = not_negative(tolerance, "tolerance", "option-tolerance")
-    truncation = not_negative(truncation, "truncation", "option-truncation")
-    between = not_negative(round_truncation, "round_truncation", "option-truncation")
+    history = check_rounds(rounds)
+    tolerance = check_not_negative(tolerance, "tolerance", "option-tolerance")
+    truncation = check_not_negative(truncation, "truncation", "option-truncation")
+    between = check_not_negative(round_truncation, "round_truncation", "option-truncation")
     least = 2 * max(len(step.updates) for step in history)
     most = whole(max_permutations, "max_permutations", "option-permutations", least=least)
-    seed = as_seed(seed)
+    seed = check_seed(seed, "seed", "option-seed")
     rng = np.random.default_rng(seed)
-    totals: dict[Hashable, float] = dict.fromkeys(players_of(history), 0.0)
+    totals: dict[Hashable, float] = dict.fromkeys(list_players(history), 0.0)
     variances: dict[Hashable, float] = dict.fromkeys(totals, 0.0)
     evaluations = permutations = skipped = truncated = unfinished = 0
     for step in history:
-        game = round_game(step, utility)
+        game = build_game(step, utility)
+        # A round that changes nothing has nothing to share out.
         if abs(game.value(game.everyone) - game.value(0)) < between:
             skipped += 1
         else:
-            cycles, cut, converged = _guided(game, rng, tolerance, truncation, most)
+            cycles, cut, converged = _sample_cycles(game, rng, tolerance, truncation, most)
             for k, name in enumerate(game.order):
                 totals[name] += float(cycles.mean[k])
                 variances[name] += float(cycles.errors[k]) ** 2
@@ -261,7 +445,7 @@ def gtg_shapley(
             truncated += cut
             unfinished += not converged
         evaluations += game.evaluations
-    status = _guided_status(len(history), skipped, unfinished, tolerance, most)
+    status = _describe_cycles(len(history), skipped, unfinished, tolerance, most)
     if skipped or truncated:
         status += (
             f"; {skipped} round(s) and {truncated} of {permutations} permutations were truncated, "
@@ -281,11 +465,12 @@ def gtg_shapley(
     )
 
 
-def _guided(
+def _sample_cycles(
     game: Game[Any], rng: np.random.Generator, tolerance: float, truncation: float, most: int
 ) -> tuple[Running, int, bool]:
-    """Means over cycles of orders led by each player, truncated orders, and convergence."""
+    """Sample cycles of orders led by each player; return means, truncated orders, convergence."""
     n = game.size
+    # At least 30 orders, whatever the number of players.
     window = math.ceil(_WINDOW / n)
     running = Running(n)
     past: list[Array] = []
@@ -293,9 +478,10 @@ def _guided(
     while (running.count + 1) * n <= most:
         gains = np.zeros(n)
         for leader in range(n):
+            # Every player leads once a cycle: later places may be truncated.
             others = np.delete(np.arange(n), leader)
             order = [leader, *rng.permutation(others).tolist()]
-            added, cut = gains_along(game, order, truncation)
+            added, cut = evaluate_gains(game, order, truncation)
             gains += added
             truncated += cut
         running.add(gains / n)
@@ -307,7 +493,9 @@ def _guided(
     return running, truncated, False
 
 
-def _guided_status(rounds: int, skipped: int, unfinished: int, tolerance: float, most: int) -> str:
+def _describe_cycles(
+    rounds: int, skipped: int, unfinished: int, tolerance: float, most: int
+) -> str:
     sampled = rounds - skipped
     if not unfinished:
         return f"converged: the means of {sampled} sampled round(s) moved by at most {tolerance:g}"

@@ -21,16 +21,17 @@ from ...federation.sealed import Sealed
 from ...privacy.accounting import epsilon_of
 from ...privacy.cells import public_points
 from ...render.shown import Shown
-from ..questions.labelled import decode_classes
-from .asking import cells_for, integers_of
-from .questions import SketchPeriod, SketchRecords
-from .sketch import Sketching
+from ..questions import decode_classes
+from .questions import SketchPeriod, SketchRecords, read_integers
+from .release_options import Releasing
 
 ASSUMED = 2000
 """Records that the number of cells is for, where nobody says how many: a question that depended on
 how many a site has would tell it."""
 
 _ROOM = 1e-6
+# Options of the question itself: public records and labels show in its cells and classes.
+_COMPARED = ("privacy_epsilon", "privacy_delta", "cells", "seed", "mass_limit", "classes")
 
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 
@@ -38,8 +39,8 @@ Finite = Annotated[float, Field(allow_inf_nan=False)]
 class Terms(BaseModel):
     """What a release was made by, all of it public: as ``Sketching`` takes it.
 
-    ``public`` is the digest of the public records (``digest_of``), ``public_records`` how many
-    they are; without public records there are a public mean and scale.
+    ``public`` is the digest of the public records (``digest_public_records``), ``public_records``
+    how many they are; without public records there are a public mean and scale.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -63,8 +64,8 @@ class Terms(BaseModel):
         """Options of ``Sketching``, without the public records."""
         names = ("privacy_epsilon", "privacy_delta", "cells", "seed", "mass_limit", "classes",
                  "public_mean", "public_scale")  # fmt: skip
-        found = {name: getattr(self, name) for name in names}
-        return found | {"labels": self.classes is not None}
+        values = {name: getattr(self, name) for name in names}
+        return values | {"labels": self.classes is not None}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -104,20 +105,20 @@ class ReleaseFile(Shown):
 
     @classmethod
     def of(cls, sealed: Sealed, trusted: str = "", size: int = 0) -> ReleaseFile:
-        """What a signed file says of a release, checked.
+        """Read and check what a signed file says of a release.
 
         Raises
         ------
         FileError
             ``release-format``: what it says does not fit together.
         """
-        terms, schema = _terms(sealed), _schema(sealed)
-        question = _question(sealed)
-        made = cls(
+        terms, schema = _read_terms(sealed), _read_schema(sealed)
+        question = _read_question(sealed)
+        release = cls(
             sealed=sealed, terms=terms, schema=schema, question=question, trusted=trusted, size=size
         )
-        made._check()
-        return made
+        release._check()
+        return release
 
     name = property(lambda self: self.sealed.author, doc="Who wrote it.")
     file = property(lambda self: self.sealed.file, doc="Name of the file.")
@@ -125,30 +126,32 @@ class ReleaseFile(Shown):
     fingerprint = property(lambda self: self.sealed.fingerprint, doc="Of the key that signed it.")
 
     def _check(self) -> None:
-        """Raise where what is said of the release is not what was asked."""
-        asked, terms = self.question, self.terms
-        classes = list(decode_classes(asked.classes)) if asked.classes else None
-        period = asked.period if isinstance(asked, SketchPeriod) else None
+        """Raise where the file says of the release what its question does not."""
+        question, terms = self.question, self.terms
+        classes = list(decode_classes(question.classes)) if question.classes else None
+        period = question.period if isinstance(question, SketchPeriod) else None
         try:
-            claimed = Sketching(
-                public_mean=[0.0], public_scale=[1.0], period=terms.period,
-                **{k: v for k, v in terms.options.items() if not k.startswith("public")},
+            claimed = Releasing(
+                public_mean=[0.0], public_scale=[1.0],
+                **{k: v for k, v in terms.options.items() if k in _COMPARED},
             ).mu  # fmt: skip
         except SilotError as error:
-            raise _odd(self.file, error.message) from None
-        for what, said, true in (
-            ("privacy_epsilon", True, abs(claimed / asked.privacy_mu - 1.0) < _ROOM),
-            ("cells", True, 0 < len(asked.centres) <= terms.cells),
-            ("mass_limit", terms.mass_limit or 0.0, asked.mass_limit),
+            raise _build_error(self.file, error.message) from None
+        for what, claim, truth in (
+            ("privacy_epsilon", True, abs(claimed / question.privacy_mu - 1.0) < _ROOM),
+            ("cells", True, 0 < len(question.centres) <= terms.cells),
+            ("mass_limit", terms.mass_limit or 0.0, question.mass_limit),
             ("classes", terms.classes, classes),
             ("period", terms.period, period),
-            ("columns", len(terms.columns or asked.centres.T), asked.centres.shape[1]),
+            ("columns", len(terms.columns or question.centres.T), question.centres.shape[1]),
             ("schema", terms.schema_hash, self.schema.hash if self.schema else ""),
         ):
-            if said != true:
-                raise _odd(self.file, f"{what} is not that of the question that was answered")
+            if claim != truth:
+                raise _build_error(
+                    self.file, f"{what} is not that of the question that was answered"
+                )
         if self.schema and terms.columns != list(self.schema.features):
-            raise _odd(self.file, "columns are not those of its schema")
+            raise _build_error(self.file, "columns are not those of its schema")
         _ = self.numbers
 
     @cached_property
@@ -156,13 +159,13 @@ class ReleaseFile(Shown):
         """The noisy numbers."""
         try:
             reply = decode_reply(self.sealed.reply)
-            return integers_of({self.name: reply}, self.name, "sketch", self.width)
+            return read_integers({self.name: reply}, self.name, "sketch", self.width)
         except SilotError:
-            raise _odd(self.file, "its numbers do not answer its question") from None
+            raise _build_error(self.file, "its numbers do not answer its question") from None
 
     @property
     def width(self) -> int:
-        """How many numbers it tells."""
+        """How many numbers it holds."""
         classes = len(self.terms.classes) + 1 if self.terms.classes else 1
         return classes * len(self.question.centres) + self.question.centres.shape[1] + 1
 
@@ -192,12 +195,12 @@ class ReleaseFile(Shown):
         return (self.schema.warning,) if self.schema.warning else ()
 
     def recorded(self, name: str) -> Recorded:
-        """As a party of a run."""
+        """Return the release as a party of a run."""
         return Recorded(name, self.sealed.answers, self.sealed.reply)
 
     def to_dict(self) -> dict[str, Any]:
-        """Fields by name, ready for JSON."""
-        asked = self.question
+        """Return the fields by name, ready for JSON."""
+        question = self.question
         return {
             "name": self.name,
             "file": self.file,
@@ -206,8 +209,8 @@ class ReleaseFile(Shown):
             "fingerprint": self.fingerprint,
             "trusted": self.trusted,
             "fresh": self.fresh,
-            "mechanism": asked.mechanism,
-            "sensitivity": asked.sensitivity,
+            "mechanism": question.mechanism,
+            "sensitivity": question.sensitivity,
             "mu": self.mu,
             "epsilon": self.epsilon,
             "numbers": self.width,
@@ -219,34 +222,34 @@ class ReleaseFile(Shown):
         }
 
 
-def _terms(sealed: Sealed) -> Terms:
+def _read_terms(sealed: Sealed) -> Terms:
     try:
         return Terms.model_validate(dict(sealed.facts))
     except ValidationError as error:
-        names = dict.fromkeys(str(each["loc"][0])[:64] for each in error.errors())
-        raise _odd(sealed.file, f"what it says of {', '.join(names)!r} cannot be") from None
+        names = dict.fromkeys(str(item["loc"][0])[:64] for item in error.errors())
+        raise _build_error(sealed.file, f"what it says of {', '.join(names)!r} cannot be") from None
 
 
-def _schema(sealed: Sealed) -> Schema | None:
+def _read_schema(sealed: Sealed) -> Schema | None:
     if sealed.schema is None:
         return None
     try:
         return Schema.of(dict(sealed.schema))
     except InputError as error:
-        raise _odd(sealed.file, error.message) from None
+        raise _build_error(sealed.file, error.message) from None
 
 
-def _question(sealed: Sealed) -> SketchRecords:
+def _read_question(sealed: Sealed) -> SketchRecords:
     try:
         question = decode_question(sealed.question)
         if isinstance(question, SketchRecords) and question.sensitivity > 0:
             return question
     except SilotError:
         pass
-    raise _odd(sealed.file, "its question is none about a sketch")
+    raise _build_error(sealed.file, "its question is none about a sketch")
 
 
-def _odd(file: str, why: str) -> FileError:
+def _build_error(file: str, why: str) -> FileError:
     return FileError(
         f"{file} is signed, and says what does not fit together: {why.rstrip('.')}. Ask its author "
         "to write it anew with the same silot.",
@@ -254,8 +257,8 @@ def _odd(file: str, why: str) -> FileError:
     )
 
 
-def digest_of(public: Measure, labelled: bool) -> str:
-    """SHA-256 of public records in their order, with their labels where these count."""
+def digest_public_records(public: Measure, labelled: bool) -> str:
+    """Compute the SHA-256 of public records in their order, with labels where these count."""
     digest = hashlib.sha256(repr((public.size, public.dimension, labelled)).encode())
     digest.update(np.ascontiguousarray(public_points(public)).tobytes())
     if labelled and public.names is not None:
@@ -273,11 +276,11 @@ def check_alike(releases: Mapping[str, ReleaseFile]) -> None:
     """
     first, *others = releases.values()
     for other in others:
-        here, there = repr(first.file), repr(other.file)
+        files = f"{first.file!r} and {other.file!r}"
         _check_schemas(first, other)
         if first.terms.public != other.terms.public:
             raise MismatchError(
-                f"{here} and {there} were made with other public records. Give all sites the same "
+                f"{files} were made with other public records. Give all sites the same "
                 "file of public records, and have one of them release again.",
                 code="public-mismatch",
             )
@@ -285,7 +288,7 @@ def check_alike(releases: Mapping[str, ReleaseFile]) -> None:
         apart = [name for name in names if getattr(first.terms, name) != getattr(other.terms, name)]
         if apart:
             raise MismatchError(
-                f"{here} and {there} differ in {', '.join(apart)}. All releases that are combined "
+                f"{files} differ in {', '.join(apart)}. All releases that are combined "
                 "must be of one question: agree on its options.",
                 code="release-mismatch",
             )
@@ -307,11 +310,3 @@ def _check_schemas(first: ReleaseFile, other: ReleaseFile) -> None:
             "Agree on one schema.",
             code="schema-mismatch",
         )
-
-
-def cells_of(public: int, records: int | None, mu: float) -> int:
-    """How many cells, of public numbers alone."""
-    return cells_for(public, records or ASSUMED, mu)
-
-
-__all__ = ["ASSUMED", "ReleaseFile", "Terms", "cells_of", "check_alike", "digest_of"]

@@ -1,21 +1,31 @@
-"""Options of what holders tell with noise."""
+"""Options of differentially private releases, and what is public about them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
+from ...data.measure import Measure
 from ...errors import InputError
 from ...options import Options, anything, count, none_or, number, option, seed
 from ...privacy.accounting import mu_of
-from ...privacy.cells import Public, drawn_sample, public_points
+from ...privacy.cells import (
+    FEWEST_CELLS,
+    MOST_CELLS,
+    Public,
+    drawn_sample,
+    public_law,
+    public_points,
+)
 from ...privacy.sketch import Array
 
 
 class Private(Options):
-    """What one record may change in what holders tell."""
+    """Options of what one record may change in the answers of holders."""
 
     privacy_epsilon: float = option(
         "Privacy budget of each holder. What one record may change in this run.",
@@ -24,10 +34,7 @@ class Private(Options):
         code="option-privacy",
     )
     privacy_delta: float = option(
-        "Chance that the privacy budget is exceeded.",
-        number(),
-        default=1e-5,
-        code="option-privacy",
+        "Chance that the privacy budget is exceeded.", number(), default=1e-5, code="option-privacy"
     )
     mass_limit: float | None = option(
         "Of weighted records: the largest weight, public. A record of weight w counts as "
@@ -51,7 +58,7 @@ class Private(Options):
 
 
 class Releasing(Private):
-    """What a release of a sketch takes."""
+    """Options of the release of a sketch."""
 
     public: Public | None = option(
         "Public records (m, d), of the law the holders' records come from, and of no holder: 400 "
@@ -111,3 +118,49 @@ class Releasing(Private):
                 code="option-public",
             )
         return public_points(self.public)
+
+
+# Sizes a sketch comes in. Few of them: a noisy count moves the size less often, and the question
+# with it, which a ledger would charge again.
+_SIZES = (8, 11, 16, 22, 32, 45, 64, 90, 128)
+
+
+def find_public_box(
+    public: Public | None, mean: npt.ArrayLike | None, scale: npt.ArrayLike | None
+) -> tuple[Array, Array] | None:
+    """Find the corners of the box of a quadtree: for two features without a sample."""
+    if public is not None or mean is None or scale is None:
+        return None
+    middle, spread = public_law(mean, scale)
+    # Four standard deviations hold all but about one in ten thousand normal records.
+    return (middle - 4.0 * spread, middle + 4.0 * spread) if len(middle) == 2 else None
+
+
+def read_class_names(public: Public | None) -> npt.NDArray[np.str_] | None:
+    """Read the labels of public records, where they have any."""
+    return public.names if isinstance(public, Measure) else None
+
+
+def read_public_classes(public: Public | None, classes: Sequence[object] | None) -> tuple[str, ...]:
+    """Read the public class names; those of a holder would disclose which classes it has."""
+    if classes is not None:
+        # By the rule of measures: 3, 3.0 and "3" are one.
+        labels: npt.NDArray[Any] = np.asarray(classes)
+        named = Measure(np.zeros((len(labels), 1)), labels=labels).names
+    else:
+        named = read_class_names(public)
+    if named is None:
+        raise InputError(
+            "labels need public classes. Give classes=[...], or a labelled Measure as public.",
+            code="sketch-classes",
+        )
+    return tuple(sorted(set(named.tolist())))
+
+
+def count_cells(public: int, records: int | None, mu: float) -> int:
+    """Choose the number of cells from those of public records and of records in a sketch."""
+    # Centres of few public records each are off by chance, and holders in different cells
+    # then seem further apart: eight a cell, where three would do.
+    most = float(np.clip(public // 8, FEWEST_CELLS, MOST_CELLS))
+    wanted = min(max((records or 0) * mu / 6.0, FEWEST_CELLS), most)
+    return max(size for size in _SIZES if size <= wanted)

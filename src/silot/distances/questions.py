@@ -1,0 +1,839 @@
+"""Questions that distances are made of: sizes, records, moments, interpolants, classes, errors."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import ClassVar, Self, cast
+
+import numpy as np
+
+from silot_transport import ExactPlan, Interpolant, cost_matrix, exact_plan, interpolate
+from silot_transport import moments as moments_of
+from silot_transport.chance import chance_distance, chance_law
+from silot_transport.classwise import distances_to_classes, labelled_plan
+from silot_transport.cost import paired_cost
+from silot_transport.decomposition import canonical_order, decompose
+from silot_transport.geodesic import Interpolation
+from silot_transport.resampling import FEWEST, corrected_cost, distinct_records, lots
+
+from ..data.measure import Covariance, Embedding, class_vectors_of, features_of
+from ..errors import InputError, MismatchError, WireError
+from ..federation.answer import Answer
+from ..federation.disclosure import Account, Disclosure
+from ..federation.message import LARGEST_TEXT, Scalar
+from ..federation.question import Array, Codes, Names, Question, register
+
+
+@dataclass(frozen=True, kw_only=True)
+class Describe(Question):
+    """Size, dimension, and whether weights are uniform: what two parties need to agree."""
+
+    kind: ClassVar[str] = "describe"
+    level: ClassVar[Disclosure] = Disclosure.SCALAR
+    account: ClassVar[Account] = Account.FREE
+
+    def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
+        used = weights[weights > 0]
+        return Answer(
+            scalars={
+                "records": len(used),
+                "dimension": points.shape[1],
+                "uniform": bool(np.ptp(used) <= 1e-12 * used.max()),
+            }
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Records(Question):
+    """The records themselves: pooling, the baseline every protocol is compared with."""
+
+    kind: ClassVar[str] = "records"
+    level: ClassVar[Disclosure] = Disclosure.RECORD
+
+    def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
+        used = weights > 0
+        return Answer({"points": points[used], "weights": weights[used]})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Moments(Question):
+    """Mean and covariance, for the Gelbrich lower bound."""
+
+    kind: ClassVar[str] = "moments"
+    level: ClassVar[Disclosure] = Disclosure.AGGREGATE
+    account: ClassVar[Account] = Account.NAMED
+    by_pairs: ClassVar[bool] = True
+
+    def numbers(self, records: int, dimension: int) -> int:
+        return dimension + dimension * (dimension + 1) // 2
+
+    def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
+        moments = moments_of(points, weights)
+        return Answer({"mean": moments.mean, "covariance": moments.covariance})
+
+    def moves(
+        self, points: Array, weights: Array, labels: Names | None, answer: Answer
+    ) -> Mapping[str, float]:
+        # A record of weight w that goes moves the mean by w times its distance from it.
+        far = np.abs(points - answer.arrays["mean"]).max(axis=1)
+        return {"mean": float((weights * far).max()), "covariance": float((weights * far**2).max())}
+
+
+@dataclass(frozen=True, kw_only=True)
+class _WithReference(Question):
+    """A question about a reference measure that travels with it."""
+
+    reference: Array
+    reference_weights: Array
+    p: int = 2
+
+    def _check(self, points: Array) -> None:
+        if self.reference.ndim != 2 or self.reference.shape[1] != points.shape[1]:
+            raise MismatchError(
+                "the reference has another number of features than the records.",
+                code="dimension-mismatch",
+            )
+
+    def _double_if_embedded(self, move: float) -> float:
+        """Double a move where labels have coordinates: a record moves those of its class too."""
+        return move if self.embedding == "none" else 2.0 * move
+
+
+@dataclass(frozen=True, kw_only=True)
+class DistanceTo(_WithReference):
+    """``W_p`` of the records and a reference: one number."""
+
+    kind: ClassVar[str] = "distance-to"
+    level: ClassVar[Disclosure] = Disclosure.SCALAR
+    account: ClassVar[Account] = Account.CHOSEN
+
+    def numbers(self, records: int, dimension: int) -> int:
+        return 1
+
+    def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
+        self._check(points)
+        plan = exact_plan(points, self.reference, weights, self.reference_weights, p=self.p)
+        return Answer(
+            scalars={"distance": plan.upper, "distance_lower": plan.lower, "optimal": plan.optimal}
+        )
+
+    def moves(
+        self, points: Array, weights: Array, labels: Names | None, answer: Answer
+    ) -> Mapping[str, float]:
+        share = find_largest_share(points, weights, self.reference, p=self.p)
+        return {
+            "distance": self._double_if_embedded(
+                bound_move(answer.number("distance"), share, self.p)
+            )
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Interpolate(_WithReference):
+    """An interpolating measure between the records (t = 0) and a reference (t = 1).
+
+    With ``on_reference`` a barycentric interpolant is supported on the reference's atoms, else
+    on the records. ``scalars`` asks for the distance to the reference and the displacement too.
+    Every record can be computed back from the answer.
+    """
+
+    kind: ClassVar[str] = "interpolate"
+    level: ClassVar[Disclosure] = Disclosure.RECORD
+
+    t: float
+    interpolation: Interpolation = "barycentric"
+    on_reference: bool = False
+    scalars: bool = True
+
+    def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
+        interpolant = self._interpolate(points, weights)
+        sent: dict[str, Scalar] = {
+            "geodesic": interpolant.geodesic,
+            "optimal": interpolant.optimal,
+            "gap": interpolant.gap,
+        }
+        if self.scalars:
+            sent |= {
+                "distance": interpolant.distance,
+                "distance_lower": interpolant.lower,
+                "displacement": interpolant.displacement,
+            }
+        return Answer({"atoms": interpolant.atoms, "weights": interpolant.weights}, sent)
+
+    def _interpolate(self, points: Array, weights: Array) -> Interpolant:
+        self._check(points)
+        return interpolate(
+            points,
+            self.reference,
+            weights,
+            self.reference_weights,
+            t=self.t,
+            p=self.p,
+            interpolation=self.interpolation,
+            support="y" if self.on_reference else "x",
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _WithTarget(Interpolate):
+    """An interpolant that stays with the holder, compared with a target it is sent."""
+
+    target: Array
+    target_weights: Array
+
+    def _collect_scalars(self, interpolant: Interpolant) -> dict[str, Scalar]:
+        sent: dict[str, Scalar] = {"geodesic": interpolant.geodesic, "optimal": interpolant.optimal}
+        if self.scalars:
+            sent["displacement"] = interpolant.displacement
+        return sent
+
+
+@dataclass(frozen=True, kw_only=True)
+class InterpolantDistance(_WithTarget):
+    """``W_p`` of the interpolant and a target: one number."""
+
+    kind: ClassVar[str] = "interpolant-distance"
+    level: ClassVar[Disclosure] = Disclosure.SCALAR
+    account: ClassVar[Account] = Account.CHOSEN
+
+    def numbers(self, records: int, dimension: int) -> int:
+        return 1 + self.scalars
+
+    def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
+        interpolant = self._interpolate(points, weights)
+        plan = exact_plan(
+            interpolant.atoms, self.target, interpolant.weights, self.target_weights, p=self.p
+        )
+        sent = self._collect_scalars(interpolant)
+        sent["target_distance"] = plan.upper
+        sent["target_lower"] = plan.lower
+        sent["optimal"] = interpolant.optimal and plan.optimal
+        return Answer(scalars=sent)
+
+    def moves(
+        self, points: Array, weights: Array, labels: Names | None, answer: Answer
+    ) -> Mapping[str, float]:
+        # A record's mass is on atoms between it and the reference, no further from any target
+        # than one of these is.
+        away = find_largest_share(points, weights, self.reference, p=self.p)
+        ends = max(
+            find_largest_share(points, weights, self.target, p=self.p),
+            float(weights.max()) * find_largest_cost(self.reference, self.target, p=self.p),
+        )
+        shares = {"displacement": self.t**self.p * away, "target_distance": ends}
+        return {
+            name: self._double_if_embedded(bound_move(answer.number(name), share, self.p))
+            for name, share in shares.items()
+            if name in answer.scalars
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class InterpolantCosts(_WithTarget):
+    """Pairwise costs of the interpolant's atoms and a target's.
+
+    Costs to d + 1 known points give the atoms, and the atoms give the records.
+    """
+
+    kind: ClassVar[str] = "interpolant-costs"
+    level: ClassVar[Disclosure] = Disclosure.RECORD
+
+    def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
+        interpolant = self._interpolate(points, weights)
+        costs = cost_matrix(interpolant.atoms, self.target, p=self.p)
+        return Answer(
+            {"costs": costs, "weights": interpolant.weights}, self._collect_scalars(interpolant)
+        )
+
+
+# Costs held at once: 32 MB of floats.
+_COSTS = 1 << 22
+
+
+def find_largest_cost(x: Array, y: Array, *, p: int = 2) -> float:
+    """Find the largest cost of two points."""
+    return find_largest_share(x, np.ones(len(x)), y, p=p)
+
+
+def find_largest_share(points: Array, weights: Array, target: Array, *, p: int = 2) -> float:
+    """Bound the part of ``W_p^p`` that one record has: its mass times its largest cost."""
+    # In blocks of rows, for all costs at once need not fit into memory.
+    rows = max(_COSTS // max(len(target), 1), 1)
+    return max(
+        float((weights[k : k + rows] * cost_matrix(points[k : k + rows], target, p=p).max(1)).max())
+        for k in range(0, len(points), rows)
+    )
+
+
+def bound_move(distance: float, share: float, p: int) -> float:
+    """Bound how far a distance moves when a share of its p-th power goes."""
+    remainder = distance**p - share
+    return distance - remainder ** (1.0 / p) if remainder > 0 else share ** (1.0 / p)
+
+
+def encode_classes(names: list[str]) -> str:
+    """Encode class names as one text, or raise an ``InputError`` where it is too long."""
+    text = json.dumps(names, ensure_ascii=False, separators=(",", ":"))
+    if len(text.encode()) > LARGEST_TEXT:
+        raise InputError(
+            f"{len(names)} classes have names of {len(text)} characters together; at most "
+            f"{LARGEST_TEXT} fit. Are the labels classes, not numbers? Merge or rename them.",
+            code="classes-many",
+        )
+    return text
+
+
+def decode_classes(text: str) -> list[str]:
+    """Decode class names, or raise a ``WireError`` where a text is no list of them."""
+    try:
+        value = cast("object", json.loads(text))
+    except ValueError:
+        value = None
+    names = cast("list[object]", value) if isinstance(value, list) else []
+    texts = [name for name in names if isinstance(name, str)]
+    if isinstance(value, list) and len(set(texts)) == len(texts) == len(names):
+        return texts
+    raise WireError("class names are not a list of distinct texts.", code="question-fields")
+
+
+def encode_labels(labels: Names | None, classes: str, size: int) -> tuple[Codes, int, int]:
+    """Encode labels; return the codes, the number of listed classes, and that of all others.
+
+    Classes that are not listed get the codes after the listed ones, in the order of their names.
+    """
+    if not classes:
+        return np.zeros(size, dtype=np.int64), 1, 0
+    if labels is None:
+        raise InputError("the records have no labels.", code="labels-absent")
+    listed = decode_classes(classes)
+    new = sorted(set(labels.tolist()) - set(listed))
+    place = {name: code for code, name in enumerate([*listed, *new])}
+    codes = np.array([place[name] for name in labels.tolist()], dtype=np.int64)
+    return codes, len(listed), len(new)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassSizes(Question):
+    """Mass of every class. Without ``classes`` the holder sends the names of its own.
+
+    Classes of fewer than ``least`` records count as absent; a holder raises ``least`` to what
+    its policy wants.
+    """
+
+    kind: ClassVar[str] = "class-sizes"
+    level: ClassVar[Disclosure] = Disclosure.AGGREGATE
+
+    classes: str = ""
+    least: int = 1
+
+    def accounted(self, dimension: int) -> Account:
+        """Account for names of the holder's own as records: they are texts of its records."""
+        return Account.NAMED if self.classes else Account.RECORD
+
+    def numbers(self, records: int, dimension: int) -> int:
+        return len(decode_classes(self.classes))
+
+    def check_fields(self) -> None:
+        if self.classes:
+            decode_classes(self.classes)
+
+    def coarser(self, least: int) -> Self:
+        return replace(self, least=max(self.least, least))
+
+    def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
+        if labels is None:
+            raise InputError("the records have no labels.", code="labels-absent")
+        used = weights > 0
+        names, counts = np.unique(labels[used], return_counts=True)
+        large = set(names[counts >= self.least].tolist())
+        # Sorted: the order of the records must not show.
+        text = self.classes or encode_classes(sorted(large))
+        counted = np.array([name in large for name in labels.tolist()]) & used
+        codes, size, _ = encode_labels(labels, text, len(points))
+        # bincount of nothing counts in integers.
+        masses = np.bincount(codes[counted], weights[counted], minlength=size).astype(np.float64)
+        total = float(masses.sum())
+        answer = {"masses": masses[:size] / total if total > 0 else masses[:size]}
+        return Answer(answer, {} if self.classes else {"classes": text})
+
+    def moves(
+        self, points: Array, weights: Array, labels: Names | None, answer: Answer
+    ) -> Mapping[str, float]:
+        # The masses are shares of the classes in the list alone.
+        listed = decode_classes(self.classes)
+        if labels is None:
+            return {}
+        mass = float(weights[np.isin(labels, listed)].sum())
+        return {"masses": min(float(weights.max()) / mass, 1.0) if mass > 0 else 0.0}
+
+
+def check_shared_labels(codes: Codes, weights: Array, listed: int) -> None:
+    """Raise where no record has a class of the question: other spellings look like errors."""
+    if not (codes[weights > 0] < listed).any():
+        raise MismatchError(
+            "no record has a label of those asked about. Write labels alike on both sides, or "
+            "compare without them.",
+            code="labels-disjoint",
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelledRecords(Question):
+    """Records with the codes of their labels."""
+
+    kind: ClassVar[str] = "labelled-records"
+    level: ClassVar[Disclosure] = Disclosure.RECORD
+
+    classes: str = ""
+
+    def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
+        codes, _, _ = encode_labels(labels, self.classes, len(points))
+        used = weights > 0
+        return Answer({"points": points[used], "weights": weights[used], "codes": codes[used]})
+
+
+@dataclass(frozen=True, kw_only=True)
+class _WithLabelledTarget(Question):
+    """A question that brings a labelled measure along."""
+
+    target: Array
+    target_weights: Array
+    target_codes: Codes
+    classes: str = ""
+
+    def _check(self, points: Array, listed: int) -> None:
+        if self.target.ndim != 2 or self.target.shape[1] != points.shape[1]:
+            raise MismatchError(
+                "the target has another number of features than the records.",
+                code="dimension-mismatch",
+            )
+        codes = self.target_codes
+        if codes.shape != self.target.shape[:1] or codes.min() < 0 or codes.max() >= listed:
+            raise WireError("the target has codes of no class.", code="question-fields")
+
+
+@dataclass(frozen=True, kw_only=True)
+class InterpolateByClass(_WithLabelledTarget):
+    """Class by class, the barycentric interpolant on the target's atoms.
+
+    Every atom lies at ``t`` between the mean of the records transported to it (t = 0) and
+    itself (t = 1). A class the holder does not have leaves its atoms where they are. ``scatter``
+    is the transport cost from the records to those means, class by class.
+    """
+
+    kind: ClassVar[str] = "interpolate-by-class"
+    level: ClassVar[Disclosure] = Disclosure.RECORD
+
+    t: float
+
+    def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
+        codes, listed, _ = encode_labels(labels, self.classes, len(points))
+        self._check(points, listed)
+        if not 0.0 <= self.t <= 1.0:
+            raise WireError("t is not between 0 and 1.", code="question-fields")
+        atoms = self.target.copy()
+        scatter, masses = np.zeros(listed), np.bincount(codes, weights, minlength=listed)[:listed]
+        optimal = True
+        for code in range(listed):
+            own = (codes == code) & (weights > 0)
+            goal = (self.target_codes == code) & (self.target_weights > 0)
+            if not own.any() or not goal.any():
+                continue
+            plan = exact_plan(
+                points[own], self.target[goal], weights[own], self.target_weights[goal]
+            )
+            means = (plan.plan.T @ points[own]) / np.asarray(plan.plan.sum(axis=0)).reshape(-1, 1)
+            atoms[goal] = (1.0 - self.t) * means + self.t * self.target[goal]
+            # From differences to the means themselves: nothing cancels far from the origin.
+            apart = paired_cost(points[own][plan.rows], means[plan.cols], 2)
+            scatter[code] = float(plan.mass @ apart)
+            optimal = optimal and plan.optimal
+        return Answer({"atoms": atoms, "scatter": scatter, "masses": masses}, {"optimal": optimal})
+
+
+@dataclass(frozen=True, kw_only=True)
+class _WithClassMetric(_WithLabelledTarget):
+    """A question that brings the distances between classes along too."""
+
+    class_distances: Array
+    class_slack: Array
+    label_weight: float = 1.0
+
+    def _square_label_distances(
+        self, points: Array, target: Array, weights: Array, codes: Codes, new: int
+    ) -> Array:
+        """Compute squared distances from every class of the records to every one of the target."""
+        between, slack = self.class_distances, self.class_slack
+        fits = slack.ndim == 1 and between.shape == (len(slack), len(slack))
+        if not fits or self.target_codes.max() >= len(slack):
+            raise WireError("class distances do not fit the classes.", code="question-fields")
+        is_metric = all(
+            np.isfinite(part).all() and part.min() >= 0
+            for part in (between, slack, np.array([self.label_weight]))
+        )
+        if not is_metric or not np.array_equal(between, between.T):
+            raise WireError("class distances are no distances.", code="question-fields")
+        rows = [between]
+        for code in range(len(slack), len(slack) + new):
+            members = codes == code
+            mass = weights[members]
+            # A class without mass still needs a place, for its records are scored too.
+            share = mass / mass.sum() if mass.sum() > 0 else np.full(len(mass), 1.0 / len(mass))
+            row = distances_to_classes(
+                points[members], share, target, self.target_weights, self.target_codes,
+                between, slack,
+            )  # fmt: skip
+            rows.append(row[None])
+        return self.label_weight * np.vstack(rows) ** 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelledDistanceTo(_WithClassMetric):
+    """``W_2`` of the labelled records and a labelled target: one number.
+
+    Class distances of the coordinator's choice make that number tell the mass of a class, hence
+    the level.
+    """
+
+    kind: ClassVar[str] = "labelled-distance-to"
+    level: ClassVar[Disclosure] = Disclosure.AGGREGATE
+    account: ClassVar[Account] = Account.CHOSEN
+
+    def numbers(self, records: int, dimension: int) -> int:
+        return 1
+
+    def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
+        return self.solve(points, weights, labels)[0]
+
+    def solve(
+        self, points: Array, weights: Array, labels: Names | None
+    ) -> tuple[Answer, ExactPlan, Array]:
+        """Return the answer, the plan, and squared distances from all classes to the target's."""
+        codes, listed, new = encode_labels(labels, self.classes, len(points))
+        self._check(points, listed)
+        check_shared_labels(codes, weights, listed)
+        squares = self._square_label_distances(points, self.target, weights, codes, new)
+        plan, low, high = labelled_plan(
+            points,
+            self.target,
+            weights,
+            self.target_weights,
+            squares[np.ix_(codes, self.target_codes)],
+        )
+        scalars: dict[str, Scalar] = {
+            "distance": high**0.5,
+            "distance_lower": low**0.5,
+            "estimate": min(max(plan.cost, low), high) ** 0.5,
+            "optimal": plan.optimal,
+        }
+        return Answer(scalars=scalars), plan, squares
+
+    def moves(
+        self, points: Array, weights: Array, labels: Names | None, answer: Answer
+    ) -> Mapping[str, float]:
+        share, doubled = self.find_share(points, weights, labels)
+        move = bound_move(answer.number("distance"), share, 2)
+        return {"distance": 2.0 * move if doubled else move}
+
+    def find_share(self, points: Array, weights: Array, labels: Names | None) -> tuple[float, bool]:
+        """Find the largest part of the cost of one record, and whether it moves others' too."""
+        codes, _, new = encode_labels(labels, self.classes, len(points))
+        squares = self._square_label_distances(points, self.target, weights, codes, new)
+        labels_share = float((weights * squares[codes].max(axis=1)).max())
+        # A record of a class of its holder's own moves the place of that class as well.
+        doubled = bool(new) or self.embedding != "none"
+        return find_largest_share(points, weights, self.target) + labels_share, doubled
+
+
+def count_features(width: int, embedding: Embedding) -> int:
+    """Count the features among columns; the others are coordinates of labels.
+
+    Examples
+    --------
+    >>> count_features(4, "none"), count_features(12, "diagonal"), count_features(24, "full")
+    (4, 4, 4)
+    """
+    if embedding == "none":
+        return width
+    # Label vectors have 3 d columns with diagonal covariances, 2 d + d^2 with full ones.
+    return round((width + 1) ** 0.5) - 1 if embedding == "full" else width // 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class CostParts(LabelledDistanceTo):
+    """Parts of the squared distance to a target: by column, of labels, and by class.
+
+    ``columns`` (d,) and ``labels`` sum to the squared cost of an optimal plan. With ``classes``
+    ``class_costs`` (C + 1,) do too, and ``masses`` (C + 1,) sum to 1: those of the classes asked
+    about, and of all other classes together. ``label_weight`` 0 leaves labels out of the cost.
+
+    Whoever chooses the target learns means of features and masses of classes from the parts: each
+    part counts as a number the asker chose. They are more than half of the rank of any data,
+    which is the most that a policy below level record ever discloses.
+    """
+
+    kind: ClassVar[str] = "cost-parts"
+
+    def numbers(self, records: int, dimension: int) -> int:
+        classes = len(decode_classes(self.classes)) + 1 if self.classes else 0
+        return dimension + 1 + 2 * classes
+
+    def check_fields(self) -> None:
+        if self.classes:
+            decode_classes(self.classes)
+
+    def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
+        codes, listed, new = encode_labels(labels, self.classes, len(points))
+        self._check(points, listed)
+        squares = None
+        if self.label_weight > 0 and self.classes:
+            # Before records are put in order: these are the squares of the distance sent before.
+            squares = self._square_label_distances(points, self.target, weights, codes, new)
+        rows = canonical_order(points, weights, codes)
+        columns = canonical_order(self.target, self.target_weights, self.target_codes)
+        x, a, own = points[rows], weights[rows], codes[rows]
+        y, b = self.target[columns], self.target_weights[columns]
+        label_cost = None
+        if squares is None:
+            plan = exact_plan(x, y, a, b)
+        else:
+            label_cost = squares[np.ix_(own, self.target_codes[columns])]
+            plan, _, _ = labelled_plan(x, y, a, b, label_cost)
+        parts = decompose(
+            plan,
+            x,
+            y,
+            a,
+            features=count_features(points.shape[1], self.embedding),
+            label_cost=label_cost,
+            codes=np.minimum(own, listed),
+            classes=listed + 1,
+        )
+        arrays = {"columns": parts.columns}
+        if self.classes:
+            arrays |= {"class_costs": parts.classes, "masses": parts.masses}
+        return Answer(arrays, {"labels": parts.labels})
+
+    def moves(
+        self, points: Array, weights: Array, labels: Names | None, answer: Answer
+    ) -> Mapping[str, float]:
+        # When one record changes, another plan may be optimal, of other parts: what bounds their
+        # moves is the whole cost alone, with what the record adds to it.
+        distance = (float(answer.arrays["columns"].sum()) + answer.number("labels")) ** 0.5
+        cost = Answer(scalars={"distance": distance})
+        most = (distance + super().moves(points, weights, labels, cost)["distance"]) ** 2
+        # Removing the heaviest record spreads its mass over all others.
+        heaviest = float(weights.max() / weights.sum())
+        mass = min(heaviest / (1.0 - heaviest), 1.0) if heaviest < 1 else 1.0
+        return {"columns": most, "labels": most, "class_costs": most, "masses": mass}
+
+
+# Of the largest part of the cost that one record can have: it moves its own half, and who it puts
+# into the other half moves that one; where tails are heavy it decides the degrees of freedom too.
+_MOVED = 2.0
+_MOVED_MARGIN = 6.0
+_NUMBERS = 5
+OWN_SPLITS = 24
+"""How often a holder splits its records in halves to estimate sampling noise."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DistanceWithError(DistanceTo):
+    """``W_2`` of the records and a reference, and its error: five numbers.
+
+    ``corrected`` is the distance without the bias of a finite sample, ``margin`` half the length
+    of the 95 % interval of its square, which is to be doubled ``tails`` times (0 to 3) for records
+    that are rare and far, and ``chance`` the distance that samples of the
+    reference's law stay below in 95 % of cases, at the sizes of both. ``chance`` is sent only
+    ``with_chance``, for a reference that is a sample. Holders of few records send the distance
+    alone.
+    """
+
+    kind: ClassVar[str] = "distance-with-error"
+
+    with_chance: bool = True
+
+    def numbers(self, records: int, dimension: int) -> int:
+        return _NUMBERS
+
+    def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
+        self._check(points)
+        plan = exact_plan(points, self.reference, weights, self.reference_weights, p=self.p)
+        scalars: dict[str, Scalar] = {
+            "distance": plan.upper,
+            "distance_lower": plan.lower,
+            "optimal": plan.optimal,
+        }
+        if self.p == 2:
+            target = (
+                self.reference,
+                self.reference_weights,
+                np.zeros(len(self.reference), np.int64),
+            )
+            codes = np.zeros(len(points), dtype=np.int64)
+            scalars |= _estimate_errors(
+                points, weights, codes, target, plan, None, self.with_chance, False
+            )
+        return Answer(scalars=scalars)
+
+    def moves(
+        self, points: Array, weights: Array, labels: Names | None, answer: Answer
+    ) -> Mapping[str, float]:
+        share = find_largest_share(points, weights, self.reference, p=self.p)
+        moves = _bound_moves(answer, share)
+        return {name: self._double_if_embedded(move) for name, move in moves.items()}
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelledDistanceWithError(LabelledDistanceTo):
+    """``W_2`` of the labelled records and a labelled target, and its error: five numbers.
+
+    As ``DistanceWithError``; with ``matched`` chance is that of samples one of which is weighted
+    to have the class proportions of the other.
+    """
+
+    kind: ClassVar[str] = "labelled-distance-with-error"
+
+    with_chance: bool = True
+    matched: bool = False
+
+    def numbers(self, records: int, dimension: int) -> int:
+        return _NUMBERS
+
+    def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
+        answer, plan, squares = self.solve(points, weights, labels)
+        codes, _, _ = encode_labels(labels, self.classes, len(points))
+        target = (self.target, self.target_weights, self.target_codes)
+        errors = _estimate_errors(
+            points, weights, codes, target, plan, squares, self.with_chance, self.matched
+        )
+        return Answer(scalars={**answer.scalars, **errors})
+
+    def moves(
+        self, points: Array, weights: Array, labels: Names | None, answer: Answer
+    ) -> Mapping[str, float]:
+        share, doubled = self.find_share(points, weights, labels)
+        moves = _bound_moves(answer, share)
+        return {name: 2.0 * move if doubled else move for name, move in moves.items()}
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnChance(Question):
+    """How far apart two samples of the holder's own law are, at its size: three numbers.
+
+    ``mean`` and ``spread`` of the distance ``W_p``, and the ``error`` of the mean, estimated from
+    splits of the records. Holders of few records send nothing. Where labels have coordinates, those
+    are of each sample by itself: samples of one law differ in them too.
+    """
+
+    kind: ClassVar[str] = "own-chance"
+    level: ClassVar[Disclosure] = Disclosure.SCALAR
+    account: ClassVar[Account] = Account.NAMED
+
+    p: int = 2
+
+    def numbers(self, records: int, dimension: int) -> int:
+        return 3
+
+    def compute(self, points: Array, weights: Array, labels: Names | None = None) -> Answer:
+        used = np.flatnonzero(weights > 0)
+        points, codes = features_of(points, self.embedding), np.zeros(len(points), dtype=np.int64)
+        embed = None
+        if self.embedding != "none":
+            codes = np.unique(np.asarray(labels), return_inverse=True)[1].ravel().astype(np.int64)
+            covariance = cast("Covariance", self.embedding)
+            embed = partial(class_vectors_of, covariance=covariance)
+        places = used[distinct_records(points[used], weights[used], codes[used])]
+        masses = weights[places] / weights[places].sum()
+        own = points[places], masses, codes[places]
+        law = chance_law(own, own, None, p=self.p, pooled=False, splits=OWN_SPLITS, embed=embed)
+        if law is None:
+            return Answer()
+        return Answer(scalars={"mean": law.mean, "spread": law.spread, "error": law.error})
+
+    def moves(
+        self, points: Array, weights: Array, labels: Names | None, answer: Answer
+    ) -> Mapping[str, float]:
+        if "mean" not in answer.scalars:
+            return {}
+        share = find_largest_share(points, weights, points, p=self.p)
+        move = bound_move(answer.number("mean"), _MOVED * share, self.p)
+        # Where labels have coordinates, a record moves those of its class as well.
+        move *= 1.0 if self.embedding == "none" else 2.0
+        return {"mean": move, "spread": _MOVED * move, "error": _MOVED * move}
+
+
+def _estimate_errors(
+    points: Array, weights: Array, codes: Codes, target: tuple[Array, Array, Codes],
+    plan: ExactPlan, squares: Array | None, with_chance: bool, matched: bool,
+) -> dict[str, Scalar]:  # fmt: skip
+    """Estimate the errors that an answer sends beside the distance."""
+    used = np.flatnonzero(weights > 0)
+    places = used[distinct_records(points[used], weights[used], codes[used])]
+    own, masses, kinds = points[places], weights[places] / weights[places].sum(), codes[places]
+    # Kish's effective size: weights make a sample count for less.
+    if 1.0 / float(masses @ masses) < FEWEST:
+        return {}
+    if len(places) < len(points):
+        f, g = plan.potentials
+        plan = replace(plan, potentials=(f[places], g))
+    used = target[1] > 0
+    atoms, loads, classes = target[0][used], target[1][used], target[2][used]
+    loads = loads / loads.sum()
+    between = None
+    label_cost = None
+    if squares is not None:
+        label_cost = squares[np.ix_(kinds, classes)]
+        between = _complete_class_squares(squares)
+    # The halves are drawn from the records themselves, so that the same ones give the same error.
+    order = lots(own, masses, kinds)
+    estimate = corrected_cost(own, masses, label_cost, (atoms, loads), plan, order)
+    errors: dict[str, Scalar] = {
+        "corrected": max(estimate.cost, 0.0) ** 0.5,
+        "margin": estimate.margin,
+        "tails": estimate.tails,
+    }
+    if with_chance:
+        chance = chance_distance(
+            (own, masses, kinds), (atoms, loads, classes), between, matched=matched, pooled=False
+        )
+        if chance is not None:
+            errors["chance"] = chance
+    return errors
+
+
+def _complete_class_squares(squares: Array) -> Array:
+    """Complete the squared distances of all classes by those between the holder's own.
+
+    Two of the holder's own classes are as far apart as the shortest way over a listed class.
+    """
+    listed = squares.shape[1]
+    apart = np.sqrt(squares)
+    full = np.zeros((len(squares), len(squares)))
+    full[:, :listed] = apart
+    full[:listed, listed:] = apart[listed:].T
+    for k in range(listed, len(squares)):
+        full[k, listed:] = (apart[k] + apart[listed:]).min(axis=1)
+        full[k, k] = 0.0
+    return full**2
+
+
+def _bound_moves(answer: Answer, share: float) -> dict[str, float]:
+    """Bound how far one record moves the numbers of a distance with its error."""
+    moves = {"distance": bound_move(answer.number("distance"), share, 2)}
+    if "corrected" in answer.scalars:
+        moves["corrected"] = bound_move(answer.number("corrected"), _MOVED * share, 2)
+        moves["margin"] = _MOVED_MARGIN * share
+    if "chance" in answer.scalars:
+        moves["chance"] = bound_move(answer.number("chance"), _MOVED * share, 2)
+    return moves
+
+
+register(
+    Describe, Records, Moments, DistanceTo, Interpolate, InterpolantDistance, InterpolantCosts,
+    ClassSizes, LabelledRecords, InterpolateByClass, LabelledDistanceTo, CostParts,
+    DistanceWithError, LabelledDistanceWithError, OwnChance,
+)  # fmt: skip
