@@ -12,7 +12,7 @@ from silot.api.report import render, write
 from silot.teaching.divergence import Divergences
 from silot.teaching.federated import Combination, ModelSpec
 from silot.teaching.result import Adaptation
-from silot.teaching.view import _known
+from silot.teaching.view import device_facts
 from tests.render.test_report import Page, svgs
 from tests.teaching.test_links_view import network
 
@@ -131,7 +131,7 @@ def test_divergences_of_fewer_devices_are_shown_at_their_places() -> None:
         names=between.names[:0:-1], values=between.values[:0:-1, :0:-1], method="mmd", unit="",
         law="root", status="estimated", seed=0,
     )  # fmt: skip
-    shown = _known(adaptation(5, divergences=fewer)).divergence
+    shown = device_facts(adaptation(5, divergences=fewer)).divergence
     assert shown is not None
     assert np.array_equal(shown[1:, 1:], between.values[1:, 1:])
     assert np.isnan(shown[0]).all() and np.isnan(shown[:, 0]).all()

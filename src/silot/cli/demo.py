@@ -18,10 +18,10 @@ from ..data.files import write_whole
 from ..data.measure import Measure
 from ..distances.result import DistanceMatrix
 from ..distances.worth.result import Contributions
-from ..distances.worth.view import worth_tables
+from ..distances.worth.view import worth_table
 from ..errors import FileError
 from ..federation.party import Own
-from ..render import Column, Table, plain_table, textual
+from ..render import Column, Table, plain_table, textual, written
 from ..render.words import first_word, format_bytes, short_bounds, short_number
 from .console import OUT, progress_bar, save_figure, show_blocks
 
@@ -84,7 +84,7 @@ def demo_command(
         highlight=False,
     )
     OUT.print("\nWhat the holders' data are worth for 300 other digits, labels and all:")
-    show_blocks(worth_tables(worth)[:1])
+    show_blocks(written(worth_table(worth), "terminal")[:1])
     OUT.print(f"\nAudit of trianglewad's messages, {' and '.join(audited.targets)}:")
     OUT.print(audited.verdict, highlight=False, markup=False)
     OUT.print(

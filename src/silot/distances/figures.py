@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
 
 from ..federation.result import Array
 from ..render import Picture
-from ..render.figure import BLUE, NARROW, ORANGE, TARGET, WIDTH, is_narrow, label, picture
+from ..render.figure import BLUE, NARROW, ORANGE, TARGET, WIDTH, is_narrow, label
 from ..render.words import count, listed, number, percent
 from .result import Distance
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 _NAMED_POINTS, _NARROW_POINTS = 30, 10
 # Stress that nobody sees, and what more of it means, after Kruskal.
@@ -47,6 +48,9 @@ def rounds_figure(
     """Numbers round by round."""
 
     def draw(figure: Figure) -> None:
+        # Slow to import.
+        from matplotlib.ticker import MaxNLocator
+
         axes = figure.add_subplot()
         for (name, values), colour in zip(lines.items(), (BLUE, ORANGE), strict=False):
             axes.plot(rounds, values, "o-", color=colour, markersize=3, label=name)
@@ -58,7 +62,7 @@ def rounds_figure(
 
     last = " and ".join(f"{name} {number(values[-1])}" for name, values in lines.items())
     alt = f"After {count(len(rounds), 'round')}: {last}."
-    return picture(draw, (6.6, 3.2), alt, caption, narrow=3.2)
+    return Picture(draw, (6.6, 3.2), alt, caption, narrow_height=3.2)
 
 
 def holder_map(
@@ -71,17 +75,16 @@ def holder_map(
         distances = np.vstack([np.column_stack([between, to_target]), edge])
     if len(distances) < 3 or not np.isfinite(distances).all():
         return None
-    drawn = _HolderMap(names, ranks, classical_scaling(distances)[0])
-    shown = picture(
-        drawn.draw,
-        (WIDTH, drawn.height(WIDTH)),
+    places = _HolderMap(names, ranks, classical_scaling(distances)[0])
+    return Picture(
+        places.draw,
+        (WIDTH, places.height(WIDTH)),
         f"Map of {count(len(names), 'holder')} in two dimensions: holders with similar data lie "
         "close.",
-        "",
-        narrow=drawn.height(NARROW),
+        # How many labels have no room is known when it is drawn.
+        lambda: places.caption(distances),
+        narrow_height=places.height(NARROW),
     )
-    # How many labels found no room is known when it is drawn.
-    return replace(shown, caption=drawn.caption(distances))
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,21 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
 
 from ..federation.result import Array
 from ..render import Picture
-from ..render.figure import BLUE, COLOURS, DARK, GREY, ORANGE, WIDTH, label, picture
+from ..render.figure import (
+    BLUE,
+    COLOURS,
+    DARK,
+    GREY,
+    NUMBERED_CELLS,
+    ORANGE,
+    WIDTH,
+    label,
+    name_columns,
+    name_rows,
+    number_cells,
+    shade_cells,
+)
 from ..render.words import count, listed, number
 from .network_figure import ROOMY
 from .plan import LinkPlan
 
-_NUMBERED_CELLS = 10
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
 _LABELLED_TICKS = 40
 
 
@@ -44,7 +57,7 @@ def pair_figure(
         notes.append("Grey pairs do not count or may not be linked.")
     if heat.step > 1:
         notes.append(f"One device in {heat.step} is named.")
-    return picture(
+    return Picture(
         heat.draw,
         heat.layout,
         f"Heat map over pairs of {count(len(names), 'device')}: {what}.",
@@ -90,7 +103,7 @@ class _PairMap:
             beside = main = figure.add_subplot()
         else:
             beside, main = self._beside(figure, self.strip)
-        image = _cells(main, self.values, self._size - 0.5, _NUMBERED_CELLS)
+        image = _cells(main, self.values, self._size - 0.5, NUMBERED_CELLS)
         self._name(beside, main)
         if self.links is not None:
             _mark(main, self.links)
@@ -107,15 +120,7 @@ class _PairMap:
     def _name(self, beside: Axes, main: Axes) -> None:
         ticks = list(range(0, len(self.names), self.step))
         words = [label(self.names[k]) for k in ticks]
-        main.set_xticks(
-            ticks,
-            words,
-            rotation=90 if self._steep else 40,
-            ha="center" if self._steep else "right",
-            rotation_mode="default" if self._steep else "anchor",
-            fontsize=self._size,
-            parse_math=False,
-        )
+        name_columns(main, ticks, words, self._size, 90 if self._steep else 40)
         beside.set_yticks(ticks, words, fontsize=self._size, parse_math=False)
         main.set_xlabel(self.ends[1])
         beside.set_ylabel(self.ends[0])
@@ -124,13 +129,16 @@ class _PairMap:
 def _mark(axes: Axes, links: Array) -> None:
     """Frames around cells with numbers, dots on cells without."""
     rows, columns = np.nonzero(links)
-    if len(links) > _NUMBERED_CELLS:
+    if len(links) > NUMBERED_CELLS:
         size = 4.5 if len(links) <= ROOMY else 2.5
         axes.plot(
             columns, rows, "o", color="white", markeredgecolor="black", markersize=size,
             markeredgewidth=0.8,
         )  # fmt: skip
         return
+    # Slow to import.
+    from matplotlib.patches import Rectangle
+
     for i, j in zip(rows.tolist(), columns.tolist(), strict=True):
         for colour, thick in (("black", 3.2), ("white", 1.4)):
             frame = Rectangle((j - 0.42, i - 0.42), 0.84, 0.84, fill=False)
@@ -143,23 +151,9 @@ def _cells(axes: Axes, values: Array, size: float, most: int) -> Any:
     low, high = (float(known.min()), float(known.max())) if known.size else (0.0, 1.0)
     if not high > low:
         low, high = low - 0.5, high + 0.5
-    axes.set_facecolor("#d0d0d4")
-    image = axes.imshow(
-        np.ma.masked_invalid(values),
-        cmap="viridis",
-        vmin=low,
-        vmax=high,
-        interpolation="nearest",
-        aspect="auto",
-    )
-    axes.tick_params(length=2)
-    axes.spines[:].set_visible(False)
+    image = shade_cells(axes, values, low, high)
     if len(values) <= most:
-        for (i, j), value in np.ndenumerate(values):
-            if np.isfinite(value):
-                shade = "white" if value < low + 0.55 * (high - low) else "black"
-                text = f"{value:.3g}"
-                axes.text(j, i, text, ha="center", va="center", color=shade, fontsize=size)
+        number_cells(axes, values, size, lambda value: value < low + 0.55 * (high - low))
     return image
 
 
@@ -194,7 +188,7 @@ def terms_figure(plan: LinkPlan) -> Picture:
     caption = "Each part starts where the one above it ends; together they are the objective."
     if np.isfinite(plan.lower_bound):
         caption += " The black mark is the lower bound: no plan costs less."
-    return picture(
+    return Picture(
         draw,
         (WIDTH, 0.75 + 0.36 * (len(parts) + 1)),
         "Parts of the objective: "
@@ -224,7 +218,7 @@ def history_figure(plan: LinkPlan) -> Picture | None:
         axes.set_ylabel("cost")
         axes.legend()
 
-    return picture(
+    return Picture(
         draw,
         (WIDTH, 3.2),
         f"{listed(titles, 4).replace('_', ' ')} over {count(len(plan.history), 'iteration')}.",
@@ -247,15 +241,13 @@ def accuracy_figure(names: Sequence[str], accuracies: Sequence[float | None]) ->
             axes.text(value + 0.01, k, f"{100 * value:.1f} %", va="center", fontsize=size - 1)
         mean = float(np.mean(values))
         axes.axvline(mean, color=DARK, linestyle="--", linewidth=1.0)
-        axes.set_yticks(places, [label(name) for name, _ in known], fontsize=size, parse_math=False)
+        name_rows(axes, [label(name) for name, _ in known], size)
         axes.set_xlim(0.0, 1.12)
-        axes.set_ylim(len(known) - 0.4, -0.6)
         axes.set_xticks([0.0, 0.25, 0.5, 0.75, 1.0], ["0", "25 %", "50 %", "75 %", "100 %"])
-        axes.tick_params(axis="y", length=0)
         axes.set_xlabel("accuracy of the combined model on the target's own evaluation records")
 
     values = [value for _, value in known]
-    return picture(
+    return Picture(
         draw,
         (WIDTH, 0.85 + (0.3 if len(known) <= ROOMY else 0.185) * len(known)),
         f"Accuracy at {count(len(known), 'target')}: {100 * float(np.mean(values)):.1f} % on "

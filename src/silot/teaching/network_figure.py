@@ -5,20 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.patches import PathPatch
-from matplotlib.path import Path
-from sklearn.isotonic import isotonic_regression
 
 from ..federation.result import Array
 from ..render import Picture
-from ..render.figure import COLOURS, DARK, GREY, WIDTH, label, picture
+from ..render.figure import COLOURS, DARK, GREY, WIDTH, label
 from ..render.words import count
 from .plan import LinkPlan
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 # Okabe and Ito's colours without yellow, which white paper swallows.
 ROOMY = 40
@@ -115,9 +114,12 @@ def _heights(weights: Array, others: Array, rows: int) -> Array:
         total > 0, weights @ others / np.where(total > 0, total, 1.0), float(rows - 1)
     )
     steps = np.arange(n, dtype=np.float64)
+    # Slow to import.
+    from sklearn.isotonic import isotonic_regression
+
     # The closest places in rising order, of what remains when each row's own step is taken away.
-    found = isotonic_regression(wanted - steps, y_min=0.0, y_max=float(max(rows - n, 0)))
-    return np.asarray(found, dtype=np.float64) + steps
+    places = isotonic_regression(wanted - steps, y_min=0.0, y_max=float(max(rows - n, 0)))
+    return np.asarray(places, dtype=np.float64) + steps
 
 
 def network_figure(plan: LinkPlan, energy: Array, placed: Layout, unit: str = "J") -> Picture:
@@ -128,7 +130,7 @@ def network_figure(plan: LinkPlan, energy: Array, placed: Layout, unit: str = "J
     recipes = _recipes(plan, energy, placed, unit) if placed.roomy else {}
     drawing = _Drawing(plan, placed, recipes)
     alt = f"Network of devices: {_in_words(plan, placed)}."
-    return picture(drawing.draw, (WIDTH, drawing.height), alt, _caption(plan, placed))
+    return Picture(drawing.draw, (WIDTH, drawing.height), alt, _caption(plan, placed))
 
 
 @dataclass(frozen=True, eq=False)
@@ -272,6 +274,10 @@ def _link(
     (x, end), (y, goal) = ends, heights
     middle = (x + end) / 2
     points = [(x, y), (middle, y), (middle, goal), (end, goal)]
+    # Slow to import.
+    from matplotlib.patches import PathPatch
+    from matplotlib.path import Path
+
     codes = [Path.MOVETO, Path.CURVE4, Path.CURVE4, Path.CURVE4]
     patch = PathPatch(
         Path(points, codes),
