@@ -18,7 +18,7 @@ from pydantic import BaseModel
 import silot
 from silot import METHODS
 from silot.cli.app import EPILOG, build
-from silot.data.schema import Schema
+from silot.data.reading import Schema
 from silot.data.site import Site
 from silot.errors import ExtraError, explanations
 from silot.federation import Policy

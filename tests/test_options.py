@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from dataclasses import FrozenInstanceError
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import typer
 
 import silot
+from silot.cli.app import app
 from silot.distances.pooled import Pooled
 from silot.distances.sketches.methods import FedWaD, TriangleWad
 from silot.distances.sketches.sketch import Sketching
@@ -240,3 +245,26 @@ def test_an_error_repeats_no_data_of_a_method() -> None:
     with pytest.raises(InputError) as caught:
         silot.value_holders({"a": x}, x, method=FedWaD(reference=x))  # type: ignore[arg-type]
     assert caught.value.code == "option-method" and "8675309" not in caught.value.message
+
+
+def test_every_flag_of_a_command_is_named_on_a_page_or_given_in_a_test() -> None:
+    """A flag that nobody shows is one that nobody needs: show it, or take it away."""
+    root = Path(__file__).parents[1]
+    files = [root / "README.md", *(root / "docs").glob("*.md"), *(root / "tests").rglob("*.py")]
+    shown = set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", " ".join(map(Path.read_text, files))))
+    missing = [
+        f"{name} {option.opts[0]}"
+        for name, command in leaves(typer.main.get_command(app), "silot")
+        for option in command.params
+        if option.opts[0].startswith("--") and not {*option.opts, *option.secondary_opts} & shown
+    ]
+    assert missing == []
+
+
+def leaves(command: Any, name: str) -> Iterator[tuple[str, Any]]:
+    """Commands that have no commands of their own, by what one types."""
+    inner = getattr(command, "commands", {})
+    for typed, child in inner.items():
+        yield from leaves(child, f"{name} {typed}")
+    if not inner:
+        yield name, command

@@ -28,7 +28,7 @@ from examples import clinics
 from examples.hospital_data import write
 from silot import Measure
 from silot.cli.app import app
-from silot.data.schema import Schema
+from silot.data.reading import Schema
 from silot.federation import Policy
 from silot.federation.addresses import Addresses
 

@@ -16,7 +16,7 @@ from reference import pages as made
 from reference.links import broken
 from reference.notebooks import described, led
 from silot.cli.app import build
-from silot.data.schema import Schema
+from silot.data.reading import Schema
 from silot.data.site import Site
 from silot.errors import ExtraError, explanations
 from silot.federation import Policy

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from .data.drafts.result import Draft, SchemaCheck
     from .data.loading import load_measure, save_measure
     from .data.measure import Measure
-    from .data.schema import Schema
+    from .data.reading import Schema
     from .data.site import Site
     from .distances.result import Distance, DistanceMatrix
     from .distances.sketches.drift import Drift

@@ -19,7 +19,7 @@ import silot
 from silot import LocalFederation, Measure, Policy
 from silot.api.combine import combine, read_releases
 from silot.api.release import release
-from silot.data.schema import Schema
+from silot.data.reading import Schema
 from silot.distances.sketches.combined import Combined
 from silot.distances.sketches.sketch import Sketching
 from silot.errors import SilotError
@@ -180,7 +180,7 @@ def test_question_and_size_of_a_file_depend_on_no_record(tmp_path: Path) -> None
         (tmp_path / str(k)).mkdir()
         path = write(tmp_path / str(k), "a", scale * rng.normal(size=(n, 3)))
         sizes.add(path.stat().st_size)
-        questions.add(read_sealed(path, ["release"]).question)
+        questions.add(read_sealed(path).question)
     assert len(sizes) == len(questions) == 1
 
 
@@ -218,7 +218,7 @@ def test_files_that_do_not_go_together_are_refused_by_code(files: Path, tmp_path
 
 def signed_anew(path: Path, out: Path, key: Key | None = None, **changes: Any) -> Path:
     """What somebody could write who has a release, or makes one up."""
-    sealed = read_sealed(path, ["release"])
+    sealed = read_sealed(path)
     facts = {**sealed.facts, **changes.pop("facts", {})}
     write_sealed(out, dataclasses.replace(sealed, facts=facts, **changes), key or Key.new())
     return out
@@ -291,7 +291,7 @@ def test_other_cells_of_the_same_public_records_are_said_to_be_so(
 ) -> None:
     from silot.federation.question import decode_question, encode_question
 
-    sealed = read_sealed(files / "a.release", ["release"])
+    sealed = read_sealed(files / "a.release")
     question: Any = decode_question(sealed.question)
     moved = encode_question(dataclasses.replace(question, centres=question.centres * 1.001))
     path = signed_anew(files / "a.release", tmp_path / "a.release", question=moved)

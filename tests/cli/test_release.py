@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from silot.cli.app import app
 from silot.data.loading import save_measure
-from silot.data.schema import Schema
+from silot.data.reading import Schema
 
 BODY = {
     "name": "wards",

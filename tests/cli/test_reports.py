@@ -170,10 +170,9 @@ def test_every_command_with_a_report_is_among_the_cases() -> None:
         for name, command in commands.items()
         if any("--report" in option.opts for option in command.params)
     }
-    # Parties of a secure distance are processes (tests/secure/test_parties.py), and a run by
-    # files has a report at its end (tests/api/test_exchange.py), as one that goes on has
-    # (tests/cli/test_sites.py).
-    assert reporting - {"secure", "ask", "resume"} == {case.values[0][0] for case in CASES}
+    # Parties of a secure distance are processes (tests/secure/test_parties.py), and a run that is
+    # resumed needs sites (tests/cli/test_sites.py).
+    assert reporting - {"secure", "resume"} == {case.values[0][0] for case in CASES}
 
 
 def disclosed(folder: Path, *options: str) -> str:

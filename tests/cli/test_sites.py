@@ -12,7 +12,7 @@ import pytest
 
 import silot
 from silot.api import connect as module
-from silot.data.schema import Schema
+from silot.data.reading import Schema
 from silot.errors import FileError, HolderError, InputError, MismatchError, WaitingError
 from silot.federation.exchange import Unreached
 from silot.privacy import Ledger

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import silot
 from silot import Measure, Schema, Site, load_measure, save_measure
-from silot.data import gathered, table_files
+from silot.data import reading, table_files
 from silot.data.reading import read_by_schema, read_frame
 from silot.errors import FileError, InputError, MismatchError
 
@@ -334,7 +334,7 @@ def test_data_of_two_schemas_are_not_compared(tmp_path: Path) -> None:
 
 
 def test_quartiles_are_of_records_evenly_over_the_file() -> None:
-    sample = gathered._Sample()
+    sample = reading._Sample()
     values = np.arange(200_000.0)
     for start in range(0, len(values), 777):
         sample.add(values[start : start + 777])

@@ -1,6 +1,6 @@
 import threading
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import pytest
@@ -41,7 +41,7 @@ OPEN = Policy.open()
 class Broken(Holder):
     """A holder whose code raises, quoting a record."""
 
-    def _arrays(self, embedding: str) -> tuple[np.ndarray, np.ndarray]:
+    def _data(self, question: Question) -> NoReturn:
         raise KeyError(f"patient {SECRET}")
 
 

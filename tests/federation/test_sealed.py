@@ -146,11 +146,13 @@ def test_mutated_files_have_codes() -> None:
 def test_kinds_sizes_and_locks(tmp_path: Path) -> None:
     path = tmp_path / "north.release"
     write_sealed(path, example(), KEY)
-    assert read_sealed(path, ["release"]).author == "north"
+    assert read_sealed(path).author == "north"
+    answer = tmp_path / "north.answer"
+    write_sealed(answer, example(kind="answer"), KEY)
     for way, code in (
-        (lambda: read_sealed(path, ["answer"]), "sealed-kind"),
-        (lambda: read_sealed(tmp_path / "none", ["release"]), "file-missing"),
-        (lambda: read_sealed(tmp_path, ["release"]), "file-missing"),
+        (lambda: read_sealed(answer), "sealed-kind"),
+        (lambda: read_sealed(tmp_path / "none"), "file-missing"),
+        (lambda: read_sealed(tmp_path), "file-missing"),
     ):
         with pytest.raises(FileError) as caught:
             way()
@@ -158,15 +160,15 @@ def test_kinds_sizes_and_locks(tmp_path: Path) -> None:
     reader, other = Key.new(), Key.new()
     write_sealed(path, example(), KEY, reader.public)
     assert b"north" not in path.read_bytes()
-    assert read_sealed(path, ["release"], key=reader).author == "north"
+    assert read_sealed(path, key=reader).author == "north"
     for key in (None, other):
         with pytest.raises(FileError) as caught:
-            read_sealed(path, ["release"], key=key)
+            read_sealed(path, key=key)
         assert caught.value.code == "sealed-locked"
     with path.open("wb") as file:
         file.truncate(LARGEST_RELEASE + 1)
     with pytest.raises(FileError) as caught:
-        read_sealed(path, ["release"])
+        read_sealed(path)
     assert caught.value.code == "sealed-size"
 
 
@@ -182,14 +184,14 @@ def test_a_trusted_folder_of_keys_tells_who_signed(tmp_path: Path) -> None:
     ring = Keyring.load(keys)
     path = tmp_path / "a.release"
     write_sealed(path, example(), north)
-    assert ring.name_of(read_sealed(path, ["release"], keys=ring).signer) == "north"
+    assert ring.name_of(read_sealed(path, keys=ring).signer) == "north"
     for sealed, key, code in (
         (example(), south, "key-mismatch"),
         (example(author="west"), north, "key-unknown"),
     ):
         write_sealed(path, sealed, key)
         with pytest.raises(SilotError) as caught:
-            read_sealed(path, ["release"], keys=ring)
+            read_sealed(path, keys=ring)
         assert caught.value.code == code
 
 

@@ -17,7 +17,7 @@ from silot.distances.direct import direct
 from silot.distances.questions.distances import DistanceTo
 from silot.federation import Answer, Entry, Transcript
 from silot.federation.answer import encode_reply
-from silot.federation.replies import Replies
+from silot.federation.party import Replies
 from silot.federation.spool import Spool, Stored
 
 

@@ -11,8 +11,7 @@ import numpy as np
 from silot import Measure
 from silot.distances.result import Distance, DistanceMatrix
 from silot.distances.worth.result import Contribution, Contributions
-from silot.records.contents import Contents
-from silot.records.result import Estimate, RecordScores, Screening
+from silot.records.result import Contents, Estimate, RecordScores, Screening
 
 
 def distance(value: float, width: float = 0.1, **fields: Any) -> Distance:

@@ -285,6 +285,27 @@ def test_every_rule_of_combining_runs(rule: str) -> None:
     assert found.accuracies["d4"] > 0.5
 
 
+def test_densities_without_any_sharpness_weigh_models_as_the_plan_does() -> None:
+    flat, plan = run(rule="density", sharpness=1e-12), run(rule="output")
+    for name in ("d3", "d4", "d5"):
+        x = records()[name][0]
+        np.testing.assert_allclose(
+            flat.probabilities(name, x), plan.probabilities(name, x), atol=1e-6
+        )
+
+
+def test_errors_on_the_training_records_are_below_those_on_records_held_out() -> None:
+    out, within = run(folds=3), run(folds=0)
+    assert all(within.errors[name] < out.errors[name] for name in ("d0", "d1", "d2"))
+
+
+def test_a_device_with_fewer_labels_than_asked_for_is_no_source() -> None:
+    assert plain().excluded == {"d3": "labels-few"}
+    assert run(minimum_labelled=2).excluded == {}
+    with pytest.raises(NoEligibleSource):
+        run(minimum_labelled=151)
+
+
 def test_adjusting_to_the_proportions_of_a_target_uses_them() -> None:
     found = run(prior="matched")
     assert found.shares is not None
@@ -435,7 +456,6 @@ def test_one_device_left_is_none() -> None:
         ({"objective": "matched", "constants": "log10"}, "option-objective"),
         ({"features": 1}, "option-features"),
         ({"bandwidth": 0.0}, "option-bandwidth"),
-        ({"domain_weight": -1.0}, "option-matching"),
         ({"rates": [[1.0]]}, "costs-shape"),
         ({"rates": 0.0}, "option-rates"),
         ({"powers": {"a": 1.0}}, "device-names"),

@@ -274,8 +274,6 @@ def test_matching_refuses_what_does_not_fit() -> None:
         ({"counts": 0 * counts}, "labels-absent"),
         ({"labelled": 0 * counts}, "matching-shape"),
         ({"labelled": np.ones((2, 2))}, "matching-shape"),
-        ({"ridge": 0.0}, "option-matching"),
-        ({"domain_weight": -1.0}, "option-matching"),
     ):
         given_ = {
             "means": means, "class_means": by_class, "counts": counts, "class_errors": errors,

@@ -20,7 +20,6 @@ from silot import Holder, LocalFederation, Measure, Policy
 from silot.distances.sketches.sketch import sketches
 from silot.errors import HolderError, InputError, MismatchError, RefusedError, SilotError, WireError
 from silot.federation import Answer, Failure, Question
-from silot.federation.protocol import drive
 from silot.federation.question import decode_question, encode_question
 from silot.privacy.ledger import Ledger
 from silot.teaching.between import Devices
@@ -40,6 +39,7 @@ from silot.teaching.questions.divergences import (
     public_directions,
 )
 from tests.problems import seeds
+from tests.saying import Saying
 
 Array = np.ndarray
 OPEN = Policy.open()
@@ -705,25 +705,32 @@ def test_a_classifier_has_a_divergence_between_zero_and_two(seed: int) -> None:
     assert found.errors is not None and np.isfinite(found.errors).all()
 
 
+class Scripted(Saying):
+    """A device that answers by rote."""
+
+    def __init__(self, place: int, error: float) -> None:
+        super().__init__(Measure(np.zeros((2, 1))), OPEN, Ledger())
+        self.place, self.error = place, error
+
+    def says(self, question: Question) -> Answer:
+        if isinstance(question, Spread):
+            return Answer({"mean": np.zeros(1), "variance": np.ones(1)}, {"records": 9})
+        if isinstance(question, TrainDomain):
+            return Answer({"parameters": question.parameters + self.place})
+        assert isinstance(question, DomainErrors)
+        np.testing.assert_array_equal(question.parameters, np.full((1, 2), 0.5))
+        return Answer({"errors": np.array([self.error])})
+
+
 def scripted(errors: tuple[float, float]) -> Divergences:
     """A run of two devices that answer by rote."""
+    devices = {
+        name: Scripted(k, error) for k, (name, error) in enumerate(zip("ab", errors, strict=True))
+    }
     spec = ModelSpec("logistic", (1,), 2)
-
-    def exchange(questions: Mapping[str, Question]) -> dict[str, Answer | Failure]:
-        found: dict[str, Answer | Failure] = {}
-        for place, (name, question) in enumerate(sorted(questions.items())):
-            if isinstance(question, Spread):
-                found[name] = Answer({"mean": np.zeros(1), "variance": np.ones(1)}, {"records": 9})
-            elif isinstance(question, TrainDomain):
-                found[name] = Answer({"parameters": question.parameters + place})
-            else:
-                assert isinstance(question, DomainErrors)
-                np.testing.assert_array_equal(question.parameters, np.full((1, 2), 0.5))
-                found[name] = Answer({"errors": np.array([errors[place]])})
-        return found
-
-    options = {"model": spec, "rounds": 1, "threshold": "half"}
-    return drive(divergences(["a", "b"], method="classifier", **options), exchange)
+    return LocalFederation(devices).run(
+        divergences(["a", "b"], method="classifier", model=spec, rounds=1, threshold="half")
+    )
 
 
 @pytest.mark.parametrize(

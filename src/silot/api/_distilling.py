@@ -171,14 +171,13 @@ def looked_at(
     inputs: Inputs,
     tests: Mapping[str, tuple[Inputs, LabelCodes]],
     teachers: Sequence[str],
-    columns: Sequence[str] | None = None,
 ) -> Preflight | None:
     """What was seen of the vectors that the caller has; texts have no columns to look at."""
     every = {
         "transfer set": inputs,
         **{f"test set {name}": each for name, (each, _) in tests.items()},
     }
-    vectors = {name: Measure(x, columns=columns, copy=False) for name, x in every.items()
+    vectors = {name: Measure(x, copy=False) for name, x in every.items()
                if isinstance(x, np.ndarray)}  # fmt: skip
     return Preflight.of(vectors, teachers) if vectors else None
 

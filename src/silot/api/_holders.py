@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from ..data.columns import matched
+from ..data.matching import matched
 from ..data.measure import Data, Measure
 from ..data.preflight import Preflight
-from ..data.schema import Schema
+from ..data.reading import Schema
 from ..distances.result import Distance
 from ..distances.worth.target import LabelMetric
 from ..errors import InputError, MismatchError, SilotError

@@ -15,7 +15,6 @@ from ..distances.sketches.releasing import Private
 from ..distances.sketches.result import Sketches
 from ..errors import InputError, SilotError
 from ..federation.protocol import COORDINATOR, Protocol
-from ..federation.recorded import Unanswered, Waiting
 from ..federation.result import Bill, with_earlier
 from ..federation.run import B, Progress, Runtime
 from ..sites.secure.forecast import Forecast
@@ -122,22 +121,16 @@ class Comparison:
         names = (*self.parties.names, *([] if own is None else [COORDINATOR]))
         couples = list(combinations(names, 2))
         pairs: dict[tuple[str, str], Distance] = {}
-        bill, waiting = Bill(), list[Waiting]()
+        bill = Bill()
         rounds = disjoint(names) if self._together(names) else [[couple] for couple in couples]
         for apart in rounds:
             try:
                 bill += self._measure(apart, pairs)
-            except Unanswered as unanswered:
-                # By files: what all pairs have come to is asked together.
-                waiting += unanswered.waiting
-                continue
             except SilotError as error:
                 error.run = with_earlier(error.run, list(pairs.values()))
                 raise
             if progress is not None:
                 progress(len(pairs), len(couples))
-        if waiting:
-            raise Unanswered(waiting)
         return DistanceMatrix(
             names=names,
             pairs={couple: pairs[couple] for couple in couples},

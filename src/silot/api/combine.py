@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from ..data.columns import check_schemas, matched
+from ..data.matching import check_schemas, matched
 from ..data.measure import Data, Measure
 from ..data.preflight import Preflight
 from ..distances.sketches.released import ReleaseFile, check_alike, digest_of
@@ -95,7 +95,7 @@ def read_releases(
     own = None if key is None else Key.load(key)
     found: list[ReleaseFile] = []
     for path in paths:
-        sealed = read_sealed(path, ["release"], key=own, keys=ring)
+        sealed = read_sealed(path, key=own, keys=ring)
         trusted = "" if ring is None else ring.name_of(sealed.signer)
         found.append(ReleaseFile.of(sealed, trusted, Path(path).stat().st_size))
     return found
@@ -210,8 +210,7 @@ def _other(unanswered: Unanswered, releases: Mapping[str, ReleaseFile]) -> Misma
             return MismatchError(
                 f"{each.file} answers another question than the same public records and options "
                 f"make here; they differ in {names or 'their form'}. The site runs another version "
-                "of silot or of its libraries: make all releases with the same ones, or send the "
-                "sites one question (`silot ask`).",
+                "of silot or of its libraries: make all releases with the same ones.",
                 code="release-question",
             )
     raise unanswered

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from ..data.schema import Schema
+from ..data.reading import Schema
 from ..errors import FileError, InputError, MismatchError, SilotError, WaitingError
 from ..federation.answer import Failure
 from ..federation.exchange import Limits, exchange

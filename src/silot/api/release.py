@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from ..data.columns import check_schemas, matched
 from ..data.files import check_whole
+from ..data.matching import check_schemas, matched
 from ..data.measure import Data, Measure
-from ..data.schema import Schema
+from ..data.reading import Schema
 from ..distances.sketches.asking import public_classes
 from ..distances.sketches.released import ReleaseFile, Terms, cells_of, digest_of
 from ..distances.sketches.sketch import Sketching

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ..data.drafts.result import Draft, SchemaCheck
-    from ..data.schema import Schema
+    from ..data.reading import Schema
     from ..data.site import Site
 
 
@@ -119,7 +119,7 @@ def check_schema(
     Column 'age': 1 of 2 numbers are fractions, and it is to hold whole ones.
     """
     from ..data.drafts.check import check_file, check_frame
-    from ..data.schema import Schema
+    from ..data.reading import Schema
     from ..data.site import Site
 
     contract, site = Schema.coerce(schema), Site.coerce(site)

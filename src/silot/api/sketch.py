@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from ..data.columns import matched
+from ..data.matching import matched
 from ..data.measure import Covariance, Data, Embedding, Measure
 from ..distances.pairwise import check_asked
 from ..distances.sketches.methods import Sketch

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..data.columns import matched
+from ..data.matching import matched
 from ..data.measure import Data, Measure
 from ..data.preflight import Preflight
 from ..distances.sketches.releasing import Private

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from silot_transport._check import flag, real
 
-from ..data.columns import matched
+from ..data.matching import matched
 from ..data.measure import Data, Measure
 from ..distances.questions.distances import Records
 from ..errors import InputError, MismatchError

@@ -44,7 +44,6 @@ COMMANDS = {
     "policy": ("policy",),
     "schema": ("schema",),
     "release": ("release", "combine", "watch", "keys"),
-    "exchange": ("ask", "answer"),
     "secure": ("secure", "secure-keys"),
     "links": ("links",),
     "adapt": ("adapt",),

@@ -12,11 +12,10 @@ from typing import Annotated, Any
 import typer
 
 from ..api._holders import RESERVED
-from ..data.columns import matched
 from ..data.loading import column_names, load_measure
+from ..data.matching import matched
 from ..data.measure import Measure
-from ..data.reading import read_by_schema
-from ..data.schema import Schema
+from ..data.reading import Schema, read_by_schema
 from ..data.site import Site
 from ..errors import InputError
 from .console import progress_bar, tell

@@ -18,10 +18,9 @@ from ..data.measure import Measure
 from ..distances.worth.result import Contributions
 from ..errors import InputError
 from ..federation.party import Own
-from ..records.contents import Contents, records_csv
 from ..records.counts import BrokenCounts
 from ..records.gradients import RecordGradients
-from ..records.result import RecordScores
+from ..records.result import Contents, RecordScores, records_csv
 from ..records.validation import RecordScreening, check_enough, fitted
 from ..render.words import printable
 from .console import OUT, progress_bar, save_transcript, say_where, show, steps, write_report

@@ -15,7 +15,7 @@ from ..api.combine import combine, read_releases
 from ..api.release import release
 from ..api.watch import watch
 from ..data.measure import Measure
-from ..data.schema import Schema
+from ..data.reading import Schema
 from ..distances.sketches.combined import Combined
 from ..distances.sketches.released import ASSUMED
 from ..errors import InputError

@@ -13,8 +13,7 @@ import typer
 from ..api.schema import check_schema, draft_schema
 from ..data.drafts.view import difference_content, schema_content
 from ..data.loading import save_measure
-from ..data.reading import read_by_schema
-from ..data.schema import Schema
+from ..data.reading import Schema, read_by_schema
 from ..data.site import Site
 from .console import progress_bar, say_where, show, show_blocks, tell, write_report
 from .generate import taking

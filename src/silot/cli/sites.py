@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..data.measure import Measure
-from ..data.schema import Schema
+from ..data.reading import Schema
 from ..errors import InputError
 from .generate import Flags
 from .options import Tables

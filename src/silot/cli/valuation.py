@@ -16,8 +16,7 @@ from ..distances.pairwise import comparing
 from ..distances.worth.contributions import Valuation
 from ..distances.worth.result import Contributions
 from ..errors import InputError
-from ..records.contents import Contents
-from ..records.result import RecordScores
+from ..records.result import Contents, RecordScores
 from ..render.words import format_bytes
 from .console import (
     OUT,

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from ..errors import InputError
 from .column_kinds import Date, Feature, Label, Number, YesNo
 from .coordinates import Misfits, fill_of, number_places
-from .schema import Schema
+from .schema import Contract
 from .unit_check import suspected, suspected_few
 
 Array = npt.NDArray[np.float64]
@@ -79,7 +79,7 @@ class Fit:
         Columns whose unit the site file states.
     """
 
-    schema: Schema = field(repr=False)
+    schema: Contract = field(repr=False)
     records: int
     misfits: Mapping[str, Misfits]
     extra: tuple[str, ...] = ()

@@ -12,11 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import FileError, InputError, SilotError
-from .columns import check_schemas
 from .files import known_file, read_arrays, write_whole
+from .matching import check_schemas
 from .measure import Measure
-from .reading import read_by_schema
-from .schema import Schema
+from .reading import Schema, read_by_schema
 from .site import Site
 from .table_files import read_names, read_table
 

@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Any, Literal, Union, get_args
 import numpy as np
 import numpy.typing as npt
 
-from silot_transport._check import Array, as_weights
+from silot_transport._check import Array, as_points, as_weights
 from silot_transport._foreign import as_array
 from silot_transport.moments import centred_root, thin_root
 
-from ..errors import InputError, MismatchError
-from .columns import as_cloud, unframed
+from ..errors import FileError, InputError, MismatchError
 from .label_names import label_name
 
 if TYPE_CHECKING:
     from narwhals.typing import IntoDataFrame
 
-    from .schema import Schema
+    from .schema import Contract
+    from .tables import Table
 
 Data = Union["Measure", npt.ArrayLike, "IntoDataFrame"]
 """What a measure can be made of."""
@@ -90,7 +90,7 @@ class Measure:
     masses: Array
     names: npt.NDArray[np.str_] | None
     columns: tuple[str, ...] | None
-    schema: Schema | None
+    schema: Contract | None
 
     def __init__(
         self,
@@ -100,7 +100,7 @@ class Measure:
         columns: Sequence[str] | None = None,
         *,
         copy: bool = True,
-        schema: Schema | None = None,
+        schema: Contract | None = None,
     ) -> None:
         points, weights, labels, columns = unframed(points, weights, labels, columns)
         named = None if columns is None else tuple(columns)
@@ -181,7 +181,7 @@ def _rebuilt(
     masses: Array,
     labels: npt.NDArray[Any] | None,
     columns: tuple[str, ...] | None,
-    schema: Schema | None,
+    schema: Contract | None,
 ) -> Measure:
     """A copy of a measure."""
     return Measure(points, masses, labels, columns, schema=schema)
@@ -357,3 +357,73 @@ def _covariance_block(root: Array, covariance: Covariance) -> Array:
         if covariance == "diagonal-of-root"
         else (square_root.ravel())
     )
+
+
+Given = tuple[Any, Any, Any, Sequence[str] | None]
+
+
+def unframed(points: Any, weights: Any, labels: Any, columns: Sequence[str] | None) -> Given:
+    """What a measure is made of; of a data frame the columns that are named are taken out."""
+    mass, label = (name if isinstance(name, str) else None for name in (weights, labels))
+    table = _table_of(points)
+    if table is None:
+        for what, name in (("labels", label), ("weights", mass)):
+            if name is not None:
+                raise MismatchError(
+                    f"{what} are one text, as the name of a column is, and the points are no "
+                    "data frame. Give one for each record.",
+                    code=f"{what}-shape",
+                )
+        return points, weights, labels, columns
+    try:
+        cloud, masses, kinds, names = table.parts(columns, labels=label, weights=mass)
+    except FileError as error:
+        raise InputError(error.message, code="frame-columns") from None
+    return cloud, weights if mass is None else masses, labels if label is None else kinds, names
+
+
+def _table_of(points: Any) -> Table | None:
+    # Arrays and lists, which are most data, need not wait for an import.
+    if isinstance(points, np.ndarray | list | tuple):
+        return None
+    from .tables import frame_table
+
+    return frame_table(points)
+
+
+def features(points: Any, columns: tuple[str, ...] | None) -> Any:
+    """Points as they are; of a data frame these columns, or all where none are named."""
+    return unframed(points, None, None, columns)[0]
+
+
+def as_cloud(points: Any, columns: tuple[str, ...] | None) -> Array:
+    """Points (n, d), checked; what is wrong with some names their columns."""
+    if columns is None:
+        return as_points(points, "points")
+    if len(set(columns)) < len(columns) or not all(isinstance(name, str) for name in columns):
+        raise InputError(
+            f"columns are {columns!r}; a name for each feature is needed, none of them twice.",
+            code="option-columns",
+        )
+    try:
+        cloud = as_points(points, "points")
+    except InputError as error:
+        raise InputError(f"{error.message}{_where(points, columns)}", code=error.code) from None
+    if cloud.shape[1] != len(columns):
+        raise MismatchError(
+            f"{len(columns)} names of columns are given for {cloud.shape[1]} features.",
+            code="option-columns",
+        )
+    return cloud
+
+
+def _where(points: Any, columns: tuple[str, ...]) -> str:
+    """In which columns numbers are missing or infinite, where that is what is wrong."""
+    array = as_array(points, "points")
+    if array.dtype.kind != "f" or array.ndim != 2 or array.shape[1] != len(columns):
+        return ""
+    counts = (~np.isfinite(array)).sum(axis=0)
+    from .tables import listing
+
+    odd = [f"{columns[k]!r} ({counts[k]})" for k in np.flatnonzero(counts)]
+    return f" By columns: {listing(odd)}." if odd else ""

@@ -2,19 +2,117 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .class_checks import classes
 from .column_checks import constants, duplicates, identifiers, repetitions, scales, sentinels
-from .findings import Finding, Looks
-from .mixed_units import mixtures
+from .column_kinds import Number
+from .findings import Finding, Looks, holders_in_words
+from .names import possible
+from .unit_check import Suspicion, suspected_few
 
 if TYPE_CHECKING:
     from .measure import Measure
+
+
+# Of so large a part of the numbers the column is in another unit, or in two.
+_MOST = 0.5
+
+
+def mixtures(columns: Sequence[str], looks: Sequence[Looks]) -> list[Finding]:
+    """Few numbers that cannot be, by what the name says is measured, and are in another unit."""
+    compared = [each for each in looks if each.enough]
+    found: list[Finding] = []
+    for k, column in enumerate(columns if compared else ()):
+        # The middle one of all, as other units are told.
+        order = sorted(compared, key=lambda each: (float(each.quantiles[3, k]), each.name))
+        low, middle, high = order[(len(order) - 1) // 2].quantiles[2:5, k].tolist()
+        limits = possible(column, (low, middle, high))
+        if limits is None:
+            continue
+        number = Number(
+            kind="number", unit=limits.unit, substance=limits.substance,
+            range=(limits.low, limits.high),
+        )  # fmt: skip
+        grouped: dict[str, dict[str, Suspicion]] = {}
+        for each in compared:
+            values = each.records[:, k]
+            far = values[(values < limits.low) | (values > limits.high)]
+            few = suspected_few(column, number, (low, middle, high), far, len(values))
+            if few is not None and few.unit and few.count <= _MOST * len(each.records):
+                grouped.setdefault(few.unit, {})[each.name] = few
+        found += [_finding(column, unit, limits.unit, few) for unit, few in grouped.items()]
+    return found
+
+
+def _finding(column: str, unit: str, rest: str, few: Mapping[str, Suspicion]) -> Finding:
+    count = sum(each.count for each in few.values())
+    said = (
+        f"{count:,} values of {column!r} of {holders_in_words(tuple(few))} cannot be in {rest}, as "
+        f"the rest seems to be, and would fit in {unit}. Bring the column to one unit."
+    )
+    return Finding(column, tuple(few), "unit", said, True, {"count": float(count)})
+
+
+_NAMED_CLASSES = 3
+
+
+def classes(measures: Mapping[str, Measure]) -> list[Finding]:
+    """What was noticed of the classes of the holders that have some."""
+    kinds = {
+        name: set(each.names[each.masses > 0].tolist())
+        for name, each in measures.items()
+        if each.names is not None
+    }
+    return [*_codings(kinds), *_alone(kinds)] if len(kinds) > 1 else []
+
+
+def _codings(kinds: Mapping[str, set[str]]) -> list[Finding]:
+    """Classes that are called alike but for signs, spaces, case or zeros in front."""
+    holders: dict[str, dict[str, list[str]]] = {}
+    for name, own in kinds.items():
+        for kind in own:
+            holders.setdefault(_plain(kind), {}).setdefault(kind, []).append(name)
+    alike = [ways for plain, ways in sorted(holders.items()) if plain and len(ways) > 1]
+    if not alike:
+        return []
+    who = tuple(dict.fromkeys(name for ways in alike for names in ways.values() for name in names))
+    told = " and ".join(
+        f"{kind!r} ({holders_in_words(names)})" for kind, names in sorted(alike[0].items())[:3]
+    )
+    more = f", and {len(alike) - 1} more such pairs" if len(alike) > 1 else ""
+    sentence = f"labels {told} look like one class{more}. Write labels alike everywhere."
+    return [Finding("labels", who, "coding", sentence, True, {"classes": float(len(alike))})]
+
+
+def _plain(kind: str) -> str:
+    """What is left of a class without signs, spaces, case and zeros in front."""
+    try:
+        float(kind)
+    except ValueError:
+        return re.sub(r"[\W_]+", "", kind.casefold()).lstrip("0")
+    # Numbers are what they are: -1 and 1 differ.
+    return kind
+
+
+def _alone(kinds: Mapping[str, set[str]]) -> list[Finding]:
+    """Classes that one holder has alone."""
+    found: list[Finding] = []
+    for name, own in kinds.items():
+        alone = sorted(own.difference(*(other for who, other in kinds.items() if who != name)))
+        if alone:
+            told = ", ".join(map(repr, alone[:_NAMED_CLASSES]))
+            told += f" and {len(alone) - _NAMED_CLASSES} more" if len(alone) > 3 else ""
+            said = f"labels: only {name!r} has {told}"
+            found.append(
+                Finding("labels", (name,), "classes", said, numbers={"count": float(len(alone))})
+            )
+    return found
+
 
 # One column with more of the variance than this is what distances are about.
 _DOMINATES = 0.9

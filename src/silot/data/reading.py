@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,16 +15,132 @@ from ..errors import FileError, InputError
 from .alike import Alike
 from .column_kinds import Feature, Label, Number, Weight
 from .coordinates import Misfits, Writing, encode
-from .fields import Fields, as_names, as_numbers
+from .fields import Fields, as_names, as_numbers, hashes
 from .files import known_file
 from .fit import Fit
-from .gathered import Gathered
 from .label_names import label_name
 from .measure import Measure
-from .schema import Schema
+from .schema import Contract
 from .site import Site, SiteColumn, writing_of
 from .table_files import Block, frame_block, read_blocks, read_names
 from .tables import MISSING, check_marks, frame_table, listing
+
+if TYPE_CHECKING:
+    from narwhals.typing import IntoDataFrame
+
+
+Array = npt.NDArray[np.float64]
+
+# Numbers of a column by which its unit is judged.
+_SAMPLE = 1 << 15
+
+
+class Gathered:
+    """What has been read so far."""
+
+    def __init__(self, schema: Contract) -> None:
+        self.rows = _Rows(len(schema.features))
+        self.masses = _Rows(1)
+        self.labels: list[str] = []
+        described = [*schema.used, *(each.column for each in (schema.label, schema.weight) if each)]
+        self._misfits = {name: Misfits() for name in described}
+        self._samples: dict[str, _Sample] = {}
+        self._strays: dict[str, _Rows] = {}
+        self._identifiers: dict[str, list[npt.NDArray[np.int64]]] = {}
+
+    def count(self, name: str, misfits: Misfits) -> None:
+        self._misfits[name] += misfits
+
+    def sample(self, name: str, numbers: Array, limits: tuple[float, float]) -> None:
+        """Some numbers of a column, and all of those out of its range, however few they are."""
+        self._samples.setdefault(name, _Sample()).add(numbers)
+        outside = numbers[(numbers < limits[0]) | (numbers > limits[1])]
+        self._strays.setdefault(name, _Rows(1)).add(outside[:, None])
+
+    def identify(self, name: str, column: Fields) -> None:
+        self._identifiers.setdefault(name, []).append(hashes(column))
+
+    def fit(self, schema: Contract, extra: tuple[str, ...]) -> Fit:
+        shared = {name: _repeated(np.concatenate(all_)) for name, all_ in self._identifiers.items()}
+        return Fit(
+            schema,
+            self.rows.size,
+            self._misfits,
+            extra,
+            {name: sample.numbers for name, sample in self._samples.items()},
+            {name: strays.array[:, 0] for name, strays in self._strays.items()},
+            _repeated(_row_hashes(self.rows.array)),
+            shared,
+        )
+
+    def measure(self, schema: Contract) -> Measure:
+        return Measure(
+            self.rows.array,
+            self.masses.array[:, 0] if self.masses.size else None,
+            self.labels or None,
+            schema.features,
+            copy=False,
+            schema=schema,
+        )
+
+
+class _Rows:
+    """Rows of an array that grows in place."""
+
+    def __init__(self, width: int) -> None:
+        self._held = np.empty((0, width))
+        self.size = 0
+
+    def add(self, rows: Array) -> None:
+        size = self.size + len(rows)
+        if size > len(self._held):
+            wanted = max(size, len(self._held) + len(self._held) // 2)
+            # Nothing else looks at it; a copy would take the memory twice.
+            self._held.resize((wanted, self._held.shape[1]), refcheck=False)
+        self._held[self.size : size] = rows
+        self.size = size
+
+    @property
+    def array(self) -> Array:
+        return self._held[: self.size]
+
+
+class _Sample:
+    """Numbers of a column, evenly over its records."""
+
+    def __init__(self) -> None:
+        self._kept = np.empty(0)
+        self._step, self._next = 1, 0
+
+    def add(self, numbers: Array) -> None:
+        chosen = numbers[self._next :: self._step]
+        self._next += len(chosen) * self._step - len(numbers)
+        self._kept = np.concatenate([self._kept, chosen])
+        while len(self._kept) > _SAMPLE:
+            # Every other one from now on, and of those that are kept.
+            self._next += self._step * (len(self._kept) % 2)
+            self._kept, self._step = self._kept[::2], 2 * self._step
+
+    @property
+    def numbers(self) -> Array:
+        """Those that are there."""
+        return self._kept[np.isfinite(self._kept)]
+
+
+def _row_hashes(points: Array) -> npt.NDArray[np.uint64]:
+    """A number for each row that equal rows share, and others but for one in 2^64 do not."""
+    odd = np.random.default_rng(0).integers(0, 1 << 63, points.shape[1], dtype=np.uint64) | 1
+    # Adding zero makes one of the two zeros.
+    hashes = np.zeros(len(points), dtype=np.uint64)
+    for column, factor in enumerate(odd):
+        bits = (points[:, column] + 0.0).view(np.uint64)
+        hashes = (hashes ^ (bits ^ (bits >> np.uint64(29)))) * factor
+    return hashes
+
+
+def _repeated(hashes: npt.NDArray[Any]) -> int:
+    return len(hashes) - len(np.unique(hashes))
+
 
 Array = npt.NDArray[np.float64]
 Tell = Callable[[float], None]
@@ -39,8 +155,63 @@ class Reading:
     fit: Fit
 
 
+class Schema(Contract):
+    """The public contract of a table, and how its records are read by it.
+
+    It maps a record to coordinates by that record alone. Coordinates are in schema units: 1 is a
+    column's public range (or spread), the way between two categories, or all the way from the
+    first to the last of an order.
+
+    Attributes
+    ----------
+    columns
+        By name, in the order of the coordinates.
+    label, weight
+        Columns that are no features.
+    read_off
+        Entries that were read off the data of a site, as ``"age.range"``. Until a person has
+        replaced or confirmed them they may tell about that site's records, and every use says so.
+    confirmed_by
+        Who says that all entries are public knowledge.
+
+    Examples
+    --------
+    >>> schema = Schema.of({"columns": {"age": {"kind": "number", "range": [0, 100]},
+    ...                                 "sex": {"kind": "category", "categories": ["f", "m"]}}})
+    >>> schema.features
+    ('age', 'sex=f', 'sex=m')
+    """
+
+    def measure(self, data: IntoDataFrame, site: Any = None) -> Measure:
+        """Records of a data frame as a measure in the coordinates of the schema.
+
+        Parameters
+        ----------
+        data
+            A frame of pandas, polars, pyarrow or another library that narwhals knows; its
+            columns are taken by name, whatever their order.
+        site
+            How this site writes its columns: a ``Site``, or a file with one.
+
+        Raises
+        ------
+        InputError
+            ``schema-columns`` for columns that are absent, ``schema-fit`` for records that do not
+            fit, ``schema-unit`` for a column that seems to be in another unit.
+
+        Examples
+        --------
+        >>> import polars
+        >>> schema = Schema.of({"columns": {"age": {"kind": "number", "range": [0, 100]},
+        ...                                 "ill": {"kind": "yes/no"}}})
+        >>> schema.measure(polars.DataFrame({"ill": ["yes", "no"], "age": [70, 50]}))
+        Measure(2 records, 2 features)
+        """
+        return read_frame(data, self, Site.coerce(site)).measure
+
+
 def read_frame(
-    data: Any, schema: Schema, site: Site | None = None, *, check: bool = True
+    data: Any, schema: Contract, site: Site | None = None, *, check: bool = True
 ) -> Reading:
     """A data frame in the coordinates of the schema, and how well it fits."""
     table = frame_table(data)
@@ -56,7 +227,7 @@ def read_frame(
 
 def read_by_schema(
     path: str | Path,
-    schema: Schema,
+    schema: Contract,
     site: Site | None = None,
     *,
     whole: bool = True,
@@ -109,7 +280,7 @@ class _Reader:
     """Reads the records of one table, block by block."""
 
     def __init__(
-        self, schema: Schema, site: Site, names: Sequence[str], *, whole: bool = True
+        self, schema: Contract, site: Site, names: Sequence[str], *, whole: bool = True
     ) -> None:
         self._schema = schema
         self._site = site
@@ -206,7 +377,7 @@ class _Reader:
             gathered.identify(name, block.columns[self._sources[name]])
 
 
-def _described(schema: Schema) -> list[str]:
+def _described(schema: Contract) -> list[str]:
     """All columns a schema speaks of."""
     return [*schema.columns, *(each.column for each in (schema.label, schema.weight) if each)]
 

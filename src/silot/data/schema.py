@@ -1,4 +1,4 @@
-"""The schema: the public contract of a table, by which every site reads its records alike."""
+"""The public contract of a table, by which every site reads its records alike."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
+from typing import Any, ClassVar, Literal, Self, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -17,40 +17,14 @@ from .column_kinds import LONGEST, Column, Feature, Label, LeftOut, Name, Weight
 from .documents import Document, neat
 from .files import write_whole
 
-if TYPE_CHECKING:
-    from narwhals.typing import IntoDataFrame
-
-    from .measure import Measure
-
 VERSION = 1
 Array = npt.NDArray[np.float64]
 
 
-class Schema(Document):
-    """The public contract of a table: columns by name, how each is read, labels and weights.
+class Contract(Document):
+    """Columns by name, how each is read, labels and weights: all of a schema but its reading.
 
-    It maps a record to coordinates by that record alone. Coordinates are in schema units: 1 is a
-    column's public range (or spread), the way between two categories, or all the way from the
-    first to the last of an order.
-
-    Attributes
-    ----------
-    columns
-        By name, in the order of the coordinates.
-    label, weight
-        Columns that are no features.
-    read_off
-        Entries that were read off the data of a site, as ``"age.range"``. Until a person has
-        replaced or confirmed them they may tell about that site's records, and every use says so.
-    confirmed_by
-        Who says that all entries are public knowledge.
-
-    Examples
-    --------
-    >>> schema = Schema.of({"columns": {"age": {"kind": "number", "range": [0, 100]},
-    ...                                 "sex": {"kind": "category", "categories": ["f", "m"]}}})
-    >>> schema.features
-    ('age', 'sex=f', 'sex=m')
+    ``silot.Schema`` adds how records are read.
     """
 
     called: ClassVar = "the schema"
@@ -66,7 +40,7 @@ class Schema(Document):
     confirmed_by: str = Field(default="", max_length=LONGEST)
 
     @model_validator(mode="after")
-    def _check(self) -> Schema:
+    def _check(self) -> Self:
         if not self.used:
             raise ValueError("columns: all are left out")
         for what, part in (("label", self.label), ("weight", self.weight)):
@@ -173,7 +147,7 @@ class Schema(Document):
         body = [VERSION, list(self._deciding.items()), list(self._others.items())]
         return hashlib.sha256(_canonical(body).encode()).hexdigest()
 
-    def differing(self, other: Schema) -> list[str]:
+    def differing(self, other: Contract) -> list[str]:
         """Names of the columns by which another schema would give other coordinates.
 
         ``"label"`` and ``"weight"`` among them where these differ, and ``"order of columns"``
@@ -199,36 +173,6 @@ class Schema(Document):
             f"private data ({some}) and nobody has confirmed them as public: they may tell about "
             "its records. Replace them by public knowledge and put a name in confirmed_by."
         )
-
-    def measure(self, data: IntoDataFrame, site: Any = None) -> Measure:
-        """Records of a data frame as a measure in the coordinates of the schema.
-
-        Parameters
-        ----------
-        data
-            A frame of pandas, polars, pyarrow or another library that narwhals knows; its
-            columns are taken by name, whatever their order.
-        site
-            How this site writes its columns: a ``Site``, or a file with one.
-
-        Raises
-        ------
-        InputError
-            ``schema-columns`` for columns that are absent, ``schema-fit`` for records that do not
-            fit, ``schema-unit`` for a column that seems to be in another unit.
-
-        Examples
-        --------
-        >>> import polars
-        >>> schema = Schema.of({"columns": {"age": {"kind": "number", "range": [0, 100]},
-        ...                                 "ill": {"kind": "yes/no"}}})
-        >>> schema.measure(polars.DataFrame({"ill": ["yes", "no"], "age": [70, 50]}))
-        Measure(2 records, 2 features)
-        """
-        from .reading import read_frame
-        from .site import Site
-
-        return read_frame(data, self, Site.coerce(site)).measure
 
 
 _FOR_PEOPLE = ("about", "typical", "substance")

@@ -16,6 +16,9 @@ from ._coding import Codes, LabelCodes, coded
 Array = npt.NDArray[np.float64]
 Metric = Literal["euclidean", "cityblock"]
 
+# Softmax in single precision sums to 1 within this.
+_ROUNDING = 1e-6
+
 
 @dataclass(frozen=True, eq=False)
 class LabelSpace:
@@ -339,11 +342,11 @@ def _cost(placed: Array, metric: Metric) -> Array:
     return cost
 
 
-def improper(probabilities: Array, tolerance: float = 1e-6) -> npt.NDArray[np.bool_]:
-    """Which rows of (..., L) numbers are no probabilities, up to ``tolerance``; NaN never are."""
+def improper(probabilities: Array) -> npt.NDArray[np.bool_]:
+    """Tell which rows of (..., L) numbers are no probabilities, up to rounding; NaN never are."""
     with np.errstate(invalid="ignore", over="ignore"):
         off = np.abs(probabilities.sum(axis=-1) - 1.0)
-    return ~((off <= tolerance) & (probabilities >= -tolerance).all(axis=-1))
+    return ~((off <= _ROUNDING) & (probabilities >= -_ROUNDING).all(axis=-1))
 
 
 _PRESETS: dict[str, tuple[str, dict[str, Sequence[float]]]] = {

@@ -94,9 +94,7 @@ class Vocabulary:
             raise InputError("buckets must be a whole number from 0.", code="option-buckets")
 
     @classmethod
-    def build(
-        cls, texts: Iterable[str], *, size: int = 10_000, least: int = 1, buckets: int = 1024
-    ) -> Vocabulary:
+    def build(cls, texts: Iterable[str], *, size: int = 10_000, buckets: int = 1024) -> Vocabulary:
         """Take the most frequent words of public texts; ties in the order of the alphabet.
 
         The words of a vocabulary can be read by everybody who gets it: build it from texts that
@@ -108,8 +106,6 @@ class Vocabulary:
             Where to count.
         size
             Words at most.
-        least
-            Times a word must appear.
         buckets
             See the class.
 
@@ -118,10 +114,10 @@ class Vocabulary:
         >>> Vocabulary.build(["a b c", "b c", "c"], size=2).words
         ('c', 'b')
         """
-        if size < 1 or least < 1:
-            raise InputError("size and least must be 1 or more.", code="option-vocabulary")
+        if size < 1:
+            raise InputError("size must be 1 or more.", code="option-vocabulary")
         counts = Counter(token for text in _texts(texts) for token in tokens(text))
-        often = sorted((-n, word) for word, n in counts.items() if n >= least)
+        often = sorted((-n, word) for word, n in counts.items())
         return cls(tuple(word for _, word in often[:size]), buckets)
 
     @property

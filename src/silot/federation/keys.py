@@ -227,16 +227,6 @@ def fingerprint_of(signing: bytes) -> str:
     return "-".join(digits[k : k + 4] for k in range(0, 32, 4))
 
 
-def own_key(path: str | Path) -> Key:
-    """The key of a ``.key`` file, which is made where it is absent."""
-    file = Path(path)
-    if file.exists():
-        return Key.load(file)
-    key = Key.new()
-    key.save(file)
-    return key
-
-
 @dataclass(frozen=True)
 class Keyring:
     """Public keys by the names that one trusts them for."""
@@ -306,4 +296,4 @@ def _no_key(path: str | Path, needed: str) -> FileError:
     return FileError(f"{Path(path).name} is not {needed}.", code="key-format")
 
 
-__all__ = ["Key", "Keyring", "PublicKey", "fingerprint_of", "own_key"]
+__all__ = ["Key", "Keyring", "PublicKey", "fingerprint_of"]

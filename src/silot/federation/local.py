@@ -12,7 +12,7 @@ from typing import cast, runtime_checkable
 
 from silot_transport._check import real
 
-from ..data.columns import check_schemas, matched
+from ..data.matching import check_schemas, matched
 from ..data.measure import Data, Measure
 from ..errors import InputError, MismatchError
 from ..privacy.ledger import Ledger

@@ -1,7 +1,7 @@
 """The parties: what answers questions, under a policy and against a ledger.
 
-Raw points, weights and labels of a holder are reached from this file only, and only once its
-policy allowed the question. It names no concrete question: a question says what it needs and tells.
+A holder's records are in a ``PrivateMeasure``, which this file alone opens, once the policy allowed
+the question. It names no concrete question: a question says what it needs and discloses.
 """
 
 from __future__ import annotations
@@ -9,11 +9,13 @@ from __future__ import annotations
 import hashlib
 import threading
 from abc import ABC, abstractmethod
+from collections import OrderedDict
+from collections.abc import Callable
 from functools import cached_property
-from typing import cast
+from typing import Literal, cast
 
 from ..data.measure import Data, Embedding, Measure
-from ..data.schema import Schema
+from ..data.reading import Schema
 from ..errors import InputError
 from ..privacy.accounting import epsilon_of
 from ..privacy.ledger import BudgetError, Ledger, plain_name
@@ -34,7 +36,6 @@ from .policy import Limits, Policy
 from .protocol import COORDINATOR
 from .question import Codes, Names, Question, Subject, decode_question
 from .release import Release
-from .replies import Replies
 
 
 class Party(ABC):
@@ -201,6 +202,35 @@ class Party(ABC):
         """The vector of a release before noise."""
 
 
+class PrivateMeasure:
+    """The records of one holder, closed: they have no points, weights or labels to look at.
+
+    ``federation/party.py`` alone opens it, once a policy allowed a question; a test looks for other
+    places.
+
+    Parameters
+    ----------
+    measure
+        The records.
+    """
+
+    __slots__ = ("__measure", "columns", "dimension", "labelled", "schema")
+
+    def __init__(self, measure: Measure) -> None:
+        self.__measure = measure
+        self.columns = measure.columns
+        self.dimension = measure.dimension
+        self.labelled = measure.labelled
+        self.schema = measure.schema
+
+    def __repr__(self) -> str:
+        return "PrivateMeasure(closed)"
+
+    def open_for(self, purpose: Question | Literal["limits", "version"]) -> Measure:
+        """Return the records, for a question that was allowed or for the owner's own account."""
+        return self.__measure
+
+
 class Holder(Party):
     """A private measure that answers questions under a policy.
 
@@ -238,56 +268,55 @@ class Holder(Party):
         super().__init__(
             policy if policy is not None else Policy(), ledger, replies=16, size=1 << 18
         )
-        self._measure = Measure.of(measure)
-        self._evaluation = evaluation
+        self._records = PrivateMeasure(Measure.of(measure))
+        self._evaluation = None if evaluation is None else PrivateMeasure(evaluation)
         self._embedded: dict[Embedding, tuple[Array, Array]] = {}
         self._lock = threading.Lock()
 
     @property
     def columns(self) -> tuple[str, ...] | None:
         """Names of the features, for who runs it in this process; askers do not see them."""
-        return self._measure.columns
+        return self._records.columns
 
     @property
     def schema(self) -> Schema | None:
         """The public contract by which its table was read, if it was."""
-        return self._measure.schema
+        return self._records.schema
 
     @cached_property
     def limits(self) -> Limits:
         """What rules need to know of the data; for the owner's eyes."""
-        return Limits.of(*self._measure.arrays())
+        return Limits.of(*self._records.open_for("limits").arrays())
 
     @cached_property
     def version(self) -> str:
         """What the data are, for the ledger to see that they are still the same."""
-        points, _ = self._measure.arrays()
-        names = self._measure.names
+        records = self._records.open_for("version")
+        points, names = records.points, records.names
         texts = [""] * len(points) if names is None else names.tolist()
         rows = (
             hashlib.sha256(point.tobytes() + mass.tobytes() + text.encode()).digest()
-            for point, mass, text in zip(points, self._measure.masses, texts, strict=True)
+            for point, mass, text in zip(points, records.masses, texts, strict=True)
         )
         # The same records in another order are the same data.
         return hashlib.sha256(b"".join(sorted(rows))).hexdigest()
 
     @property
     def _dimension(self) -> int:
-        return self._measure.dimension
-
-    def _arrays(self, embedding: Embedding) -> tuple[Array, Array]:
-        # Label coordinates are the same in every round: computed once.
-        with self._lock:
-            if embedding not in self._embedded:
-                self._embedded[embedding] = self._measure.arrays(embedding)
-            return self._embedded[embedding]
+        return self._records.dimension
 
     def _data(self, question: Question) -> tuple[Array, Array, Names | None]:
         """Points, weights and labels of what a question is about."""
         if question.on == "records":
-            return *self._arrays(question.embedding), self._measure.names
+            records, embedding = self._records.open_for(question), question.embedding
+            # Label coordinates are the same in every round: computed once.
+            with self._lock:
+                if embedding not in self._embedded:
+                    self._embedded[embedding] = records.arrays(embedding)
+                return *self._embedded[embedding], records.names
         if question.on == "evaluation" and self._evaluation is not None:
-            return *self._evaluation.arrays(), self._evaluation.names
+            evaluation = self._evaluation.open_for(question)
+            return *evaluation.arrays(), evaluation.names
         raise _absent(question.on)
 
     def _compute(self, question: Question) -> Answer:
@@ -337,11 +366,11 @@ class Holder(Party):
         super()._check(release)
         if release.on != "records":
             raise _absent(release.on)
-        release.check(self._measure.dimension, self._measure.labelled)
+        release.check(self._records.dimension, self._records.labelled)
 
     def _exact(self, release: Release) -> Codes:
-        points, _ = self._measure.arrays()
-        return release.exact(points, self._measure.masses, self._measure.names)
+        records = self._records.open_for(release)
+        return release.exact(records.points, records.masses, records.names)
 
 
 class Own:
@@ -393,6 +422,39 @@ def _over_budget(error: BudgetError, delta: float) -> Failure:
         numbers[f"{what}_mu"] = mu
         numbers[f"{what}_epsilon"] = epsilon_of(mu, delta)
     return Failure(error.code, "refused", numbers=numbers)
+
+
+class Replies:
+    """The last replies of a party that tells everything.
+
+    Parameters
+    ----------
+    most
+        How many are kept.
+    size
+        Bytes of those that are kept together: a hundred parties of one process share its memory.
+    """
+
+    def __init__(self, most: int, size: int) -> None:
+        self._most = most
+        self._size = size
+        self._kept: OrderedDict[str, bytes] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def reply(self, key: str, compute: Callable[[], bytes]) -> bytes:
+        """The reply given before, or a new one."""
+        with self._lock:
+            kept = self._kept.get(key)
+            if kept is not None:
+                self._kept.move_to_end(key)
+                return kept
+        reply = compute()
+        with self._lock:
+            self._kept[key] = reply
+            held = sum(map(len, self._kept.values()))
+            while len(self._kept) > self._most or held > self._size:
+                held -= len(self._kept.popitem(last=False)[1])
+        return reply
 
 
 __all__ = ["Holder", "Own", "Party"]

@@ -1,4 +1,4 @@
-"""Protocols: generators of questions, and the one loop that drives them."""
+"""Protocols: generators that yield questions and receive answers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ R = TypeVar("R")
 Questions = Mapping[str, Question]
 Answers = Mapping[str, Answer | Failure]
 Steps = Generator[Questions, Answers, R]
-Exchange = Callable[[Questions], Answers]
 
 COORDINATOR = "coordinator"
 """Name of the coordinator's own side in a protocol; no holder may be called so."""
@@ -65,17 +64,6 @@ class Protocol(Generic[R]):
                 f"{COORDINATOR!r}.",
                 code="holder-names",
             )
-
-
-def drive(protocol: Protocol[R], exchange: Exchange) -> R:
-    """Run a protocol: pass its questions to ``exchange`` and the answers back, to the end."""
-    steps = protocol.start()
-    try:
-        questions = next(steps)
-        while True:
-            questions = steps.send(exchange(questions))
-    except StopIteration as stop:
-        return stop.value
 
 
 def ask(questions: Questions, own: Answerer | None = None) -> Steps[Answers]:

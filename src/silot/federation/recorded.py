@@ -1,4 +1,4 @@
-"""A runtime of recorded replies: a party is what it answered before, such as in a file."""
+"""A runtime of recorded replies: a party is what it answered before, such as in a release."""
 
 from __future__ import annotations
 
@@ -24,38 +24,18 @@ class Recorded:
     reply: bytes = field(repr=False)
 
 
-@dataclass(frozen=True)
-class Waiting:
-    """A question that no record answers: whose, and which exchange (from 0) of which run."""
-
-    name: str
-    message: bytes = field(repr=False)
-    round: int = 0
-    run: int = 0
-
-
-class Unanswered(Exception):  # noqa: N818 - no error: the run goes on once there are answers
-    """A run has come to questions that no record answers, or several beside one another have.
+class Unanswered(Exception):  # noqa: N818 - the caller says what a missing reply means
+    """A run has come to questions that no record answers.
 
     Attributes
     ----------
-    waiting
-        All questions of the exchange.
+    messages
+        All questions of the exchange, by party.
     """
 
-    def __init__(self, waiting: Sequence[Waiting]) -> None:
-        super().__init__(f"exchange {waiting[0].round} has no answers")
-        self.waiting = tuple(waiting)
-
-    @property
-    def messages(self) -> dict[str, bytes]:
-        """The first question of each party."""
-        return {each.name: each.message for each in reversed(self.waiting)}
-
-    @property
-    def round(self) -> int:
-        """Which exchange of the first run, from 0."""
-        return self.waiting[0].round
+    def __init__(self, messages: Mapping[str, bytes]) -> None:
+        super().__init__(f"{', '.join(messages)} were not asked this before")
+        self.messages = dict(messages)
 
 
 class Records:
@@ -68,23 +48,20 @@ class Records:
     ----------
     records
         Of one run.
-    names
-        Of all parties; by default those that have records.
 
     Examples
     --------
     >>> from silot.distances import direct
     >>> from silot.federation.run import run
-    >>> run(direct("north", "south"), Records([], ["north", "south"]))
+    >>> records = [Recorded(name, "of another question", b"") for name in ("north", "south")]
+    >>> run(direct("north", "south"), Records(records))
     Traceback (most recent call last):
-    silot.federation.recorded.Unanswered: exchange 0 has no answers
+    silot.federation.recorded.Unanswered: north, south were not asked this before
     """
 
-    def __init__(self, records: Sequence[Recorded], names: Sequence[str] | None = None) -> None:
-        self._replies = {(each.name, each.question): each.reply for each in records}
-        self._names = tuple(dict.fromkeys(names or [each.name for each in records]))
-        self._round, self._run = 0, -1
-        self._clock: Clock | None = None
+    def __init__(self, records: Sequence[Recorded]) -> None:
+        self._replies = {(record.name, record.question): record.reply for record in records}
+        self._names = tuple(dict.fromkeys(record.name for record in records))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -94,21 +71,11 @@ class Records:
     def exchange(
         self, messages: Mapping[str, bytes], clock: Clock
     ) -> Mapping[str, Reply | Failure]:
-        """The replies to these messages; ``Unanswered`` where one of them has none."""
-        if clock is not self._clock:
-            # Every run has a clock of its own.
-            self._clock, self._round, self._run = clock, 0, self._run + 1
-        replies: dict[str, Reply | Failure] = {}
-        for name, message in messages.items():
-            key = name, digest_of(message)
-            if key in self._replies:
-                replies[name] = Reply(self._replies[key], clock())
-        if len(replies) < len(messages):
-            raise Unanswered(
-                [Waiting(name, text, self._round, self._run) for name, text in messages.items()]
-            )
-        self._round += 1
-        return replies
+        """Reply to these messages; ``Unanswered`` where one of them has no reply."""
+        keys = {name: (name, digest_of(message)) for name, message in messages.items()}
+        if not self._replies.keys() >= set(keys.values()):
+            raise Unanswered(messages)
+        return {name: Reply(self._replies[key], clock()) for name, key in keys.items()}
 
 
 def digest_of(message: bytes) -> str:
@@ -144,4 +111,4 @@ def _same(first: Question, second: Question, name: str) -> bool:
     return bool(one == two)
 
 
-__all__ = ["Recorded", "Records", "Unanswered", "Waiting", "differing", "digest_of"]
+__all__ = ["Recorded", "Records", "Unanswered", "differing", "digest_of"]

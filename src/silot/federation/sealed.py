@@ -1,8 +1,8 @@
-"""Files that travel in place of connections: one message each, signed over every byte.
+"""Signed messages: releases that travel as files, and what sites and askers send one another.
 
-A file is the magic, the signer's public key (32 bytes), its signature (64 bytes) and a map in
-msgpack. The signature is over the magic, the key and the SHA-256 of the map: nothing in the file is
-outside it.
+A message is the magic, the signer's public key (32 bytes), its signature (64 bytes) and a map in
+msgpack. The signature is over the magic, the key and the SHA-256 of the map: nothing in it is
+outside what was signed.
 """
 
 from __future__ import annotations
@@ -10,17 +10,16 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, cast, get_args
-from urllib.parse import quote
 
 from ..data.files import write_whole
 from ..errors import FileError, WireError
 from .keys import Key, Keyring, PublicKey, fingerprint_of, is_locked, verified
-from .message import LARGEST_MESSAGE, pack, unpack
+from .message import pack, unpack
 from .recorded import digest_of
 
 Kind = Literal["question", "answer", "release"]
@@ -28,11 +27,10 @@ Kind = Literal["question", "answer", "release"]
 MAGIC = b"silot-sealed-1\n"
 VERSION = 1
 LARGEST_RELEASE = 1 << 25
-"""Bytes of a release; messages of other kinds may hold all records."""
+"""Bytes of a release."""
 
 _HEAD = len(MAGIC) + 32 + 64
 _LONGEST_NAME = 200
-_LONGEST_STEM = 160
 _LONGEST_TEXT = 1 << 20
 _TEXTS = ("kind", "author", "written", "run", "discloses", "schema", "facts")
 _KINDS: dict[object, type] = {
@@ -139,30 +137,18 @@ class Sealed:
 
 
 def write_sealed(path: str | Path, sealed: Sealed, key: Key, to: PublicKey | None = None) -> None:
-    """Sign a message and write it to a file, whole or not at all; ``to`` locks it for a key.
-
-    An answer, which may hold records, only the user may read.
-    """
+    """Sign a message and write it to a file, whole or not at all; ``to`` locks it for a key."""
     data = sealed.to_bytes(key)
-    data = data if to is None else to.lock(data)
-    write_whole(Path(path), data, private=sealed.kind == "answer")
+    write_whole(Path(path), data if to is None else to.lock(data))
 
 
-def read_sealed(
-    path: str | Path,
-    kinds: Collection[Kind],
-    *,
-    key: Key | None = None,
-    keys: Keyring | None = None,
-) -> Sealed:
-    """Read a file and check its signature.
+def read_sealed(path: str | Path, *, key: Key | None = None, keys: Keyring | None = None) -> Sealed:
+    """Read the file of a release and check its signature.
 
     Parameters
     ----------
     path
         The file.
-    kinds
-        What it may be.
     key
         The reader's own key, for a file that was locked for it.
     keys
@@ -177,8 +163,7 @@ def read_sealed(
         Another key signed it (``key-mismatch``, ``key-unknown``).
     """
     file = Path(path)
-    most = LARGEST_RELEASE if set(kinds) == {"release"} else 2 * LARGEST_MESSAGE
-    data = _bytes_of(file, most)
+    data = _bytes_of(file)
     if is_locked(data):
         if key is None:
             raise FileError(
@@ -187,9 +172,9 @@ def read_sealed(
             )
         data = key.unlock(data)
     sealed = Sealed.of_bytes(data, file.name)
-    if sealed.kind not in kinds:
+    if sealed.kind != "release":
         raise FileError(
-            f"{file.name} holds a {sealed.kind}; a file with {_or(kinds)} is needed.",
+            f"{file.name} holds a message of kind {sealed.kind}; a file with a release is needed.",
             code="sealed-kind",
         )
     if keys is not None:
@@ -202,20 +187,21 @@ def _signed(signer: bytes, body: bytes | memoryview) -> bytes:
     return MAGIC + signer + hashlib.sha256(body).digest()
 
 
-def _bytes_of(file: Path, most: int) -> bytes:
+def _bytes_of(file: Path) -> bytes:
     try:
         with file.open("rb") as handle:
             size = handle.seek(0, 2)
             handle.seek(0)
             # What grows meanwhile is no file of silot.
-            data = b"" if size > most else handle.read(size + 1)
+            data = b"" if size > LARGEST_RELEASE else handle.read(size + 1)
     except OSError as error:
         raise FileError(
             f"{file} cannot be read ({type(error).__name__}). Check the path.", code="file-missing"
         ) from None
-    if max(size, len(data)) > most:
+    if max(size, len(data)) > LARGEST_RELEASE:
         raise FileError(
-            f"{file.name} has {size} bytes, and such a file has {most} at most.", code="sealed-size"
+            f"{file.name} has {size} bytes, and such a file has {LARGEST_RELEASE} at most.",
+            code="sealed-size",
         )
     return data
 
@@ -250,20 +236,6 @@ def _fields(body: object, file: str) -> dict[str, Any]:
 def is_name(text: str) -> bool:
     """Whether a text can name an author: printable, not empty, not long."""
     return text.isprintable() and len(text.strip()) > 0 and len(text) <= _LONGEST_NAME
-
-
-def file_stem(name: str) -> str:
-    """What a file of an author is called: its name, or the beginning and a digest of a long one.
-
-    Examples
-    --------
-    >>> file_stem("Sankt Olaf/2")
-    'Sankt%20Olaf%2F2'
-    """
-    quoted = quote(name, safe="")
-    if len(quoted) <= _LONGEST_STEM:
-        return quoted
-    return f"{quoted[:60]}~{digest_of(name.encode())[:32]}"
 
 
 def _is_time(text: str) -> bool:
@@ -305,8 +277,4 @@ def _malformed(file: str, why: str) -> FileError:
     )
 
 
-def _or(kinds: Collection[Kind]) -> str:
-    return " or ".join(f"a{'n' * (kind == 'answer')} {kind}" for kind in sorted(kinds))
-
-
-__all__ = ["Sealed", "file_stem", "is_name", "read_sealed", "write_sealed"]
+__all__ = ["Sealed", "is_name", "read_sealed", "write_sealed"]

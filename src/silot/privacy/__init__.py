@@ -1,11 +1,10 @@
 """Differentially private releases: sketches, noise, accounting and the ledger."""
 
-from .accounting import Budget, compose, epsilon_of, mu_of
+from .accounting import compose, epsilon_of, mu_of
 from .ledger import BudgetError, Ledger
 from .mechanism import add_noise
 
 __all__ = [
-    "Budget",
     "BudgetError",
     "Ledger",
     "add_noise",

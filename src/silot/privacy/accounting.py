@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -23,39 +22,6 @@ ROUNDING = 1e-9
 _SMALLEST, _LARGEST = 1e-12, 1e9
 _ORDERS = 1.0 + 10.0 ** (np.arange(-600, 1051) / 150.0)
 _LEAST_ORDER = 1.01  # Nearer to 1 the bound is of no use, and loses its digits.
-
-
-@dataclass(frozen=True)
-class Budget:
-    """A bound on what may be spent in all.
-
-    Attributes
-    ----------
-    epsilon, delta
-        The guarantee of all releases together.
-
-    Raises
-    ------
-    InputError
-        ``epsilon`` is not above 0, or ``delta`` is not between 0 and 1.
-
-    Examples
-    --------
-    >>> round(Budget(epsilon=1.0, delta=1e-5).mu, 3)
-    0.247
-    """
-
-    epsilon: float
-    delta: float
-
-    def __post_init__(self) -> None:
-        _check_epsilon(self.epsilon)
-        _check_delta(self.delta)
-
-    @property
-    def mu(self) -> float:
-        """The same bound as one number; infinite for an infinite ``epsilon``."""
-        return mu_of(self.epsilon, self.delta)
 
 
 def mu_of(epsilon: float, delta: float) -> float:

@@ -111,31 +111,6 @@ class Cells:
             drawn=drawn,
         )
 
-    @classmethod
-    def of_scale(
-        cls, mean: npt.ArrayLike | None, scale: npt.ArrayLike | None, size: int, seed: int = 0
-    ) -> Cells:
-        """Cells of a normal law of a public mean and scale, for want of a public sample.
-
-        Parameters
-        ----------
-        mean, scale
-            Mean and standard deviation of every feature; one of them a vector (d,).
-        size, seed
-            As ``of_sample``.
-
-        Raises
-        ------
-        InputError
-            No mean or no scale, or a scale that is not positive.
-
-        Examples
-        --------
-        >>> Cells.of_scale([0.0, 0.0, 0.0], 1.0, 16).drawn
-        True
-        """
-        return cls.of_sample(drawn_sample(mean, scale, seed), size, seed, drawn=True)
-
     @property
     def size(self) -> int:
         """Number of cells."""

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING
 from silot_transport._lazy import lazily
 
 if TYPE_CHECKING:
-    from .contents import Contents, OddColumn, Suspect, records_csv
     from .counts import BrokenCounts, Suspects
     from .flags import Share, flag, needed, share_above, share_broken
     from .gradients import RecordGradients, gradients
-    from .result import Estimate, RecordScores, Screening
+    from .result import Contents, Estimate, OddColumn, RecordScores, Screening, Suspect, records_csv
     from .screen import FEWEST, KINDS, NAMED, Screen, Screened
     from .suspects import CountBroken, suspects
     from .validation import RecordScreening, records

@@ -11,8 +11,7 @@ import numpy.typing as npt
 
 from ..errors import InputError
 from ..render.words import printable
-from .contents import Contents
-from .result import RecordScores
+from .result import Contents, RecordScores
 
 Flags = npt.NDArray[np.bool_]
 Records = Mapping[str, RecordScores] | Sequence[RecordScores] | RecordScores

@@ -13,10 +13,9 @@ from ..errors import InputError
 from ..federation.view import Run, bill_rows, cost_content
 from ..render.words import count, decimals, percent, printable
 from .checks import Records, Scored, collect
-from .contents import Contents, Suspect
 from .counts import BrokenCounts
 from .figures import inspection_figure, score_figure, thumbnails
-from .result import RecordScores
+from .result import Contents, RecordScores, Suspect
 
 _DETAILED = 6
 _THUMBNAILS = 12

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict
 from ..data.files import write_whole
 from ..data.loading import load_measure
 from ..data.measure import Measure
-from ..data.schema import Schema
+from ..data.reading import Schema
 from ..data.site import Site as Writing
 from ..errors import FileError
 from ..federation.party import Holder, Party

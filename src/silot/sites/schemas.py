@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..data.schema import Schema
+from ..data.reading import Schema
 from ..errors import MismatchError
 
 

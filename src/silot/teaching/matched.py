@@ -49,13 +49,6 @@ class Features(Labelled):
         default=None,
         flag=False,
     )
-    domain_weight: float = option(
-        "Of the matching: error per unit of distance.",
-        number(least=0),
-        default=1.0,
-        code="option-matching",
-        flag=False,
-    )
 
     def ask_features(
         self,
@@ -143,5 +136,4 @@ class Features(Labelled):
             # Two answers of one device need not agree.
             labelled=np.maximum(np.where(sources[:, None], labelled, 0), counts),
             records=[devices.counted[name].records for name in names],
-            domain_weight=self.domain_weight,
         )

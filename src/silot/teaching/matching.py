@@ -22,6 +22,8 @@ Counts = npt.NDArray[np.int64]
 _ROUNDING = 1e-12
 # Weight of the equation that shares sum to 1, beside features of norm 1.
 _SUM = 100.0
+# Makes the mixture unique where several explain a mean equally well.
+_RIDGE = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,18 +43,15 @@ class Matching:
     between
         Shape (N, N): distance of the records of one class at two sources, averaged over the
         classes both have; NaN where either is no source.
-    residual
-        Shape (N,): what the mixture leaves unexplained of each device's mean, at most 1.
     excess
-        Shape (N,): its square over what chance leaves of so many records (``excess``); NaN
-        where ``records`` were not given.
+        Shape (N,): the square of what the mixture leaves unexplained of each device's mean, over
+        what chance leaves of so many records (``excess``); NaN where ``records`` were not given.
     """
 
     shares: Array
     errors: Array
     transfer: Array
     between: Array
-    residual: Array
     excess: Array
 
 
@@ -64,15 +63,13 @@ def match(
     *,
     labelled: npt.ArrayLike | None = None,
     records: npt.ArrayLike | None = None,
-    ridge: float = 1e-3,
-    domain_weight: float = 1.0,
 ) -> Matching:
     r"""Explain every device's records by the sources' classes; expect errors from that.
 
     .. math::
-        w_j = \arg\min_{w \in \Delta} \Big|\mu_j - \sum_{kc} w_{kc} m_{kc}\Big|^2 + r |w|^2,
+        w_j = \arg\min_{w \in \Delta} \Big|\mu_j - \sum_{kc} w_{kc} m_{kc}\Big|^2 + 10^{-3} |w|^2,
         \quad \pi_{jc} = \sum_k w_{jkc}, \quad
-        e_{ijc} = \min\Big(1, e_{ic} + b \sum_k \frac{w_{jkc}}{\pi_{jc}} d_{ik}\Big)
+        e_{ijc} = \min\Big(1, e_{ic} + \sum_k \frac{w_{jkc}}{\pi_{jc}} d_{ik}\Big)
 
     with :math:`d_{ik}` the root of the mean, over the classes both sources have, of the unbiased
     squared distance of their class means.
@@ -94,10 +91,6 @@ def match(
         the share at every device that it has of all labelled records.
     records
         Shape (N,): records behind each of the ``means``.
-    ridge
-        r > 0; makes the mixture unique.
-    domain_weight
-        b >= 0: error per unit of distance.
 
     Returns
     -------
@@ -130,8 +123,6 @@ def match(
             f"class_errors {expected.shape} do not fit together.",
             code="matching-shape",
         )
-    if not ridge > 0 or not domain_weight >= 0:
-        raise InputError("ridge must be positive, domain_weight 0 or more.", code="option-matching")
     rows, columns = np.nonzero(numbers > 0)
     if len(rows) == 0:
         raise InputError(
@@ -149,11 +140,11 @@ def match(
     blind = np.where((numbers > 0).any(axis=0), 0.0, trained.sum(axis=0) / trained.sum())
     shares = np.zeros((devices, classes))
     errors = np.ones((devices, devices, classes))
-    residual, over = np.zeros(devices), np.full(devices, np.nan)
+    over = np.full(devices, np.nan)
     sources = np.flatnonzero((numbers > 0).any(axis=1))
     parts = own[rows, columns].T
     for j in range(devices):
-        weights, residual[j] = mixture(parts, mean[j], ridge)
+        weights = mixture(parts, mean[j])
         if records is not None:
             behind = np.asarray(records)[j]
             over[j] = excess(mean[j], behind, parts, numbers[rows, columns], weights)
@@ -165,27 +156,25 @@ def match(
             shares[j] > 0, origin / np.where(shares[j] > 0, shares[j], 1.0), origin.sum(1)[:, None]
         )
         away = between[np.ix_(sources, sources)] @ of_class[sources]
-        errors[sources, j] = np.minimum(1.0, known[sources] + domain_weight * away)
+        errors[sources, j] = np.minimum(1.0, known[sources] + away)
     shares = (1.0 - blind.sum()) * shares + blind
     transfer = np.einsum("jc,ijc->ij", shares, errors)
-    return Matching(shares, errors, transfer, between, residual, over)
+    return Matching(shares, errors, transfer, between, over)
 
 
-def mixture(parts: Array, mean: Array, ridge: float) -> tuple[Array, float]:
-    """Shares of the columns of ``parts`` that make up ``mean``, and what they leave of it.
+def mixture(parts: Array, mean: Array) -> Array:
+    """Return the shares of the columns of ``parts`` that make up ``mean``.
 
     Examples
     --------
-    >>> shares, left = mixture(np.eye(2), np.array([0.25, 0.75]), 1e-9)
-    >>> shares.round(3), round(left, 6)
-    (array([0.25, 0.75]), 0.0)
+    >>> mixture(np.eye(2), np.array([0.25, 0.75])).round(2)
+    array([0.25, 0.75])
     """
     count = parts.shape[1]
-    system = np.vstack([parts, np.full((1, count), _SUM), ridge**0.5 * np.eye(count)])
+    system = np.vstack([parts, np.full((1, count), _SUM), _RIDGE**0.5 * np.eye(count)])
     wanted = np.concatenate([mean, [_SUM], np.zeros(count)])
     weights = np.asarray(nnls(system, wanted, maxiter=100 * count)[0], dtype=np.float64)
-    weights /= weights.sum()
-    return weights, float(np.linalg.norm(mean - parts @ weights))
+    return weights / weights.sum()
 
 
 def excess(mean: Array, records: int, parts: Array, counts: Counts, weights: Array) -> float:

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from ..data.columns import features
-from ..data.measure import Data, Measure
+from ..data.measure import Data, Measure, features
 from ..errors import InputError
 from ..federation.result import Array, Billed, finite, finite_rows
 

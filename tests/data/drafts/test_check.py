@@ -140,7 +140,7 @@ def test_a_few_temperatures_in_fahrenheit_are_named_and_many_refused(count: int)
 def test_few_numbers_in_another_unit_are_seen_among_any_number_of_records(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("silot.data.gathered._SAMPLE", 256)
+    monkeypatch.setattr("silot.data.reading._SAMPLE", 256)
     temps = RNG.normal(37, 0.5, 64 * N)
     temps[5 : 5 + 60 * 17 : 17] = temps[5 : 5 + 60 * 17 : 17] * 1.8 + 32
     data = pl.concat([frame()] * 64).with_columns(temp=pl.Series(temps))

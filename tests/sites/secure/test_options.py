@@ -11,7 +11,7 @@ from silot.errors import ExtraError, InputError, RefusedError
 from silot.federation import Holder, Own, Policy
 from silot.federation.question import question_kinds
 from silot.privacy.ledger import BudgetError, Ledger
-from silot.sites.secure import SECURE, SecureOptions
+from silot.sites.secure import Secure, SecureOptions
 from silot.sites.secure._inputs import SecureInputs, laplace
 from silot.sites.secure.charging import Request, charge, mu_of_laplace
 
@@ -173,10 +173,10 @@ def test_replacing_a_record_moves_the_squared_distance_by_at_most_the_sensitivit
 
 
 def test_the_method_is_described() -> None:
-    assert SECURE.name == "secure"
-    assert {"scale", "two_party", "receiver", "privacy_epsilon", "diameter"} <= set(SECURE.options)
+    assert Secure.name == "secure"
+    assert {"scale", "two_party", "receiver", "privacy_epsilon", "diameter"} <= set(Secure.options)
     with pytest.raises(InputError) as caught:
-        SECURE().between("a", "b").start()
+        Secure().between("a", "b").start()
     assert caught.value.code == "method-secure"
 
 

@@ -9,19 +9,25 @@ from hypothesis import strategies as st
 
 from silot.sites.secure._effort import Effort, Part, Stage, effort_for
 from silot.sites.secure._opening import GRADES, bounds_of, opened_noisily, opened_number
-from silot.sites.secure._program import Program, opened_in_the_clear
+from silot.sites.secure._program import Program
 from silot.sites.secure._sinkhorn import (
     Block,
     Bracket,
     advance,
     bounds,
     prepare,
-    repeat_here,
 )
 from silot.sites.secure.options import SecureOptions
 from silot_transport import exact_plan
 
 RNG = np.random.default_rng(0)
+
+
+def repeat_here(count: int, body, state):
+    """Run ``body`` ``count`` times, without secrets."""
+    for _ in range(count):
+        state = body(state)
+    return state
 
 
 def block(points, weights=None) -> Block:
@@ -58,6 +64,16 @@ def opened(x, y, **options) -> tuple[float, int, int]:
     arrays = [array for points in (x, y) for array in block(points).parts()]
     (number, grade), parts = opened_in_the_clear(program, arrays, np)
     return number, int(grade), parts
+
+
+def opened_in_the_clear(program: Program, arrays, xp) -> tuple[list[float], int]:
+    """Run the program without secrets: what is opened, and how many parts it took."""
+    for part in range(program.parts):
+        numbers, *others = program.run(part, xp, repeat_here, arrays)
+        if not others or others[0]:
+            return [float(number) for number in numbers], part + 1
+        arrays = others[1:]
+    raise AssertionError("the last part has no successor")
 
 
 def scaled(x, y):

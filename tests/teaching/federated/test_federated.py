@@ -147,6 +147,16 @@ def test_a_head_is_the_logistic_model_of_what_the_body_makes(kind: Any, classes:
     assert np.array_equal(whole[: len(body)], body)
 
 
+def test_passes_of_heads_count_where_heads_are_trained() -> None:
+    options: dict[str, Any] = {"model": SPEC, "rounds": 1, "held_out": 0.0, "alone": False}
+    for algorithm, equal in (("fedavg", True), ("fedrep", False)):
+        few, many = (
+            federated(**options, algorithm=algorithm, head_passes=passes).parameters[0]
+            for passes in (1.0, 9.0)
+        )
+        assert np.array_equal(few, many) == equal
+
+
 def test_two_classes_have_one_unit_and_the_same_probabilities() -> None:
     spec = ModelSpec("mlp", (4,), 2, hidden=(8,))
     x = np.random.default_rng(0).normal(size=(40, 4))

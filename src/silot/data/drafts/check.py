@@ -9,8 +9,7 @@ from typing import Any
 from ...errors import FileError
 from ..files import known_file
 from ..fit import Problem
-from ..reading import Reading, read_by_schema, read_frame
-from ..schema import Schema
+from ..reading import Reading, Schema, read_by_schema, read_frame
 from ..site import Site
 from ..table_files import read_names
 from ..tables import frame_table

@@ -16,7 +16,7 @@ from ..column_kinds import LONGEST, Feature, LeftOut
 from ..coordinates import Writing, coordinate_names
 from ..files import known_file
 from ..label_names import label_name
-from ..schema import Schema
+from ..reading import Schema
 from ..site import Site
 from ..table_files import Block, frame_block, read_blocks, read_names
 from ..tables import check_marks, frame_table

@@ -13,7 +13,7 @@ from ..files import write_whole
 
 if TYPE_CHECKING:
     from ..fit import Problem
-    from ..schema import Schema
+    from ..reading import Schema
     from .proposals import Note
 
 _HEAD = """\

@@ -23,7 +23,7 @@ from ...render.words import printable
 from ..column_kinds import Category, Column, Date, LeftOut, Number, Ordered, Value, YesNo
 from ..coordinates import coordinate_names
 from ..fit import Problem
-from ..schema import Schema
+from ..reading import Schema
 from .proposals import Note
 from .result import Draft, SchemaCheck
 

@@ -12,7 +12,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ...data.measure import Measure
-from ...data.schema import Schema
+from ...data.reading import Schema
 from ...errors import FileError, InputError, MismatchError, SilotError
 from ...federation.answer import CHARGED, Answer, decode_reply
 from ...federation.question import decode_question

@@ -19,7 +19,6 @@ class FoundBarycenter:
 
     centre: Centre
     classes: tuple[str, ...]
-    class_masses: Array
     described: Description
     settled: bool
     missing: Mapping[str, Failure]

@@ -254,7 +254,7 @@ class Rounds:
             atoms, weights, codes, {name: self.shares[name] / total for name in present}
         )
         settled = yield from self._walk(centre, classes, missing)
-        return FoundBarycenter(centre, classes, masses, described, settled, missing)
+        return FoundBarycenter(centre, classes, described, settled, missing)
 
     def _walk(
         self, centre: Centre, classes: tuple[str, ...], missing: dict[str, Failure]

@@ -7,24 +7,22 @@ from typing import TYPE_CHECKING
 from silot_transport._lazy import lazily
 
 if TYPE_CHECKING:
-    from .distance import secure_distance
     from .forecast import Forecast, forecast
     from .keys import make_keys
-    from .method import SECURE
+    from .method import Secure
     from .options import SecureOptions
     from .party import Played, play
     from .peers import Peers
 
 __all__ = [
-    "SECURE",
     "Forecast",
     "Peers",
     "Played",
+    "Secure",
     "SecureOptions",
     "forecast",
     "make_keys",
     "play",
-    "secure_distance",
 ]
 
 lazily(__name__)

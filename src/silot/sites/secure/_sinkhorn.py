@@ -136,13 +136,6 @@ class Bracket:
 Repeat = Callable[[int, Callable[[Any], Any], Any], Any]
 
 
-def repeat_here(count: int, body: Callable[[Any], Any], state: Any) -> Any:
-    """Run ``body`` ``count`` times."""
-    for _ in range(count):
-        state = body(state)
-    return state
-
-
 def prepare(
     first: Sequence[Block],
     second: Sequence[Block],

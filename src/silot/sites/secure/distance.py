@@ -179,21 +179,6 @@ def no_questions() -> InputError:
     )
 
 
-def secure_distance(
-    first: Mapping[str, Measure],
-    second: Mapping[str, Measure],
-    options: SecureOptions,
-    *,
-    tell: Callable[[Forecast], None] | None = None,
-) -> Distance:
-    """Distance between two unions of data by name, by a ``Simulation`` of a secure computation."""
-    if not {**first, **second}:
-        raise InputError("no holder is given; two or more are needed.", code="holder-names")
-    engine = Simulation(tuple(first), tuple(second), options)
-    result, bill = engine({**first, **second}, tell)
-    return result.with_run(bill)
-
-
 def result_of_party(done: Outcome, options: SecureOptions) -> Distance:
     """The distance, for who was told the number."""
     program, owners, split = done.program, done.owners, done.program.split

@@ -124,6 +124,3 @@ class Secure(Pairwise):
 
     def _no_questions(self) -> Steps[Distance]:
         raise no_questions()
-
-
-SECURE = Secure
