@@ -104,7 +104,7 @@ def test_who_is_left_out_has_a_reason() -> None:
     names = adaptation(6).names
     found = adaptation(6, excluded={names[0]: "labels-few"}, missing={"far": "holder-timeout"})
     page = Page(render(found))
-    assert "it has fewer labelled records than a source needs" in page.text
+    assert "too few of its records have labels" in page.text
     assert "far took no part: " in page.text and f"{names[0]} could be no source: " in page.text
 
 

@@ -10,8 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ..errors import InputError, SilotError
-from ..render.words import reason
+from ..errors import InputError, SilotError, reason
 from ..sites.authority import Role, read_bytes
 from ..sites.deployment import Deployment, Issued, check_port, write_template
 from ..sites.kit import Kit

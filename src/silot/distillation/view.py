@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from .. import render
+from ..errors import reason
 from ..federation.view import bill_rows, cost_content, missing_section
 from ..render.words import (
     MISSING_NUMBER,
@@ -19,7 +20,6 @@ from ..render.words import (
     number,
     percent,
     printable,
-    reason,
 )
 from .figures import class_figure, confusion_figure, loss_figure, weight_figure
 from .result import Distillation, Predictions

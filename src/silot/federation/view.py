@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from .. import render
-from ..render.words import format_bytes, level_in_words, listed, number, reason
+from ..errors import reason
+from ..render.words import format_bytes, level_in_words, listed, number
 from .result import Bill, Billed
 
 _CAPTION = "Bytes as the coordinator saw them."

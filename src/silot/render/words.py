@@ -9,27 +9,6 @@ from collections.abc import Sequence
 MISSING_NUMBER = "–"
 _MINUS = "\N{MINUS SIGN}"
 
-_CODES = {
-    "policy-level": "its policy does not allow so fine a disclosure",
-    "policy-question": "its policy does not allow this kind of question",
-    "policy-records": "it has fewer records than its policy answers about",
-    "policy-numbers": "it has told as many exact numbers as its policy or its data allow",
-    "policy-once": "it tells each kind of statistic once, and has told this one",
-    "policy-version": "its records have changed since it told exact numbers",
-    "policy-rare": "a value of some feature is held by too few of its records",
-    "policy-seed": "its policy tells random statistics for another seed",
-    "policy-asker": "it does not answer this asker",
-    "ledger-absent": "its owner gave it no ledger to account for what it tells",
-    "policy-budget": "its policy has no budget for differentially private releases",
-    "labels-absent": "its records have no labels",
-    "dimension-mismatch": "its records have another number of features than the others",
-    "holder-timeout": "it did not answer in time",
-    "holder-raised": "its code raised an error; its own log says more",
-    "holder-silent": "it gave no answer",
-    "answer-malformed": "its answer did not have the form of one",
-    "question-unknown": "it does not know this question; it may run an older silot",
-    "question-fields": "it does not know this form of the question; it may run an older silot",
-}
 
 _LEVELS = {
     "scalar": "Numbers about a whole dataset, such as one distance, and nothing finer.",
@@ -144,11 +123,6 @@ def target_in_words(target: str) -> str:
 def short_status(status: str) -> str:
     """What kind of result it is: a status up to its colon."""
     return printable(status.split(":")[0], 40)
-
-
-def reason(code: str) -> str:
-    """Why a holder is missing."""
-    return _CODES.get(code, "it could not answer")
 
 
 def level_in_words(level: str) -> str:

@@ -15,12 +15,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from ..errors import reason
 from ..federation.answer import BITS
 from ..federation.policy import Policy
 from ..privacy.accounting import epsilon_of
 from ..privacy.ledger import Allowed, Ledger, Row, Tally, Told, Waiting
 from ..render import Block, Bullets, Cell, Column, Facts, Heading, Name, Paragraph, Strong, Table
-from ..render.words import count, reason
+from ..render.words import count
 from .joined import Joined, Log
 from .words import asked_for, level_of, level_words, released
 
@@ -282,29 +283,9 @@ _STATES = {
     "expired": "lapsed: nobody decided within 14 days",
 }
 
-_WHY = {
-    "question-waits": "it waits for a decision here",
-    "question-denied": "it was denied here",
-    "question-crowd": "too many questions of this asker wait already",
-    "holder-paused": "the site was paused",
-    "data-changed": "the data file was changed after the site was started",
-    "secure-addresses": "the policy names no addresses for computing with others",
-    "secure-peer": "the policy names no address of somebody who was to take part",
-    "secure-members": "those who were to take part are not those who may",
-    "secure-again": "it began before, and was charged then",
-    "secure-busy": "another computation with others was going on",
-    "secure-stopped": "another party of the computation stopped",
-    "secure-lost": "another party of the computation was gone",
-    "secure-unreachable": "another party of the computation could not be reached",
-    "secure-certificate": "another party showed no certificate that can be trusted",
-    "extra-secure": "silot[secure] is not installed here",
-    "ledger-budget": "the budget for answers with noise does not allow it",
-}
-
 
 def _why(code: str) -> str:
-    words = _WHY.get(code) or reason(code)
-    return f"{words} ({code})"
+    return f"{reason(code, here=True)} ({code})"
 
 
 def _asked(line: Mapping[str, Any]) -> str:

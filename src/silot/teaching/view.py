@@ -8,9 +8,10 @@ from itertools import combinations
 import numpy as np
 
 from .. import render
+from ..errors import reason
 from ..federation.result import Array, with_columns_seen
 from ..federation.view import bill_rows, cost_content, levels_table, missing_section
-from ..render.words import count, level_in_words, listed, percent, printable, reason
+from ..render.words import count, level_in_words, listed, percent, printable
 from .divergence import Divergences
 from .figures import accuracy_figure
 from .links_view import (
