@@ -4,16 +4,16 @@ VENV := .venv
 SECURE := .venv-secure
 BIN := $(VENV)/bin
 TRANSPORT := packages/silot-transport
-CODE := src tests packages evidence examples reference docs/gallery docs/tutorials
+CODE := conftest.py src tests packages evidence examples reference docs/gallery docs/tutorials
 KERNELS = $(BIN)/cmake -S $(TRANSPORT)/native -B $(VENV)/kernels -G Ninja -DPython_EXECUTABLE=$(abspath $(BIN)/python) \
 	-DCMAKE_MAKE_PROGRAM=$(abspath $(BIN)/ninja)
-# A worker a core, each with one thread: tests of one file share what is made once.
-EACH = OMP_NUM_THREADS=1 $(1)/bin/python -m pytest --numprocesses auto --maxprocesses 8 --dist loadfile
+# How deep the suite goes: commit, merge or nightly (tests/tiers.py has the table).
+TIER := commit
+# One worker for each core, each with one thread. A worker that has finished takes over tests from the end of another's list.
+EACH = OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(1)/bin/python -m pytest --tier $(TIER) --numprocesses auto --maxprocesses 8 --dist worksteal
 PIP := $(BIN)/python -m pip --quiet --quiet --disable-pip-version-check
 
-# The engine of secure distances pins an older numpy: it has an environment of its own, and part
-# of the other tests runs there too.
-.PHONY: demo demo-sites docs test slow sites sites-nightly sites-secure secure bench reproduce clean kernels sanitize lint types contracts unit
+.PHONY: demo demo-sites docs test nightly slow sites sites-nightly sites-secure secure bench reproduce clean kernels sanitize lint types contracts unit
 
 demo: $(VENV)/.installed
 	$(BIN)/silot demo
@@ -22,7 +22,12 @@ demo: $(VENV)/.installed
 demo-sites: $(VENV)/.sites
 	$(BIN)/python -m examples.sites
 
-test: lint types contracts unit secure
+# What every commit must pass.
+test: lint types contracts unit
+
+# What commits and merges thin out or leave out, with other examples every night.
+nightly: TIER := nightly
+nightly: lint types contracts unit slow secure sites sites-nightly sites-secure docs sanitize demo-sites
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check $(CODE)
@@ -49,17 +54,19 @@ slow: $(VENV)/.dev
 
 # Real processes behind NVFlare; nightly, a kill at every message.
 sites: $(VENV)/.dev
-	$(BIN)/python -m pytest -m real tests/sites --ignore tests/sites/secure
+	$(BIN)/python -m pytest --tier $(TIER) -m real tests/sites --ignore tests/sites/secure
 
 sites-nightly: $(VENV)/.dev
-	$(BIN)/python -m pytest -m nightly tests/sites --ignore tests/sites/secure
+	$(BIN)/python -m pytest --tier $(TIER) -m nightly tests/sites --ignore tests/sites/secure
 
+# The engine of secure distances pins an older numpy: it has an environment of its own, and part
+# of the other tests runs there too.
 secure: $(SECURE)/.installed
-	$(call EACH,$(SECURE)) tests/sites/secure $(TRANSPORT)/tests tests/test_conformance.py
+	$(call EACH,$(SECURE)) -m 'not real and not nightly' tests/sites/secure $(TRANSPORT)/tests tests/test_conformance.py
 
 # Two real sites behind NVFlare that compute with one another.
 sites-secure: $(SECURE)/.installed
-	$(SECURE)/bin/python -m pytest -m real tests/sites/secure
+	$(SECURE)/bin/python -m pytest --tier $(TIER) -m real tests/sites/secure
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m evidence speed

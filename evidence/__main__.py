@@ -18,6 +18,8 @@ from pathlib import Path
 from evidence.common import DATA_VARIABLE, DEFAULT_DATA, RESULTS, Context, MissingError
 
 HOUSE = Path(__file__).parent
+# Folders of what figures share: they have no figure of their own.
+SHARED = {"attacks"}
 
 
 def figures() -> dict[str, dict[str, Path]]:
@@ -25,7 +27,7 @@ def figures() -> dict[str, dict[str, Path]]:
     return {
         folder.name: {path.stem.replace("_", "-"): path for path in sorted(folder.glob("[!_]*.py"))}
         for folder in sorted(HOUSE.iterdir())
-        if (folder / "__init__.py").is_file()
+        if (folder / "__init__.py").is_file() and folder.name not in SHARED
     }
 
 

@@ -8,6 +8,7 @@ import tomllib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -25,6 +26,12 @@ def source_files() -> list[Path]:
 _FIRST = {"Failure", "refusal", "Unreached", "_broken"}
 # Calls whose fourth argument is one.
 _FOURTH = {"Finding"}
+
+
+@cache
+def modules() -> list[ast.Module]:
+    """Parse every file of the source, once."""
+    return [ast.parse(path.read_text(encoding="utf-8")) for path in source_files()]
 
 
 @dataclass
@@ -84,9 +91,8 @@ class Scope:
     def values(self, name: str) -> Iterator[ast.expr]:
         """What is assigned to a name, here or around."""
         for place in (*self.around, self.module):
-            found = list(_assigned(place, name))
-            if found:
-                yield from found
+            if assigned := _assigned(place, name):
+                yield from assigned
                 return
 
     def parameter(self, name: str) -> str | None:
@@ -103,20 +109,42 @@ def _called(call: ast.Call) -> str:
     return getattr(call.func, "attr", getattr(call.func, "id", ""))
 
 
-def _assigned(place: ast.AST, name: str) -> Iterator[ast.expr]:
-    nodes = ast.walk(place) if not isinstance(place, ast.Module) else iter(place.body)
-    for node in nodes:
-        if isinstance(node, ast.For | ast.comprehension):
-            yield from _items(node.target, node.iter, name)
-        elif isinstance(node, ast.Assign):
-            for target in node.targets:
-                yield from _paired(target, node.value, name)
-        elif (
-            isinstance(node, ast.AnnAssign | ast.NamedExpr)
-            and node.value is not None
-            and getattr(node.target, "id", "") == name
-        ):
-            yield node.value
+def _assigned(place: ast.AST, name: str) -> list[ast.expr]:
+    return [value for node in _assignments(place).get(name, ()) for value in _values(node, name)]
+
+
+@cache
+def _assignments(place: ast.AST) -> dict[str, list[ast.AST]]:
+    """Statements of a place that assign, by the names they assign to."""
+    named: dict[str, list[ast.AST]] = defaultdict(list)
+    for node in ast.walk(place) if not isinstance(place, ast.Module) else place.body:
+        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+        texts = {one.id for target in targets if target for one in ast.walk(target)
+                 if isinstance(one, ast.Name)}  # fmt: skip
+        for text in texts:
+            named[text].append(node)
+    return named
+
+
+def _values(node: ast.AST, name: str) -> Iterator[ast.expr]:
+    if isinstance(node, ast.For | ast.comprehension):
+        yield from _items(node.target, node.iter, name)
+    elif isinstance(node, ast.Assign):
+        for target in node.targets:
+            yield from _paired(target, node.value, name)
+    elif (
+        isinstance(node, ast.AnnAssign | ast.NamedExpr)
+        and node.value is not None
+        and getattr(node.target, "id", "") == name
+    ):
+        yield node.value
+
+
+@cache
+def _returns(function: ast.AST) -> list[ast.expr]:
+    """Expressions that a function returns."""
+    nodes = (node for node in ast.walk(function) if isinstance(node, ast.Return))
+    return [node.value for node in nodes if node.value is not None]
 
 
 def _paired(target: ast.expr, value: ast.expr, name: str) -> Iterator[ast.expr]:
@@ -269,9 +297,8 @@ class Resolver:
     def _returned(self, name: str, scope: Scope) -> set[str]:
         found: set[str] = set()
         for function in self.package.functions.get(name, []):
-            for node in ast.walk(function.node):
-                if isinstance(node, ast.Return) and node.value is not None:
-                    found |= self.texts(node.value, Scope(scope.module, (function.node,)))
+            for value in _returns(function.node):
+                found |= self.texts(value, Scope(scope.module, (function.node,)))
         return found
 
 
@@ -287,13 +314,25 @@ def argument(call: ast.Call, function: Function, name: str) -> ast.expr | None:
 
 def package() -> Package:
     known = Package()
-    for path in source_files():
-        module = ast.parse(path.read_text(encoding="utf-8"))
+    for module in modules():
         for item in module.body:
             if isinstance(item, ast.Assign):
                 known.constants[getattr(item.targets[0], "id", "")].append(item.value)
         Walk(known, module).visit(module)
     return known
+
+
+def _may_fail(name: str, call: ast.Call, known: Package) -> bool:
+    """True where a call may name a code: most do not, and every pass goes over those that may."""
+    return (
+        name in _FIRST
+        or name in _FOURTH
+        or any(item.arg == "code" for item in call.keywords)
+        or any(
+            {"code", "fault"} & {*function.names, *function.keywords}
+            for function in known.functions.get(name, [])
+        )
+    )
 
 
 def codes() -> dict[str, set[str]]:
@@ -307,8 +346,14 @@ def codes() -> dict[str, set[str]]:
             if _CODE.fullmatch(text):
                 found[text].add(by)
 
+    calls = [
+        (n, *one)
+        for n, every in known.calls.items()
+        for one in every
+        if _may_fail(n, one[0], known)
+    ]
     while not found or resolver.again():
-        for name, call, scope in [(n, *one) for n, every in known.calls.items() for one in every]:
+        for name, call, scope in calls:
             for item in call.keywords:
                 if item.arg == "code":
                     note(item.value, scope, name)
@@ -335,8 +380,8 @@ def codes() -> dict[str, set[str]]:
 
 def options() -> Iterator[str]:
     """Codes of options that are declared in classes."""
-    for path in source_files():
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for module in modules():
+        for node in ast.walk(module):
             if isinstance(node, ast.AnnAssign) and isinstance(node.value, ast.Call):
                 own = any(item.arg == "code" for item in node.value.keywords)
                 if _called(node.value) == "option" and not own:

@@ -21,6 +21,8 @@ from silot.privacy import Ledger, _ledger_file
 
 from .federation.test_sealed import KEY, example
 
+pytestmark = pytest.mark.all_cases
+
 PAGE = (Path(__file__).parents[1] / "docs" / "compatibility.md").read_text()
 FIELDS = {"columns": {"age": {"kind": "number", "range": [0, 100]}}}
 

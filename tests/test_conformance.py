@@ -30,6 +30,7 @@ from silot.render import terminal
 from silot.render.html import fragment
 from silot_transport import exact_plan
 from tests.problems import pairs
+from tests.tiers import examples
 
 RNG = np.random.default_rng(0)
 PUBLIC = RNG.normal(size=(200, 2))
@@ -78,7 +79,7 @@ def test_value_lies_between_its_bounds_and_the_result_says_what_it_is(name: str)
 
 
 @pytest.mark.parametrize("name", CERTIFIED)
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(data=st.data())
 def test_the_exact_distance_lies_between_certified_bounds(name: str, data: st.DataObject) -> None:
     pair = data.draw(pairs())

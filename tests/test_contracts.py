@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.all_cases
+
 HOME = Path(__file__).parents[1]
 CONTRACTS = tomllib.loads((HOME / "pyproject.toml").read_text())["tool"]["importlinter"][
     "contracts"

@@ -13,6 +13,8 @@ from silot.errors import InputError, SilotError, explain, explanations
 
 from .codes import codes
 
+pytestmark = pytest.mark.all_cases
+
 RUNNER = CliRunner()
 KINDS = {
     name: kind

@@ -63,7 +63,7 @@ def test_every_file_runs_and_what_it_asserts_holds(path, tmp_path):
         },
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=3000,
     )
     assert found.returncode == 0, found.stderr[-3000:]
     assert found.stdout.strip(), "it prints nothing"

@@ -17,29 +17,8 @@ def lines_with(pattern: str) -> set[str]:
     return found
 
 
-def test_raw_records_of_a_measure_are_reached_from_the_holder_only() -> None:
-    # The points of a public reference, of a barycenter and of a coreset, which no holder owns.
-    public = {"distances/sides.py", "distances/worth/result.py", "cli/barycenter.py"}
-    public |= {"privacy/cells.py", "privacy/calibrate.py"}  # a public sample
-    # Models that keep validation records; what a coordinator asks with them.
-    models = ("copies", "features", "frames", "labels", "screen", "validation", "questions/scores")
-    public |= {f"records/{name}.py" for name in models}
-    # An owner's own tools, which it runs on its own machine.
-    owners = {"audits/coordinator.py", "audits/strategies.py", "records/contents.py"}
-    owners |= {"audits/attacks.py"}  # what travelled
-    federated = "teaching/federated"
-    public |= {f"{federated}/coreset.py"}  # what was released
-    public |= {"api/advice/pool.py"}  # what travelled, or was released
-    owners |= {
-        "teaching/federated/neighbour.py"
-    }  # records that a classifier is tried on, beside it
-    owners |= {
-        "teaching/federated/federated_result.py"
-    }  # records of who applies a model, beside it
-    owners |= {"data/loading.py"}  # written to a file of its own
-    owners |= {"data/preflight.py"}  # in the process of who owns the data, and never sent
-    assert lines_with(r"\.points\b") <= {"data/measure.py"} | public | owners
-    assert lines_with(r"\.arrays\(") == {"federation/party.py"}
+def test_the_records_of_a_holder_are_opened_in_one_place() -> None:
+    assert lines_with(r"\.open_for\(") == {"federation/party.py"}
 
 
 def test_nothing_is_ever_unpickled() -> None:

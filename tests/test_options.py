@@ -39,6 +39,8 @@ from silot.records.gradients import RecordGradients
 from silot.records.suspects import CountBroken
 from silot.records.validation import RecordScreening
 
+pytestmark = pytest.mark.all_cases
+
 
 class Few(Options):
     """A few options.

@@ -141,7 +141,7 @@ def at_desk(desk: Path, command: str) -> subprocess.CompletedProcess[str]:
         text=True,
         cwd=desk,
         env={**os.environ, **settings},
-        timeout=240,
+        timeout=2400,
         check=False,
     )
 

@@ -44,7 +44,8 @@ from evidence.distillation._setting import (
 )
 from evidence.distillation._texts import TASKS, Split, Task, Texts
 from silot.distillation import LabelSpace, Scores, Weights, scores, teacher_weights, train
-from silot.distillation.models import BagOfWords, VectorHead, fit, module_predict
+from silot.distillation.fitting import fit, module_predict
+from silot.distillation.models import BagOfWords, VectorHead
 from silot.distillation.text import PAD, Vocabulary, noise, noise_vectors, tokens
 
 NOISE = 2000

@@ -62,7 +62,7 @@ def _seed(work: tuple[Context, int]) -> dict[tuple[str, str], Row]:
     import torch
 
     from silot.distillation import majority, scores, teacher_weights, train
-    from silot.distillation.models import fit, module_predict
+    from silot.distillation.fitting import fit, module_predict
 
     context, seed = work
     x, y = _wine(context, seed)

@@ -12,7 +12,7 @@ from scipy.spatial.distance import cdist
 
 from evidence.common import Context
 from evidence.speed._timing import medians, show
-from silot.distillation._trees import potentials
+from silot.distillation._label_transport import find_potentials
 from silot_transport import _sweep
 
 Array = npt.NDArray[np.float64]
@@ -120,7 +120,7 @@ def labels() -> None:
         found: dict[str, Array] = {}
 
         def ours(p=p, q=q, cost=cost, found=found) -> None:
-            found["silot"] = (potentials(p - q, cost)[0] * (p - q)).sum(axis=1)
+            found["silot"] = (find_potentials(p - q, cost) * (p - q)).sum(axis=1)
 
         def loop(p=p, q=q, cost=cost, found=found) -> None:
             pairs = zip(p[:PART], q[:PART], strict=True)

@@ -12,6 +12,7 @@ import numpy as np
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
 import silot
+from evidence.attacks.distance_balls import wasserstein_ball
 from evidence.common import (
     WALK,
     Array,
@@ -23,7 +24,6 @@ from evidence.common import (
     signed_pixels,
     stream,
 )
-from silot.audits.ball import wasserstein_ball
 from silot.distances.questions.distances import DistanceTo, Interpolate
 
 IMAGES_HIDDEN = Claim(

@@ -29,9 +29,8 @@ if TYPE_CHECKING:
     from .api.train import train
     from .api.value import barycenter, value_holders
     from .api.watch import watch
-    from .audits.coordinator import audit_policy
-    from .audits.policies import PolicyAudit
-    from .audits.result import Audit
+    from .audits.policy import audit_policy
+    from .audits.result import Audit, PolicyAudit
     from .audits.run import audit
     from .data.drafts.result import Draft, SchemaCheck
     from .data.loading import load_measure, save_measure

@@ -19,13 +19,13 @@ from torch import nn
 
 import silot
 from silot import Distill, LabelSpace, LocalFederation, Policy, Teacher
-from silot.api._distilling import check_tests
+from silot.api.distill import check_tests
 from silot.distillation import Training
-from silot.distillation.confidence import teacher_weights
 from silot.distillation.fitting import module_predict
-from silot.distillation.parameters import parameters_of
+from silot.distillation.modules import parameters_of
 from silot.distillation.questions import Predict, PredictNoise
 from silot.distillation.result import Distillation
+from silot.distillation.weights import teacher_weights
 from silot.errors import (
     FileError,
     HolderError,

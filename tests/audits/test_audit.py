@@ -8,9 +8,12 @@ import pytest
 import silot
 from silot import LocalFederation, Measure
 from silot.api.report import render, write
-from silot.audits._metrics import score
+from silot.audits.case import Case
+from silot.audits.inversion import Guess
+from silot.audits.metrics import score
 from silot.audits.result import Attack, Audit
 from silot.audits.run import ATTACKS
+from silot.distances.questions.distances import Moments
 from silot.distances.worth.contributions import contributions
 from silot.errors import InputError, MismatchError
 
@@ -118,12 +121,12 @@ def test_equal_records_count_as_recovered_together() -> None:
 
 
 def test_what_a_time_limit_cuts_off_is_named() -> None:
-    run = silot.distance(X, Y, method="fedwad", rounds=3).transcript
+    run = silot.distance(X, Y, method="trianglewad", interpolation="barycentric").transcript
     done: list[tuple[int, int]] = []
     found = silot.audit(run, time_limit=1e-9, progress=lambda k, of: done.append((k, of)))
     cut = {(one.name, one.target) for one in found.attacks if not one.finished}
-    assert ("distance-balls", "x") in cut and ("distance-balls", "y") in cut
-    assert "distance-balls on x and y" in found.not_finished
+    assert ("projection-inversion", "x") in cut and ("projection-inversion", "y") in cut
+    assert "projection-inversion on x and y" in found.not_finished
     assert "not finished: " in found.verdict and "not finished" in found.findings
     assert not {name for name, _ in cut} & set(found.tried)
     assert all("time limit" in one.verdict for one in found.attacks if not one.finished)
@@ -134,6 +137,17 @@ def test_what_a_time_limit_cuts_off_is_named() -> None:
     assert "Not finished: " in render(found)
     assert done[0] == (0, len(found.attacks)) and done[-1] == (len(found.attacks),) * 2
     assert [k for k, _ in done] == sorted(k for k, _ in done)
+
+
+def test_an_attack_of_ones_own_runs_beside_those_of_silot() -> None:
+    def mean(case: Case) -> Guess:
+        (_, answer), *_ = case.answered(Moments)
+        return Guess(answer.array("mean", ndim=1)[None])
+
+    run = silot.distance(X, Y, method="trianglewad").transcript
+    found = silot.audit(run, truth={"x": X}, attacks={**ATTACKS, "mean": mean})
+    assert [one.name for one in found.of("x")] == [*ATTACKS, "mean"]
+    assert attack(found, "mean").exact_rate == 0.0 and "mean" in found.tried
 
 
 def test_time_enough_changes_nothing() -> None:

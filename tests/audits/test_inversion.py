@@ -8,29 +8,28 @@ from sklearn.datasets import load_breast_cancer, load_digits, load_wine
 
 import silot
 from silot import Measure
-from silot.audits._cellwise import Problem, cellwise_image
-from silot.audits._evidence import Evidence
-from silot.audits._inversion import direct_inversion, project, projection_inversion
+from silot.audits.inversion import Interpolant, direct_inversion, project, projection_inversion
 from silot_transport import interpolate
+from tests.tiers import examples
 
 DIGITS = load_digits().data / 16.0
 WINE = load_wine().data
 CANCER = load_breast_cancer().data
 
 
-def encoded(x, a, reference, t: float, form: str = "rows") -> Evidence:
+def encoded(x, a, reference, t: float, form: str = "rows") -> Interpolant:
     weights = np.full(len(reference), 1.0 / len(reference))
     found = interpolate(
         x, reference, a, weights, t=t, interpolation="exact" if form == "pairs" else "barycentric"
     )
-    return Evidence(found.atoms, found.weights, reference, weights, t, form)
+    return Interpolant(found.atoms, found.weights, reference, weights, t, form)
 
 
 def sizes_of_relative_error(rows, truth) -> float:
     return float(np.abs(rows - truth).max() / max(np.abs(truth).max(), 1.0))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(
     n=st.integers(1, 30),
     m=st.integers(1, 30),
@@ -91,7 +90,7 @@ def test_noise_is_not_certified_and_moves_records_by_what_is_stated() -> None:
     x = rng.normal(size=(40, 3))
     evidence = encoded(x, np.full(40, 1 / 40), rng.normal(size=(30, 3)), 0.4)
     noise = rng.normal(size=(40, 3)) * 0.3
-    noisy = Evidence(
+    noisy = Interpolant(
         evidence.atoms + noise, evidence.weights, evidence.reference,
         evidence.reference_weights, 0.4, "rows",
     )  # fmt: skip
@@ -124,29 +123,3 @@ def test_trianglewad_gives_all_records_to_the_coordinator(interpolation: str, p:
     found = silot.audit(run.transcript, truth={"x": x, "y": y})
     assert found.exact_rates == {"x": 1.0, "y": 1.0}
     assert "recovered exactly" in found.verdict
-
-
-def test_tables_of_unlike_scales_come_back_from_split_rows() -> None:
-    # One column decides nearly all of the plan: whole plans are too coarse a step there.
-    rng = np.random.default_rng(6)
-    x = np.column_stack(
-        [rng.integers(17, 90, 120), rng.gamma(3.0, 4e4, 120), rng.integers(1, 16, 120)]
-    ).astype(float)
-    uniform = np.full(120, 1 / 120)
-    evidence = encoded(x, uniform, 5e4 * rng.standard_normal((150, 3)), 0.5)
-    guess = projection_inversion(evidence, 0.5)
-    assert guess.certified
-    assert (np.abs(guess.rows - x).max(axis=0) <= 1e-6 * x.max(axis=0)).all()
-
-
-def test_cell_by_cell_the_projection_is_the_same() -> None:
-    rng = np.random.default_rng(7)
-    x = rng.normal(size=(60, 2))
-    evidence = encoded(x, np.full(60, 1 / 60), rng.normal(size=(85, 2)), 0.8)
-    problem = Problem(
-        evidence.atoms, evidence.reference, evidence.weights, evidence.reference_weights, 0.8
-    )
-    start = evidence.reference[rng.integers(85, size=60)]
-    image = cellwise_image(problem, start)
-    assert image is not None
-    assert sizes_of_relative_error((evidence.atoms - 0.8 * image) / 0.2, x) < 1e-9

@@ -9,9 +9,9 @@ from sklearn.metrics import roc_auc_score
 
 import silot
 from silot import LocalFederation, Measure
-from silot.audits._likelihood import Scores, area_with_interval, measured
+from silot.audits.membership import Scores, area_with_interval, measured
 from silot.distances.questions.labelled import encode_classes
-from silot.distillation.asking import distill
+from silot.distillation.protocol import distill
 from silot.distillation.teacher import Teacher
 from silot.federation import Entry, Transcript
 from silot.federation.answer import encode_reply

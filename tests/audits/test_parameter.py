@@ -5,8 +5,8 @@ import pytest
 
 import silot
 from silot import Measure
-from silot.audits._evidence import Evidence, barycentric_image
-from silot.audits._parameter import (
+from silot.audits.inversion import Interpolant, barycentric_image
+from silot.audits.parameter import (
     by_crossing,
     by_mean,
     by_pairs,
@@ -23,13 +23,13 @@ RNG = np.random.default_rng(5)
 T = 0.37
 
 
-def sent(x, reference, t: float = T, form: str = "rows") -> tuple[Evidence, np.ndarray]:
+def sent(x, reference, t: float = T, form: str = "rows") -> tuple[Interpolant, np.ndarray]:
     weights = np.full(len(reference), 1 / len(reference))
     found = interpolate(
         x, reference, t=t, interpolation="exact" if form == "pairs" else "barycentric"
     )
-    one = Evidence(
-        found.atoms, found.weights, reference, weights, None, form, whole=found.geodesic,
+    one = Interpolant(
+        found.atoms, found.weights, reference, weights, None, form, is_geodesic=found.geodesic,
         distance=found.distance, mean=x.mean(axis=0),
     )  # fmt: skip
     return one, barycentric_image(one.atoms, reference, one.weights, weights)

@@ -6,9 +6,7 @@ import numpy as np
 import pytest
 
 from silot import Measure
-from silot.audits._session import Session
-from silot.audits.coordinator import audit_policy
-from silot.audits.strategies import STRATEGIES
+from silot.audits.policy import STRATEGIES, Session, audit_policy
 from silot.federation.policy import Policy
 
 ROWS = np.random.default_rng(0).normal(size=(40, 3))

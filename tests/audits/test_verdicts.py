@@ -17,7 +17,7 @@ from silot.distances.questions.distances import Records
 from silot.distances.questions.labelled import encode_classes
 from silot.distances.worth.contributions import contributions
 from silot.distances.worth.fedbary import fedbary
-from silot.distillation.asking import distill
+from silot.distillation.protocol import distill
 from silot.distillation.teacher import Teacher
 from silot.federation import Entry, Failure, Transcript
 from silot.federation.answer import encode_reply

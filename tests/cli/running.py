@@ -14,7 +14,8 @@ from typing import Any
 # Read when silot is imported: a terminal of 80 columns, without colours or a window.
 TERMINAL = {"COLUMNS": "80", "NO_COLOR": "1", "MPLBACKEND": "agg", "OMP_NUM_THREADS": "1"}
 _SERVER = "tests.cli._imported"
-_LIMIT = 120
+# Nobody waits so long: it ends a command that hangs, however busy the machine is.
+_LIMIT = 1200
 
 _context = multiprocessing.get_context("forkserver")
 _context.set_forkserver_preload([_SERVER])

@@ -26,6 +26,8 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     words = "\n".join(f"w{k}" for k in range(140))
     np.savez(folder / "words.npz", words=np.array(words), vectors=DIGITS[:140])
     silot.distance(X, Y, method="trianglewad").transcript.save(folder / "run.transcript")
+    split = silot.distance(X, Y, method="trianglewad", interpolation="barycentric")
+    split.transcript.save(folder / "split.transcript")
     return folder
 
 
@@ -49,9 +51,9 @@ def test_audit_prints_rates_and_a_verdict_within_80_columns(files: Path) -> None
 
 
 def test_audit_says_what_a_time_limit_cut_off(files: Path) -> None:
-    done = command("audit", files / "run.transcript", "--time-limit", "1e-9")
+    done = command("audit", files / "split.transcript", "--time-limit", "1e-9")
     assert done.returncode == 0
-    assert "not finished distance-balls on x and y" in " ".join(done.stdout.split())
+    assert "not finished projection-inversion on x and y" in " ".join(done.stdout.split())
 
 
 def test_audit_from_a_holder_without_truth_says_what_it_could_not_do(files: Path) -> None:

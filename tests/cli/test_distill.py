@@ -463,6 +463,9 @@ def test_files_that_cannot_be_read_or_written_are_refused(
 
 def test_without_torch_the_extra_is_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
+    # As in a process that has not trained before.
+    monkeypatch.delitem(vars(sys.modules["silot.distillation"]), "train", raising=False)
+    monkeypatch.delitem(sys.modules, "silot.distillation.trainer", raising=False)
     with pytest.raises(SilotError, match=r"pip install 'silot\[torch\]'") as caught:
         here(config(folder, "m.yml"))
     assert (caught.value.code, caught.value.exit_status) == ("extra-torch", 9)

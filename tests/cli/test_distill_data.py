@@ -99,7 +99,7 @@ def test_one_more_record_of_a_teacher_moves_no_other_to_another_part(
     tmp_path: Path, more: str
 ) -> None:
     pytest.importorskip("torch")
-    from silot.cli.distill_models import parts_of
+    from silot.cli.distill_models import split_records
 
     space = LabelSpace.one_hot(["0", "1", "2"])
     lines = [f"{k},{k + 1},{k % 3}" for k in range(30)]
@@ -107,7 +107,7 @@ def test_one_more_record_of_a_teacher_moves_no_other_to_another_part(
     for name, rows in (("without", lines), ("with", [*lines, more])):
         (tmp_path / f"{name}.csv").write_text("\n".join(["a,b,y", *rows]))
         source = FileSource(file=Path(f"{name}.csv"))
-        found = parts_of(read(tmp_path, source, Columns(label_column="y"), space), 4)
+        found = split_records(read(tmp_path, source, Columns(label_column="y"), space), 4)
         parts.append(
             {
                 (place, np.asarray(record).tobytes(), int(code))

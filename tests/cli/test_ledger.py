@@ -10,6 +10,8 @@ from silot.privacy import Ledger
 
 from .test_commands import silot
 
+pytestmark = pytest.mark.all_cases
+
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:

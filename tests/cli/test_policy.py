@@ -13,6 +13,8 @@ import yaml
 from silot import Policy
 from tests.cli.running import silot
 
+pytestmark = pytest.mark.all_cases
+
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:

@@ -218,7 +218,7 @@ def test_python_goes_on_with_a_run(desk: Path, monkeypatch: Any) -> None:
     kit = desk / "kits" / "asker"
     with (
         pytest.raises(HolderError, match="goes on") as caught,
-        silot.connect(kit, ["north", "south"], timeout=2.0) as sites,
+        silot.connect(kit, ["north", "south"], timeout=6.0) as sites,
     ):
         silot.distance("north", "south", federation=sites)
     assert caught.value.code == "holder-unreachable"
@@ -246,7 +246,7 @@ def test_a_run_goes_on_without_a_site(
 ) -> None:
     for name in NAMES:
         site_at(desk, name)
-    monkeypatch.setattr(module, "TIMEOUT", 5.0)
+    monkeypatch.setattr(module, "TIMEOUT", 10.0)
     monkeypatch.setattr(module, "_wire", lambda kit: wire_of(desk, gone=("west",)))
     found = json.loads(silot_(*command.split(), "--sites", "kits/asker", "--json"))
     assert "west" in found["status"]
@@ -310,7 +310,7 @@ def test_a_site_that_comes_back_with_another_schema_is_not_asked(
     desk: Path, silot_: Silot, monkeypatch: Any
 ) -> None:
     read_by(desk, north=40, south=50)
-    monkeypatch.setattr(module, "TIMEOUT", 2.0)
+    monkeypatch.setattr(module, "TIMEOUT", 10.0)
     monkeypatch.setattr(module, "_wire", lambda kit: wire_of(desk, gone=("south",)))
     with pytest.raises(HolderError, match="holder-unreachable"):
         silot_("distance", "north", "south", "--sites", "kits/asker")

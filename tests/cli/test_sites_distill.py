@@ -77,7 +77,7 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def wire(desk: Path, monkeypatch: pytest.MonkeyPatch) -> Sites:
     found = Sites(desk)
     monkeypatch.setattr(module, "_wire", lambda kit: found)
-    monkeypatch.setattr(module, "TIMEOUT", 2.0)
+    monkeypatch.setattr(module, "TIMEOUT", 10.0)
     return found
 
 

@@ -24,6 +24,7 @@ from silot.data.loading import column_names, load_identifiers, load_images, load
 from silot.data.texts import Texts
 from silot.errors import ExtraError, FileError, InputError, MismatchError, SilotError
 from tests.problems import SECRET, SECRET_TEXT, assert_refused, seeds
+from tests.tiers import examples
 
 KINDS = ("csv", "csv.gz", "parquet")
 kinds = pytest.mark.parametrize("kind", KINDS)
@@ -91,7 +92,7 @@ def test_a_table_comes_back(tmp_path: Path, kind: str) -> None:
 
 
 @kinds
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=20)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(20))
 @given(n=st.integers(1, 20), d=st.integers(1, 6), seed=seeds)
 def test_any_numbers_come_back_to_the_last_bit(
     tmp_path: Path, kind: str, n: int, d: int, seed: int
@@ -433,7 +434,7 @@ def test_a_csv_that_was_not_compressed_is_read_whatever_its_name(tmp_path: Path)
 
 
 @pytest.mark.parametrize("name", ["site.npz", "site.csv", "site.csv.gz", "site.parquet"])
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(30))
 @given(content=st.binary(min_size=1, max_size=200))
 def test_noise_is_refused_or_read_but_never_crashes(
     tmp_path: Path, name: str, content: bytes

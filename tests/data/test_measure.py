@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from silot.data.measure import Covariance, Measure, label_name, label_vectors
 from silot.errors import InputError, MismatchError, SilotError
 from tests.problems import SECRET, Array, assert_refused, draw_weights, seeds
+from tests.tiers import examples
 
 BLOCKS: tuple[Covariance, ...] = ("diagonal", "diagonal-of-root", "full")
 blocks = pytest.mark.parametrize("covariance", BLOCKS)
@@ -168,7 +169,7 @@ def name_of(label: Any) -> str | None:
         return None
 
 
-@settings(max_examples=500)
+@settings(max_examples=examples(500))
 @given(number=numbers_of_any_type, other=numbers_of_any_type | st.text(max_size=3))
 def test_a_number_has_one_name_whatever_stands_in_its_column(number: Any, other: Any) -> None:
     known = name_of(number)

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from silot import Measure
 from silot.data.preflight import Preflight
+from tests.tiers import examples
 
 NAMES = ["age", "glucose", "creatinine", "sbp"]
 
@@ -37,7 +38,7 @@ def wards(count: int = 3, seed: int = 0) -> dict[str, np.ndarray]:
     return {f"w{k}": ward(seed * 10 + k) for k in range(count)}
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(seed=st.integers(0, 10_000), count=st.integers(2, 6))
 def test_tables_of_one_law_have_no_flag(seed: int, count: int) -> None:
     assert flags(wards(count, seed)) == set()
@@ -188,7 +189,7 @@ def test_weight_zero_is_no_record() -> None:
     assert found.flags == ()
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(
     seed=st.integers(0, 10_000),
     sizes=st.lists(st.integers(1, 30), min_size=1, max_size=4),
@@ -209,7 +210,7 @@ def test_any_numbers_can_be_looked_at(
     assert np.isfinite(numbers).all()
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(seed=st.integers(0, 10_000), size=st.integers(12, 80), count=st.integers(2, 6))
 def test_heavy_tails_of_one_law_are_no_other_unit(seed: int, size: int, count: int) -> None:
     rng = np.random.default_rng(seed)
@@ -277,7 +278,7 @@ def test_a_few_values_in_another_unit_are_flagged(count: int) -> None:
     assert flag.numbers["count"] >= 10 and "mmol/L" in flag.sentence
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(
     seed=st.integers(0, 10_000),
     name=st.sampled_from(["glucose", "creatinine", "temp", "sbp", "age", "bilirubin"]),

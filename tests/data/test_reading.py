@@ -19,6 +19,7 @@ from silot import Measure, Schema, Site, load_measure, save_measure
 from silot.data import reading, table_files
 from silot.data.reading import read_by_schema, read_frame
 from silot.errors import FileError, InputError, MismatchError
+from tests.tiers import examples
 
 SCHEMA = Schema.of(
     {
@@ -77,7 +78,9 @@ def unlimited(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @settings(
-    max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(80),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(st.lists(RECORDS, min_size=1, max_size=8), RECORDS, st.integers(0, 8), st.integers(1, 3))
 @pytest.mark.usefixtures("unlimited")
@@ -102,7 +105,7 @@ def test_adding_a_record_changes_no_other_by_a_bit(
         table_files._ROWS = kept
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.lists(RECORDS, min_size=1, max_size=12))
 def test_files_and_frames_of_the_same_fields_give_the_same_coordinates(
     tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[str, ...]]
@@ -134,7 +137,7 @@ def mixed(rows: list[tuple[Any, ...]]) -> pd.DataFrame:
     return pd.DataFrame({name: pd.Series(list(each), dtype=object) for name, each in columns})
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.lists(MIXED, min_size=1, max_size=5))
 def test_fields_of_mixed_types_are_read_each_as_if_alone(rows: list[tuple[Any, ...]]) -> None:
     alone = [read_frame(mixed([row]), SCHEMA, check=False) for row in rows]

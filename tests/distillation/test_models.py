@@ -10,12 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.tiers import examples
+
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
-from silot.distillation import LabelSpace  # noqa: E402
-from silot.distillation._batches import seeded  # noqa: E402
-from silot.distillation.models import (  # noqa: E402
+from silot.distillation import (  # noqa: E402
     BagOfWords,
+    LabelSpace,
     Transformer,
     VectorHead,
     fit,
@@ -24,6 +25,7 @@ from silot.distillation.models import (  # noqa: E402
     parameters_of,
     pretrained,
 )
+from silot.distillation.modules import draw_from  # noqa: E402
 from silot.distillation.text import PAIR, Vocabulary  # noqa: E402
 from silot.errors import ExtraError, FileError, InputError, MismatchError, SolverError  # noqa: E402
 
@@ -54,7 +56,7 @@ def opinions(count: int, seed: int) -> tuple[list[str], list[int]]:
 
 @pytest.mark.parametrize("kind", ["bag", "transformer"])
 @given(texts=st.lists(SENTENCES, min_size=2, max_size=6), paired=st.booleans())
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 def test_an_answer_does_not_depend_on_its_batch(kind: str, texts: list[str], paired: bool) -> None:
     if paired:
         texts = [PAIR.join((text, texts[0])) for text in texts]
@@ -189,7 +191,7 @@ def test_drawing_goes_on_as_if_nothing_was_drawn_even_after_an_error() -> None:
     torch.manual_seed(0)
     expected = torch.rand(3)
     torch.manual_seed(0)
-    with pytest.raises(ZeroDivisionError), seeded(4):
+    with pytest.raises(ZeroDivisionError), draw_from(4):
         torch.rand(10)
         raise ZeroDivisionError
     assert torch.equal(torch.rand(3), expected)

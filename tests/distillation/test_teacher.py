@@ -17,12 +17,12 @@ from silot.distillation.questions import (
     Predict,
     PredictNoise,
     ReleasePredictions,
-    digest_of,
+    apply_temperature,
+    check_inputs,
     encode_texts,
-    fault_of,
-    inputs_of,
-    rounded,
-    tempered,
+    find_fault,
+    hash_inputs,
+    round_probabilities,
 )
 from silot.distillation.teacher import Teacher
 from silot.errors import InputError
@@ -106,43 +106,43 @@ def test_texts_arrive_as_they_were_sent() -> None:
 
 
 def test_places_in_a_shared_set_mean_its_inputs() -> None:
-    mine = inputs_of(X)
+    mine = check_inputs(X)
     teacher = Teacher(soft, inputs=X)
-    question = Predict(labels=4, indices=np.array([3, 0, 3]), shared=digest_of(mine))
+    question = Predict(labels=4, indices=np.array([3, 0, 3]), shared=hash_inputs(mine))
     np.testing.assert_allclose(array(asked(teacher, question)), soft(X[[3, 0, 3]]), rtol=1e-14)
     texts = Teacher(by_length, inputs=TEXTS)
-    question = Predict(labels=2, indices=np.array([1, 0]), shared=digest_of(TEXTS))
+    question = Predict(labels=2, indices=np.array([1, 0]), shared=hash_inputs(TEXTS))
     np.testing.assert_array_equal(array(asked(texts, question)), by_length([TEXTS[1], TEXTS[0]]))
 
 
 def test_inputs_that_differ_in_anything_have_another_digest() -> None:
     kinds = [X, X[::-1], X.T, X[:, :2], np.zeros((1, 3)), -X, TEXTS, TEXTS[::-1], ["", ""]]
-    assert len({digest_of(inputs_of(kind)) for kind in kinds}) == len(kinds)
+    assert len({hash_inputs(check_inputs(kind)) for kind in kinds}) == len(kinds)
 
 
 @given(simplex(), st.floats(0.05, 20.0), st.integers(-1, 6))
 def test_whatever_is_shown_is_a_probability(p: np.ndarray, t: float, decimals: int) -> None:
     question = predict(labels=5, vectors=np.zeros((len(p), 1)), temperature=t, decimals=decimals)
     shown = array(asked(Teacher(lambda x: p), question))
-    assert fault_of(shown, p.shape) is None
+    assert find_fault(shown, p.shape) is None
     if decimals >= 0:
         np.testing.assert_allclose(shown * 10**decimals, np.rint(shown * 10**decimals), atol=1e-9)
-        assert np.abs(shown - tempered(p, t)).max() < 10.0**-decimals * (1 + 1e-9)
+        assert np.abs(shown - apply_temperature(p, t)).max() < 10.0**-decimals * (1 + 1e-9)
 
 
 @given(simplex())
 def test_temperature_keeps_the_order_and_goes_from_sure_to_even(p: np.ndarray) -> None:
-    np.testing.assert_array_equal(tempered(p, 1.0), p)
-    np.testing.assert_allclose(tempered(tempered(p, 2.0), 0.5), p, atol=1e-9)
-    assert (tempered(p, 0.01).max(axis=1) >= p.max(axis=1) - 1e-12).all()
-    even = tempered(p, 1e9)
+    np.testing.assert_array_equal(apply_temperature(p, 1.0), p)
+    np.testing.assert_allclose(apply_temperature(apply_temperature(p, 2.0), 0.5), p, atol=1e-9)
+    assert (apply_temperature(p, 0.01).max(axis=1) >= p.max(axis=1) - 1e-12).all()
+    even = apply_temperature(p, 1e9)
     np.testing.assert_allclose(even, (p > 0) / (p > 0).sum(axis=1, keepdims=True), atol=1e-6)
 
 
 def test_rounding_gives_the_largest_remainders() -> None:
     thirds = np.full((1, 3), 1 / 3)
-    np.testing.assert_allclose(rounded(thirds, 2), [[0.34, 0.33, 0.33]], atol=1e-15)
-    np.testing.assert_array_equal(rounded(np.array([[0.26, 0.74]]), 0), [[0.0, 1.0]])
+    np.testing.assert_allclose(round_probabilities(thirds, 2), [[0.34, 0.33, 0.33]], atol=1e-15)
+    np.testing.assert_array_equal(round_probabilities(np.array([[0.26, 0.74]]), 0), [[0.0, 1.0]])
 
 
 def test_noise_is_answered_by_its_mean_alone() -> None:
@@ -152,7 +152,7 @@ def test_noise_is_answered_by_its_mean_alone() -> None:
     assert set(answer.arrays) == {"mean"}
     assert not answer.scalars
     warm = asked(Teacher(soft), PredictNoise(labels=4, vectors=X, temperature=3.0))
-    np.testing.assert_allclose(array(warm, "mean"), tempered(soft(X), 3.0).mean(axis=0))
+    np.testing.assert_allclose(array(warm, "mean"), apply_temperature(soft(X), 3.0).mean(axis=0))
 
 
 def test_the_same_question_is_answered_once() -> None:
@@ -198,7 +198,7 @@ def test_a_model_that_gives_no_probabilities_is_a_failure(said: Any, expected: s
 def test_single_precision_is_precise_enough() -> None:
     p = np.random.default_rng(1).dirichlet(np.ones(4), size=12).astype(np.float32)
     p[:, 0] += np.float32(3e-6)
-    assert fault_of(array(asked(Teacher(lambda x: p), predict())), (12, 4)) is None
+    assert find_fault(array(asked(Teacher(lambda x: p), predict())), (12, 4)) is None
     assert code(asked(Teacher(lambda x: p.astype(np.float64)), predict())) == "prediction-simplex"
 
 
@@ -212,7 +212,7 @@ def test_a_model_that_is_always_sure_may_say_so_in_whole_numbers(dtype: Any) -> 
 def test_half_precision_is_brought_to_a_sum_of_one() -> None:
     p = np.random.default_rng(1).dirichlet(np.ones(4), size=12).astype(np.float16)
     p[:, 0] += np.float16(4e-3)
-    assert fault_of(array(asked(Teacher(lambda x: p), predict())), (12, 4)) is None
+    assert find_fault(array(asked(Teacher(lambda x: p), predict())), (12, 4)) is None
     assert code(asked(Teacher(lambda x: p.astype(np.float32)), predict())) == "prediction-simplex"
     p[0, 0] += np.float16(2e-2)
     assert code(asked(Teacher(lambda x: p), predict())) == "prediction-simplex"
@@ -236,16 +236,16 @@ def test_half_precision_is_brought_to_a_sum_of_one() -> None:
          "question-fields"),
         (predict(vectors=np.zeros((0, 0)), texts=np.frombuffer(b"[" * 99999, np.uint8)),
          "question-fields"),
-        (predict(vectors=np.zeros((0, 0)), indices=np.array([12]), shared=digest_of(X)),
+        (predict(vectors=np.zeros((0, 0)), indices=np.array([12]), shared=hash_inputs(X)),
          "question-fields"),
-        (predict(vectors=np.zeros((0, 0)), indices=np.array([-1]), shared=digest_of(X)),
+        (predict(vectors=np.zeros((0, 0)), indices=np.array([-1]), shared=hash_inputs(X)),
          "question-fields"),
-        (predict(vectors=np.zeros((0, 0)), indices=np.array([0]), shared=digest_of(X + 1)),
+        (predict(vectors=np.zeros((0, 0)), indices=np.array([0]), shared=hash_inputs(X + 1)),
          "inputs-mismatch"),
         (predict(vectors=np.zeros((0, 0)), indices=np.array([0])), "inputs-mismatch"),
         (predict(vectors=np.zeros((17, 3))), "batch-large"),
         (predict(vectors=np.zeros((0, 0)), texts=encode_texts(["a"] * 17)), "batch-large"),
-        (predict(vectors=np.zeros((0, 0)), indices=np.zeros(17, np.int64), shared=digest_of(X)),
+        (predict(vectors=np.zeros((0, 0)), indices=np.zeros(17, np.int64), shared=hash_inputs(X)),
          "batch-large"),
         (predict(labels=1), "question-fields"),
         (predict(labels=1 << 40), "question-fields"),
@@ -305,7 +305,7 @@ def test_what_is_told_of_a_teacher_follows_its_policy() -> None:
         return dict(answer.scalars)
 
     public = {
-        "parts": 3, "labels": '["a", "b", "c", "d"]', "inputs": 12, "shared": digest_of(X),
+        "parts": 3, "labels": '["a", "b", "c", "d"]', "inputs": 12, "shared": hash_inputs(X),
     }  # fmt: skip
     assert told() == public | {"size": 100}
     assert told(policy=Policy(level="scalar")) == public | {"size": 100}
@@ -592,14 +592,14 @@ def test_an_owner_may_have_predictions_rounded_before_anything_else() -> None:
 
     teacher = Teacher(model, policy=Policy(level="record", prediction_decimals=2))
     vectors = np.zeros((1, 1))
-    coarse = rounded(near[None], 2)
+    coarse = round_probabilities(near[None], 2)
     assert np.abs(coarse - near).max() > 1e-3
     told = array(asked(teacher, Predict(labels=4, vectors=vectors)), "probabilities")
     np.testing.assert_array_equal(told, coarse)
     sharp = array(
         asked(teacher, Predict(labels=4, vectors=vectors, temperature=0.1)), "probabilities"
     )
-    np.testing.assert_array_equal(sharp, tempered(coarse, 0.1))
+    np.testing.assert_array_equal(sharp, apply_temperature(coarse, 0.1))
     # Copies of an input among others, in many mixtures: rounded means of what is not rounded
     # give further digits of it.
     for copies in range(1, 30):
@@ -613,4 +613,4 @@ def test_an_owner_may_have_predictions_rounded_before_anything_else() -> None:
 def test_models_of_parts_are_rounded_together(parts: int) -> None:
     teacher = Teacher([soft] * parts, policy=Policy(level="record", prediction_decimals=1))
     told = array(asked(teacher, predict(vectors=X)), "probabilities")
-    np.testing.assert_array_equal(told, rounded(soft(X), 1))
+    np.testing.assert_array_equal(told, round_probabilities(soft(X), 1))

@@ -18,8 +18,8 @@ from torch import nn
 
 from silot import LabelSpace
 from silot.distillation.fitting import module_predict
+from silot.distillation.modules import parameters_of
 from silot.distillation.options import Training
-from silot.distillation.parameters import parameters_of
 from silot.distillation.trainer import FILE, Epoch, train
 from silot.errors import FileError, InputError, MismatchError, SilotError, SolverError
 

@@ -18,7 +18,9 @@ from silot.federation.answer import Failure
 from silot.federation.exchange import LARGEST_FLIGHT, Limits, Unreached, exchange
 from silot.federation.run import Reply
 
-QUICK = Limits(deadline=5.0, first_pause=0.001, longest_pause=0.004)
+pytestmark = pytest.mark.all_cases
+
+QUICK = Limits(deadline=60.0, first_pause=0.001, longest_pause=0.004)
 
 
 def clock() -> float:
@@ -56,7 +58,7 @@ def test_who_is_never_reached_fails_by_the_deadline() -> None:
             raise ValueError("a record: 42")
         return message
 
-    replies = exchange(bodies(3), ask, clock, Limits(deadline=0.2, first_pause=0.01))
+    replies = exchange(bodies(3), ask, clock, Limits(deadline=2.0, first_pause=0.01))
     assert replies["site0"] == Failure("holder-apart", "timeout")
     assert replies["site1"] == Failure("holder-raised")
     assert replies["site2"] == Reply(b"2", 0.0)
@@ -72,7 +74,7 @@ def test_a_party_is_told_how_long_it_has() -> None:
         return message
 
     exchange(bodies(1), ask, clock, QUICK)
-    assert 5.0 >= seen[0] > seen[1] > seen[2] > 0
+    assert 60.0 >= seen[0] > seen[1] > seen[2] > 0
 
 
 @pytest.mark.parametrize("names", [1, LARGEST_FLIGHT, 3 * LARGEST_FLIGHT + 5])
@@ -99,7 +101,7 @@ def test_one_that_hangs_keeps_no_other_waiting() -> None:
         going_on.wait()
         return b"too late"
 
-    limits = Limits(deadline=0.3, in_flight=1)
+    limits = Limits(deadline=2.0, in_flight=1)
     replies = exchange(bodies(9), ask, clock, limits)
     assert replies.pop("site7") == Failure("holder-timeout", "timeout")
     assert all(isinstance(reply, Reply) for reply in replies.values())
@@ -144,7 +146,7 @@ def test_an_interruption_ends_the_asking(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def waited(fits: Callable[[], bool]) -> None:
-    end = time.monotonic() + 20
+    end = time.monotonic() + 300
     while not fits():
         assert time.monotonic() < end
         threading.Event().wait(0.01)

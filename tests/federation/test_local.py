@@ -32,6 +32,8 @@ from silot.federation.answer import decode_reply, encode_reply
 from silot.federation.question import decode_question, encode_question
 from silot.privacy import Ledger
 
+pytestmark = pytest.mark.all_cases
+
 SECRET = 123456.789
 X = np.random.default_rng(0).normal(size=(30, 3))
 Y = X[:20] + 1.0
@@ -149,7 +151,7 @@ def test_a_reply_that_is_no_message_is_a_failure() -> None:
 
 
 def test_holders_answer_at_the_same_time() -> None:
-    barrier = threading.Barrier(2, timeout=20)
+    barrier = threading.Barrier(2, timeout=300)
 
     class Meeting(Holder):
         def reply(self, message: bytes) -> bytes:

@@ -16,8 +16,7 @@ import pytest
 from sklearn.datasets import load_breast_cancer
 
 from silot import Holder, LocalFederation, Measure, Own, Policy
-from silot.audits.coordinator import audit_policy
-from silot.audits.strategies import STRATEGIES
+from silot.audits.policy import STRATEGIES, audit_policy
 from silot.distances.questions.distances import (
     DistanceTo,
     InterpolantDistance,
@@ -36,6 +35,8 @@ from silot.teaching.federated.questions.columns import Spread
 from silot.teaching.federated.questions.models import CountLabelled
 from silot.teaching.questions.divergences import MeanFeatures, ProjectedQuantiles
 from silot_transport import exact_plan
+
+pytestmark = pytest.mark.all_cases
 
 RNG = np.random.default_rng(11)
 ROUND = RNG.normal(size=(120, 4)) @ np.diag([3.0, 2.0, 1.0, 0.5])

@@ -59,6 +59,8 @@ from silot.teaching.questions.divergences import (
 )
 from tests.teaching.test_models import QUESTIONS as ABOUT_MODELS
 
+pytestmark = pytest.mark.all_cases
+
 CLOUD = np.array([[0.0, 1.0], [2.0, 3.0], [4.0, 5.5]])
 MASS = np.array([0.5, 0.25, 0.25])
 WITH_REFERENCE = {"reference": CLOUD, "reference_weights": MASS}

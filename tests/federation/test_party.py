@@ -20,6 +20,8 @@ from silot.federation.answer import decode_reply
 from silot.federation.question import _KINDS, encode_question, question_kinds
 from silot.privacy import Ledger
 
+pytestmark = pytest.mark.all_cases
+
 X = np.random.default_rng(0).normal(size=(400, 2))
 
 PLANTED = '''
@@ -253,7 +255,7 @@ def test_the_file_that_reaches_records_reaches_no_concrete_question() -> None:
     "planted_import",
     [
         "from ..distances.questions.distances import Describe",
-        "def f():\n    from ..sketch.questions import CountRecords",
+        "def f():\n    from ..distances.sketches.questions import CountRecords",
         "from ..distillation import questions",
         "from silot.distances.questions.labelled import decode_classes",
         # By way of another module.

@@ -12,6 +12,8 @@ from silot.distances import direct, trianglewad
 from silot.federation.recorded import Recorded, Records, Unanswered, digest_of
 from silot.federation.run import run
 
+pytestmark = pytest.mark.all_cases
+
 DATA = {"a": np.random.default_rng(0).normal(size=(30, 2)), "b": np.ones((20, 2))}
 
 

@@ -25,6 +25,8 @@ from silot.privacy import Ledger, epsilon_of, mu_of
 
 from ..privacy.toys import ToyHistogram, known
 
+pytestmark = pytest.mark.all_cases
+
 X = np.random.default_rng(3).uniform(size=(200, 2))
 ALLOWED = Policy(level="sketch", privacy_epsilon=1.0, privacy_delta=1e-5)
 MU = mu_of(1.0, 1e-5)

@@ -8,6 +8,8 @@ import pytest
 import silot
 from silot import Distance, DistanceMatrix
 
+pytestmark = pytest.mark.all_cases
+
 matplotlib.use("agg")
 
 X = np.random.default_rng(0).normal(size=(25, 2))

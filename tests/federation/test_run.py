@@ -16,6 +16,8 @@ from silot.errors import HolderError, InputError, MismatchError, RefusedError
 from silot.federation import Failure, Progress, Protocol
 from silot.federation.run import RUNTIMES, Reply, Runtime, run, run_together
 
+pytestmark = pytest.mark.all_cases
+
 X = np.random.default_rng(0).normal(size=(30, 3))
 HOLDERS = {"a": X, "b": X[:20] + 1.0}
 
@@ -44,7 +46,7 @@ class Queued:
     ) -> Mapping[str, Reply | Failure]:
         for name, message in messages.items():
             self._inbox[name].put(message)
-        return {name: Reply(self._outbox[name].get(timeout=30), clock()) for name in messages}
+        return {name: Reply(self._outbox[name].get(timeout=300), clock()) for name in messages}
 
 
 @pytest.fixture

@@ -15,6 +15,8 @@ from silot.federation.keys import Key, Keyring, PublicKey
 from silot.federation.message import pack
 from silot.federation.sealed import LARGEST_RELEASE, MAGIC, Sealed, read_sealed, write_sealed
 
+pytestmark = pytest.mark.all_cases
+
 KEY = Key.new()
 NAMES = st.text(min_size=1, max_size=40).filter(lambda text: text.isprintable() and text.strip())
 JSON = st.recursive(

@@ -20,6 +20,8 @@ from silot.federation.answer import encode_reply
 from silot.federation.party import Replies
 from silot.federation.spool import Spool, Stored
 
+pytestmark = pytest.mark.all_cases
+
 
 def test_messages_beyond_the_limit_are_read_back_as_they_were() -> None:
     spool = Spool(in_memory=10_000)

@@ -11,6 +11,9 @@ from scipy.special import log_ndtr
 from silot.errors import InputError
 from silot.privacy import compose, epsilon_of, mu_of
 from silot.privacy.accounting import _ORDERS, ROUNDING
+from tests.tiers import examples
+
+pytestmark = pytest.mark.all_cases
 
 epsilons = st.floats(0.01, 50.0)
 deltas = st.floats(1e-12, 0.1)
@@ -21,7 +24,7 @@ def test_figures_of_the_paper_at_epsilon_one() -> None:
 
 
 @given(epsilons, deltas)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 def test_spending_what_a_budget_allows_and_rounding_stay_within_it(
     epsilon: float, delta: float
 ) -> None:
@@ -32,7 +35,7 @@ def test_spending_what_a_budget_allows_and_rounding_stay_within_it(
 
 
 @given(epsilons, deltas)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 def test_the_accountant_never_promises_more_than_the_exact_curve_of_the_gaussian(
     epsilon: float, delta: float
 ) -> None:
@@ -43,7 +46,7 @@ def test_the_accountant_never_promises_more_than_the_exact_curve_of_the_gaussian
 
 
 @given(st.floats(1e-8, 1e4), deltas)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 def test_epsilon_is_that_of_the_accountant_of_a_library(mu: float, delta: float) -> None:
     dp_accounting = pytest.importorskip("dp_accounting")
     rdp = pytest.importorskip("dp_accounting.rdp")
@@ -53,7 +56,7 @@ def test_epsilon_is_that_of_the_accountant_of_a_library(mu: float, delta: float)
 
 
 @given(st.floats(0.001, 3.0), deltas)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 def test_epsilon_is_the_least_over_orders(mu: float, delta: float) -> None:
     orders = 1 + np.logspace(-5, 8, 20_001)
     values = mu**2 / 2 * orders + np.log1p(-1 / orders)

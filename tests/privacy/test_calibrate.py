@@ -20,6 +20,8 @@ from silot.privacy.sketch import Reading, decode, encode, sensitivity, simplex
 from silot.privacy.tilts import Pair, pairs_of, truth_of
 from silot_transport import cost_matrix, exact_plan, plan_from_cost
 
+pytestmark = pytest.mark.all_cases
+
 Array = np.ndarray
 N, RELEASES = 700, 20
 MU = mu_of(2.0, 1e-5)

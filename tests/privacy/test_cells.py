@@ -12,6 +12,9 @@ from silot.errors import InputError, MismatchError
 from silot.privacy.cells import Cells, drawn_sample, nearest
 from silot.privacy.sketch import encode
 from tests.problems import assert_refused
+from tests.tiers import examples
+
+pytestmark = pytest.mark.all_cases
 
 SAMPLE = np.random.default_rng(0).normal(size=(300, 4))
 
@@ -45,7 +48,7 @@ def test_nearly_all_of_the_public_sample_lies_within_the_radius() -> None:
     assert np.trace(cells.covariance) == pytest.approx(squares.mean())
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     n=st.integers(1, 40),
     start=st.integers(0, 39),

@@ -13,6 +13,8 @@ from silot.federation.answer import decode_reply
 from silot.federation.question import encode_question
 from silot.privacy import Ledger
 
+pytestmark = pytest.mark.all_cases
+
 ZEROS = np.zeros((8, 2))
 
 

@@ -20,6 +20,8 @@ from silot.privacy import Ledger, compose
 
 from .killing import FRAME, MU, policy, question
 
+pytestmark = pytest.mark.all_cases
+
 KILLS = 300
 ROOT = Path(__file__).parents[2]
 
@@ -61,7 +63,7 @@ class Server:
     def close(self) -> None:
         assert self._process.stdin is not None and self._process.stdout is not None
         self._process.stdin.close()
-        self._process.wait(timeout=60)
+        self._process.wait(timeout=600)
         self._reader.join()
         self._process.stdout.close()
 

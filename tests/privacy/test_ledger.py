@@ -22,6 +22,9 @@ from silot.privacy import BudgetError, Ledger, compose
 from silot.privacy._ledger_head import Place
 from silot.privacy._ledger_rows import COLUMNS
 from silot.privacy.ledger import Counted
+from tests.tiers import examples
+
+pytestmark = pytest.mark.all_cases
 
 
 @pytest.fixture
@@ -50,7 +53,7 @@ def code(error: pytest.ExceptionInfo[SilotError]) -> str:
 
 
 @given(st.lists(st.floats(0.01, 1.0), max_size=12), st.floats(0.1, 2.0))
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=examples(50))
 def test_all_that_is_reserved_stays_within_the_budget(mus: list[float], budget: float) -> None:
     with Ledger() as ledger:
         granted: list[float] = []
@@ -758,7 +761,7 @@ with Ledger(sys.argv[1]) as ledger:
     running = [
         subprocess.Popen([sys.executable, "-c", script, str(path), str(k)]) for k in range(3)
     ]
-    assert [process.wait(timeout=120) for process in running] == [0, 0, 0]
+    assert [process.wait(timeout=1200) for process in running] == [0, 0, 0]
     with Ledger(path) as ledger:
         assert ledger.tally.told == 12
         assert sum(row.event == "told" for row in ledger.entries()) == 12

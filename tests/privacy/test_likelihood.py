@@ -21,6 +21,7 @@ from silot.federation.release import Release
 from silot.privacy import epsilon_of, mechanism, mu_of
 from silot.privacy.cells import Cells
 from silot.privacy.sketch import Geometry, encode, parts
+from tests.tiers import examples
 
 from .likelihood import (  # fmt: skip
     Asked,
@@ -35,6 +36,8 @@ from .likelihood import (  # fmt: skip
 )
 from .test_neighbours import typed_by_the_column
 from .toys import ToyHistogram
+
+pytestmark = pytest.mark.all_cases
 
 MU, EPSILON, DELTA = mu_of(1.0, 1e-5), 1.0, 1e-5
 RNG = np.random.default_rng(17)
@@ -112,7 +115,7 @@ records = st.one_of(
 
 
 @given(records, st.floats(0.0, 1.0), st.integers(0, 120), st.sampled_from([16, 1024, 1 << 20]))
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(150))
 def test_one_record_anywhere_of_any_mass_moves_a_sketch_by_at_most_the_sensitivity(
     record: tuple[float, ...], mass: float, place: int, resolution: int
 ) -> None:
@@ -134,7 +137,7 @@ def test_the_worst_record_comes_close_to_the_sensitivity() -> None:
 
 
 @given(st.integers(0, 3), st.integers(0, 119))
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=examples(30))
 def test_a_record_of_a_known_or_an_unknown_class_moves_one_count(kind: int, place: int) -> None:
     question = sketch(classes=encode_classes(["a", "b", "c"]))
     names = np.array(["a", "b", "c", "never heard of"])

@@ -13,6 +13,8 @@ from scipy import stats
 from silot.errors import ExtraError, InputError, SolverError
 from silot.privacy import add_noise, mechanism
 
+pytestmark = pytest.mark.all_cases
+
 INT64 = np.iinfo(np.int64)
 
 

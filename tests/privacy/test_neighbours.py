@@ -16,6 +16,8 @@ from silot.data.tables import Table
 
 from .neighbours import Movement, movements, noiseless
 
+pytestmark = pytest.mark.all_cases
+
 
 def moved(folder: Path, files: range) -> Iterator[list[Movement]]:
     with noiseless():

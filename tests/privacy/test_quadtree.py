@@ -10,6 +10,9 @@ from hypothesis import strategies as st
 from silot.distances.sketches.questions import SketchTree
 from silot.errors import MismatchError, WireError
 from silot.privacy.quadtree import Tree, tree_cells, tree_counts, tree_sensitivity
+from tests.tiers import examples
+
+pytestmark = pytest.mark.all_cases
 
 LOW, HIGH = np.array([-4.0, -2.0]), np.array([4.0, 6.0])
 DATA = np.random.default_rng(0).normal(size=(500, 2)) * 0.7 + 1.0
@@ -21,7 +24,7 @@ def question(**options: object) -> SketchTree:
     return SketchTree(**(fields | options))  # type: ignore[arg-type]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(seed=seeds, depth=st.integers(1, 6), limit=st.sampled_from([0.0, 2.0]))
 def test_one_record_moves_the_tree_by_at_most_its_sensitivity(
     seed: int, depth: int, limit: float
@@ -73,7 +76,7 @@ def test_levels_that_agree_and_pruning_make_noisy_counts_better() -> None:
     assert np.mean(read) < 0.3 * np.mean(raw)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(seed=seeds, size=st.floats(-3, 15), depth=st.integers(1, 5))
 def test_whatever_the_noise_what_is_decoded_is_a_measure(
     seed: int, size: float, depth: int

@@ -11,6 +11,9 @@ from silot.distances.sketches.questions import CountRecords, SketchRecords
 from silot.privacy.cells import Cells
 from silot.privacy.compare import Rate, Sampler, distances_of, rate_of
 from silot.privacy.sketch import RESOLUTION, Reading, decode, encode, parts, sensitivity, simplex
+from tests.tiers import examples
+
+pytestmark = pytest.mark.all_cases
 
 RNG = np.random.default_rng(0)
 PUBLIC = RNG.normal(size=(400, 5))
@@ -47,7 +50,7 @@ def draw_record(rng: np.random.Generator, d: int) -> np.ndarray:
 # The guarantee.
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(seed=seeds, limit=st.sampled_from([0.0, 0.5, 1.0, 3.0]), labelled=st.booleans())
 def test_one_record_moves_the_sketch_by_at_most_its_sensitivity(
     seed: int, limit: float, labelled: bool
@@ -108,7 +111,7 @@ def test_a_record_of_half_the_limit_counts_for_half() -> None:
 # Decoding.
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(seed=seeds, size=st.floats(-3, 15), classes=st.sampled_from([1, 3]))
 def test_whatever_the_noise_what_is_decoded_is_a_measure(
     seed: int, size: float, classes: int
@@ -152,7 +155,7 @@ def test_noise_that_drowns_the_counts_leaves_the_public_law() -> None:
     assert gaps[1] == pytest.approx(0.0, abs=1e-12)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(seed=seeds, n=st.integers(1, 30), size=st.floats(-6, 6))
 def test_the_nearest_probabilities_are_nearer_than_any_others(
     seed: int, n: int, size: float

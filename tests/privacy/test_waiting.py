@@ -21,6 +21,8 @@ from silot.privacy import Ledger
 from silot.privacy import _ledger_table as table
 from silot.privacy import _ledger_waiting as waits
 
+pytestmark = pytest.mark.all_cases
+
 ROWS = Measure(np.arange(24.0).reshape(12, 2))
 RULES = Policy(level="record", ask=["record"])
 QUESTION = encode_question(Records())

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from silot.records.copies import Nearness, accidental, originals
 from silot.records.frames import Frames
 from tests.problems import Array, seeds
+from tests.tiers import examples
 
 
 def frames_of(points: Array) -> Frames:
@@ -21,7 +22,7 @@ def found(points: Array, validation: Array, fdr: float = 0.1) -> np.ndarray:
 
 
 @given(seeds)
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 def test_exact_copies_point_at_their_first(seed: int) -> None:
     rng = np.random.default_rng(seed)
     points, validation = rng.normal(size=(80, 3)), rng.normal(size=(60, 3))

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from silot.records.flags import flag, needed, share_above, share_broken
 from tests.problems import Array, seeds
+from tests.tiers import examples
 
 APART = 2.5
 
@@ -63,7 +64,7 @@ def test_shares_are_found_and_their_intervals_cover(share: float) -> None:
 
 
 @given(seeds, st.integers(1, 80), st.floats(0.01, 0.9))
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 def test_order_changes_nothing_and_ties_fall_together(seed: int, n: int, fdr: float) -> None:
     rng = np.random.default_rng(seed)
     ratios, null = rng.integers(-3, 12, n).astype(float), rng.integers(-6, 3, 60).astype(float)
@@ -76,7 +77,7 @@ def test_order_changes_nothing_and_ties_fall_together(seed: int, n: int, fdr: fl
 
 
 @given(seeds, st.floats(0.0, 0.5), st.floats(0.0, 0.5))
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_a_higher_level_flags_no_fewer(seed: int, first: float, second: float) -> None:
     ratios, _ = mixture(seed, 120, 0.2)
     null, _ = mixture(seed + 1, 100, 0.0)

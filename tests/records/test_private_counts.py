@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from silot.privacy import Ledger, epsilon_of, mu_of
 from silot.records.counted import Bins
 from silot.records.questions.suspects import CountSuspects
 from silot.records.screen import Screen
+from tests.tiers import examples
 
 from ..privacy.likelihood import audit
 
@@ -28,14 +30,16 @@ PUBLIC = RNG.normal(size=(200, 3)) + 2.0 * CODES[:, None]
 NAMES = ["a", "b", "c"]
 RECORDS = RNG.normal(size=(30, 3)) + 2.0
 LABELS = np.array(["a", "b", "c", "never heard of"])[RNG.integers(4, size=30)]
-SCREENS = {
-    True: Screen.fit(PUBLIC, np.full(200, 1 / 200), CODES, 3, 0)[0],
-    False: Screen.fit(PUBLIC, np.full(200, 1 / 200), None, 0, 0)[0],
-}
+
+
+@cache
+def screen_of(labelled: bool) -> Screen:
+    codes, classes = (CODES, 3) if labelled else (None, 0)
+    return Screen.fit(PUBLIC, np.full(200, 1 / 200), codes, classes, 0)[0]
 
 
 def asked(labelled: bool = True, **changes: Any) -> CountSuspects:
-    screen = SCREENS[labelled]
+    screen = screen_of(labelled)
     question = CountSuspects.of(
         screen,
         encode_classes(NAMES) if labelled else "",
@@ -56,7 +60,7 @@ records = st.one_of(
     records, st.sampled_from([*NAMES, "other", ""]), st.floats(0.0, 1.5), st.integers(0, 30),
     st.sampled_from([16, 1024, 1 << 20]), st.sampled_from([0.0, 1.0]), st.booleans(),
 )  # fmt: skip
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 def test_one_record_anywhere_moves_counts_by_at_most_the_sensitivity_and_as_if_alone(
     record: tuple[float, ...],
     label: str,
@@ -223,7 +227,7 @@ def test_a_holder_answers_with_a_budget_and_a_ledger_alone() -> None:
 
 
 @given(st.permutations(range(30)))
-@settings(deadline=None, max_examples=5)
+@settings(deadline=None, max_examples=examples(5))
 def test_the_order_of_records_does_not_show(order: list[int]) -> None:
     question = asked()
     np.testing.assert_array_equal(

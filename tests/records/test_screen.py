@@ -14,6 +14,7 @@ from sklearn.metrics import roc_auc_score
 from silot.errors import InputError, WireError
 from silot.records.screen import KINDS, Screen, Screened
 from tests.problems import Array, seeds
+from tests.tiers import examples
 
 LABEL, FEATURES = KINDS.index("label"), KINDS.index("features")
 TABLES = {"digits": load_digits, "cancer": load_breast_cancer, "wine": load_wine}
@@ -128,7 +129,7 @@ def test_no_flags_and_no_broken_records_go_together() -> None:
 
 
 @given(seeds)
-@settings(max_examples=5)
+@settings(max_examples=examples(5))
 def test_units_and_order_change_nothing(seed: int) -> None:
     rng = np.random.default_rng(seed)
     x, y, v, yv = drawn("wine", seed % 7, 60, 60)
@@ -217,7 +218,7 @@ def test_odd_data_give_finite_scores(case: str, labelled: bool) -> None:
 
 
 @given(st.integers(1, 9))
-@settings(max_examples=9)
+@settings(max_examples=examples(9))
 def test_too_few_validation_records_are_refused(m: int) -> None:
     with pytest.raises(InputError) as caught:
         Screen.fit(np.random.default_rng(m).normal(size=(m, 2)), np.full(m, 1 / m), None, 0, 0)

@@ -6,7 +6,9 @@ import inspect
 import io
 import re
 import sys
+from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,6 @@ import pytest
 from rich.console import Console
 
 import silot
-from silot import RecordScores
 from silot.api.report import page, sections
 from silot.api.report import render as render_result
 from silot.api.report import write as write_result
@@ -41,32 +42,38 @@ def distance(**options: Any) -> silot.Distance:
     return silot.distance(x, y, **options)
 
 
-def made() -> dict[str, Any]:
-    data = clouds()
-    public = np.random.default_rng(1).normal(size=(300, 2))
-    many = {name: np.tile(x, (40, 1)) for name, x in data.items()}
+def many() -> dict[str, Any]:
+    return {name: np.tile(x, (40, 1)) for name, x in clouds().items()}
+
+
+def labelled() -> dict[str, Any]:
     return {
-        "distance": distance(why=True),
-        "iterated": distance(method="fedwad", rounds=3, support=8),
-        "matrix": silot.distance_matrix(data),
-        "clustering": silot.cluster(data, resamples=5),
-        "barycenter": silot.barycenter(data, rounds=3, support=6),
-        "coreset": silot.coreset(data, 6, rounds=3),
-        "federated": silot.train(
-            {
-                name: silot.Measure(x, labels=np.where(x[:, 0] > x[:, 1], "yes", "no"))
-                for name, x in data.items()
-            },
-            rounds=2,
-        ),
-        "plan": silot.plan(data, public[:60]),
-        "worth": silot.value_holders(data, public[:40], why=True, shapley=True),
-        "sketches": silot.sketches(many, public=public),
-        "policy": silot.audit_policy(silot.Policy(), data["south"], questions=4),
+        name: silot.Measure(x, labels=np.where(x[:, 0] > x[:, 1], "yes", "no"))
+        for name, x in clouds().items()
     }
 
 
-MADE = made()
+DATA = clouds()
+PUBLIC = np.random.default_rng(1).normal(size=(300, 2))
+# Computed when a test first asks for one, so that collecting tests computes none.
+COMPUTATIONS: dict[str, Callable[[], Any]] = {
+    "distance": lambda: distance(why=True),
+    "iterated": lambda: distance(method="fedwad", rounds=3, support=8),
+    "matrix": lambda: silot.distance_matrix(DATA),
+    "clustering": lambda: silot.cluster(DATA, resamples=5),
+    "barycenter": lambda: silot.barycenter(DATA, rounds=3, support=6),
+    "coreset": lambda: silot.coreset(DATA, 6, rounds=3),
+    "federated": lambda: silot.train(labelled(), rounds=2),
+    "plan": lambda: silot.plan(DATA, PUBLIC[:60]),
+    "worth": lambda: silot.value_holders(DATA, PUBLIC[:40], why=True, shapley=True),
+    "sketches": lambda: silot.sketches(many(), public=PUBLIC),
+    "policy": lambda: silot.audit_policy(silot.Policy(), DATA["south"], questions=4),
+}
+
+
+@cache
+def result_of(name: str) -> Any:
+    return COMPUTATIONS[name]()
 
 
 def printed(result: Any) -> str:
@@ -85,9 +92,9 @@ def test_no_kind_of_result_is_forgotten() -> None:
         assert callable(getattr(room, f"{name}_content"))
 
 
-@pytest.mark.parametrize("name", MADE)
+@pytest.mark.parametrize("name", COMPUTATIONS)
 def test_a_terminal_a_notebook_and_a_page_show_the_same_bill(name: str) -> None:
-    result = MADE[name]
+    result = result_of(name)
     text, notebook, whole = printed(result), Page(result._repr_html_()), Page(render_result(result))
     assert text.strip() and all(len(line) <= 80 for line in text.splitlines())
     if isinstance(result, Billed):
@@ -106,7 +113,7 @@ def test_a_terminal_a_notebook_and_a_page_show_the_same_bill(name: str) -> None:
     ["matrix", "clustering", "plan", "barycenter", "coreset", "federated", "worth", "sketches"],
 )
 def test_names_are_text_and_nothing_else(name: str) -> None:
-    result = MADE[name]
+    result = result_of(name)
     for shown in (Page(result._repr_html_()), Page(render_result(result))):
         assert shown.all("b") == []
         assert "<b>north</b>" in shown.text and "[bold]west[/bold]" in shown.text
@@ -114,7 +121,7 @@ def test_names_are_text_and_nothing_else(name: str) -> None:
 
 
 def test_bounds_and_status_are_on_the_page_of_a_distance() -> None:
-    found = MADE["iterated"]
+    found = result_of("iterated")
     text = Page(render_result(found)).text
     assert f"{found.value:.6g}" in text and "certified" in text
     assert len(svgs(Page(render_result(found)))) == 1
@@ -122,7 +129,7 @@ def test_bounds_and_status_are_on_the_page_of_a_distance() -> None:
 
 
 def test_every_pair_is_on_the_page_of_a_matrix() -> None:
-    found = MADE["matrix"]
+    found = result_of("matrix")
     shown = Page(render_result(found))
     pairs = next(each for each in page(found) if isinstance(each, Table))
     assert len(pairs.rows) == len(found.pairs) == 3
@@ -130,25 +137,25 @@ def test_every_pair_is_on_the_page_of_a_matrix() -> None:
 
 
 def test_the_page_of_a_policy_does_not_read_as_if_it_were_safe() -> None:
-    text = Page(render_result(MADE["policy"])).text
+    text = Page(render_result(result_of("policy"))).text
     assert "never that anything is safe" in text and "Not tried" in text
     assert "others may" in text
 
 
 def test_the_same_result_gives_the_same_page() -> None:
-    for result in MADE.values():
+    for result in map(result_of, COMPUTATIONS):
         assert render_result(result) == render_result(result)
 
 
 def test_what_only_the_user_may_read_is_so_on_disk(tmp_path: Path) -> None:
-    scores = next(item for item in MADE.values() if isinstance(item, RecordScores))
-    for name, result in (("a", scores), ("b", MADE["distance"])):
+    audit = silot.audit(distance(method="fedwad", rounds=2).transcript)
+    for name, result in (("a", audit), ("b", result_of("distance"))):
         write_result(tmp_path / name, result)
-    assert is_private(page(scores)) and not is_private(page(MADE["distance"]))
+    assert is_private(page(audit)) and not is_private(page(result_of("distance")))
     assert (tmp_path / "a").stat().st_mode & 0o077 == 0
     assert (tmp_path / "b").stat().st_mode & 0o044 != 0
     assert Page(render([Private()])).all("p") == []
-    write_result(tmp_path / "c", MADE["distance"])
+    write_result(tmp_path / "c", result_of("distance"))
     assert "apart" in (tmp_path / "c").read_text(encoding="utf-8")
 
 
@@ -159,7 +166,7 @@ def test_sections_without_an_address_are_no_sections() -> None:
 
 
 def test_the_look_of_a_notebook_is_of_results_alone_and_fits_light_and_dark() -> None:
-    text = MADE["worth"]._repr_html_()
+    text = result_of("worth")._repr_html_()
     style = re.sub(r"/\*.*?\*/", "", text.split("<style>")[1].split("</style>")[0], flags=re.DOTALL)
     rules = re.findall(r"([^{}]+)\{([^{}]*)\}", style)
     assert rules and "<style" not in text.split("</style>", 1)[1]

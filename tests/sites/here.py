@@ -4,21 +4,35 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
+from itertools import count
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from silot.federation.exchange import Unreached
-from silot.sites.authority import Role
+from silot.sites import kit as kits
+from silot.sites.authority import Authority, Role
 from silot.sites.joined import Joined, site_of
 from silot.sites.kit import Kit, Project, begin_kit, complete_kit, provision, sign
 from silot.sites.site import Site
+
+from .project import authority, private
 
 ASKER = "uni@example.org"
 
 
 def project_in(folder: Path, rows: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> Kit:
     """Kits for a site for each of the records, and the asker's, which is returned."""
+    numbers = count()
+    with pytest.MonkeyPatch.context() as patch:
+        # A private key takes half a second, so tests share those that this process generated.
+        patch.setattr(kits, "new_key", lambda: private(f"kit{next(numbers)}"))
+        patch.setattr(Authority, "new", authority)
+        return _project_in(folder, rows)
+
+
+def _project_in(folder: Path, rows: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> Kit:
     names = list(rows)
     project = Project(name="wards", host="localhost", sites=tuple(names), askers=(ASKER,))
     made, _ = provision(project, folder / "coordinator")

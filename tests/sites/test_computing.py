@@ -27,6 +27,8 @@ from silot.sites.site import Site
 
 from .here import ASKER, project_in
 
+pytestmark = pytest.mark.all_cases
+
 NAMES = ("north", "south")
 RNG = np.random.default_rng(0)
 ROWS = {name: RNG.normal(size=(30, 24)) for name in NAMES}
@@ -77,7 +79,7 @@ class There:
         return self.sites[name].handle(data)
 
     def asked(self, run: str = "one", **more: Any) -> Sites:
-        limits = Limits(deadline=60.0, first_pause=0.001, longest_pause=0.01)
+        limits = Limits(deadline=600.0, first_pause=0.001, longest_pause=0.01)
         given = {"limits": limits, "journal": self.journal, "run": run, "kit": self.kit, **more}
         return Sites(self.kit.identity(), given.pop("carry", self.carry), NAMES, **given)
 

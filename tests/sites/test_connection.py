@@ -39,8 +39,10 @@ from silot.sites.site import Site
 
 from .project import ASKER, asker, authority, carry, identity, revoking, sites
 
+pytestmark = pytest.mark.all_cases
+
 NAMES = ["north", "south", "west"]
-QUICK = Limits(deadline=5.0, first_pause=0.001, longest_pause=0.002)
+QUICK = Limits(deadline=60.0, first_pause=0.001, longest_pause=0.002)
 
 
 def rows(name: str) -> Measure:

@@ -31,6 +31,7 @@ from silot.sites.authority import Role
 from silot.sites.joined import LOG, Joined, Log
 from silot.sites.kit import Kit, Project, begin_kit, complete_kit, sign
 from silot.sites.words import KINDS, LEVELS
+from tests.tiers import examples
 
 from .project import authority, private
 
@@ -88,7 +89,7 @@ class Browser:
                      "Content-Type": "application/x-www-form-urlencoded"}  # fmt: skip
         sent |= {name.capitalize(): value for name, value in headers.items()}
         host, port = self.console.host.split(":")
-        connection = http.client.HTTPConnection(host, int(port), timeout=30)
+        connection = http.client.HTTPConnection(host, int(port), timeout=300)
         connection.putrequest(method, path, skip_host=True)
         for name, value in sent.items():
             if value is not None:
@@ -410,7 +411,9 @@ PLANTED = st.sampled_from(
 
 
 @settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(25),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(asker=PLANTED | ODD, kind=PLANTED | ODD, code=PLANTED | ODD)
 def test_texts_of_others_are_texts(

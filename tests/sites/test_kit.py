@@ -16,8 +16,11 @@ from silot.errors import FileError, InputError, MismatchError, SilotError
 from silot.sites import kit as module
 from silot.sites.authority import Authority, Role, member_of, request, revoked_in
 from silot.sites.kit import Kit, Project, Signed, begin_kit, complete_kit, provision, sign
+from tests.tiers import examples
 
 from .project import authority, private
+
+pytestmark = pytest.mark.all_cases
 
 PROJECT = Project(name="wards", host="localhost", port=9000, sites=["north", "south"])
 
@@ -193,7 +196,7 @@ def test_a_long_list_of_revoked_certificates(tmp_path: Path) -> None:
     assert kit.revoke(authority().revoke(many)) == Kit.load(kit.folder).revoked() == many
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.binary(max_size=200))
 def test_garbage_has_codes(data: bytes) -> None:
     root = authority().certificate

@@ -26,6 +26,8 @@ from silot.sites.runs import all_runs
 
 from .here import project_in, wire_of
 
+pytestmark = pytest.mark.all_cases
+
 NAMES = ["north", "south"]
 ONE = threading.RLock()
 RNG = np.random.default_rng(3)
@@ -131,7 +133,7 @@ def test_a_resumed_run_goes_the_way_it_went_without_a_site(
         return silot.barycenter(federation, support=6, rounds=2, quorum=1)
 
     monkeypatch.setattr(module, "_wire", lambda _: wire_of(tmp_path, gone=("south",)))
-    with module.connect(kit.folder, timeout=1.0) as sites:
+    with module.connect(kit.folder, timeout=4.0) as sites:
         found = asked(sites)
     assert "south" in found.status
     told = rows(tmp_path / "north.ledger")

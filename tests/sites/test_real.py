@@ -27,7 +27,8 @@ from silot.sites.joined import Joined
 from silot.sites.kit import OWN, Kit
 from silot.sites.teaching import Taught, keep
 
-pytest.importorskip("nvflare", reason="sites need silot[nvflare]")
+if find_spec("nvflare") is None:
+    pytest.skip("sites need silot[nvflare]", allow_module_level=True)
 
 from .deployment import ASKER, Deployment
 
@@ -227,7 +228,7 @@ def test_nothing_but_messages_goes_through(there: Deployment) -> None:
         (job / f"app/config/config_fed_{side}.json").write_text(json.dumps({"format_version": 2}))
     with pytest.raises(AuthorizationError):
         session.submit_job(str(job))
-    registered = time.monotonic() + 60
+    registered = time.monotonic() + 600
     for command in (
         "ls north", "pwd north", "cat north silot/engine.log", "tail north silot/engine.log",
         "grep north data silot/site.json", "restart client north", "shutdown client north",
@@ -273,7 +274,7 @@ def test_a_hostile_server_gets_nothing_done_at_a_site(there: Deployment) -> None
         there.ready()
         (kit.folder / "go").touch()
         replies = kit.folder / "replies.json"
-        end = time.monotonic() + 90
+        end = time.monotonic() + 600
         while not replies.exists():
             assert time.monotonic() < end
             threading.Event().wait(0.1)

@@ -20,6 +20,8 @@ from silot.sites.site import refused
 
 from .here import ASKER, project_in, site_at
 
+pytestmark = pytest.mark.all_cases
+
 flare = pytest.importorskip("silot.sites.flare", reason="sites need silot[nvflare]")
 
 
@@ -91,7 +93,7 @@ def carry(server: Cell, request: Any) -> Callable[[str, bytes, float], bytes]:
         reply = server.answers["ask"](message)
         if request.param:
             assert reply is None
-            reply = server.replies.get(timeout=60)
+            reply = server.replies.get(timeout=600)
         if reply.get_header(flare.MessageHeaderKey.RETURN_CODE) != flare.ReturnCode.OK:
             raise Unreached
         return bytes(reply.payload)

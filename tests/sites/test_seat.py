@@ -24,6 +24,8 @@ from silot.sites.secure.tunnel import Tunnel
 
 from .project import authority, private
 
+pytestmark = pytest.mark.all_cases
+
 ASKER = "uni@example.org"
 PROJECT = Project(name="wards", host="localhost", sites=("north", "south", "west"), askers=(ASKER,))
 MEMBERS = {"a": "north", "b": "south", "third": ASKER}
@@ -60,7 +62,7 @@ def tunnel(kit: Kit, places: dict[str, str], **members: str) -> Tunnel:
     return Tunnel(own, links)
 
 
-def serve(tunnels: list[Tunnel], until: Callable[[], bool], seconds: float = 20.0) -> bool:
+def serve(tunnels: list[Tunnel], until: Callable[[], bool], seconds: float = 300.0) -> bool:
     end = time.monotonic() + seconds
     while not until() and time.monotonic() < end:
         for each in tunnels:

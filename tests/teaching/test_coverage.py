@@ -17,6 +17,7 @@ from silot.teaching.evaluate import check_plan, evaluate
 from silot.teaching.federated import random_features
 from silot.teaching.matching import class_distances, match
 from silot.teaching.plan import LinkPlan
+from tests.tiers import examples
 
 seeds = st.integers(0, 10_000)
 
@@ -82,7 +83,7 @@ def brute_force(costs: LinkCosts, budget: float | None) -> float:
     return best
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(seeds, st.integers(2, 4), st.integers(1, 4), st.sampled_from([None, 0.3, 0.6]))
 def test_the_plan_is_as_good_as_the_best_of_all(
     seed: int, n: int, classes: int, budget: float | None
@@ -97,7 +98,7 @@ def test_the_plan_is_as_good_as_the_best_of_all(
     assert plan.lower_bound <= plan.objective
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(seeds)
 def test_a_plan_is_a_plan(seed: int) -> None:
     costs = instance(8, 5, seed, phi=(0.0, 1.0, 1e-3))
@@ -112,7 +113,7 @@ def test_a_plan_is_a_plan(seed: int) -> None:
     assert plan.energy == pytest.approx(costs.energy[plan.alpha > 0].sum())
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(seeds)
 def test_thecosts_of_devices_does_not_matter(seed: int) -> None:
     costs = instance(7, 4, seed)
@@ -123,7 +124,7 @@ def test_thecosts_of_devices_does_not_matter(seed: int) -> None:
     assert set(second.links) == set(first.links)
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(seeds, seeds)
 def test_evaluate_reads_a_plan_that_was_changed(seed: int, change: int) -> None:
     costs, rng = instance(7, 4, seed), np.random.default_rng(change)

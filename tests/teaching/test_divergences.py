@@ -40,6 +40,7 @@ from silot.teaching.questions.divergences import (
 )
 from tests.problems import seeds
 from tests.saying import Saying
+from tests.tiers import examples
 
 Array = np.ndarray
 OPEN = Policy.open()
@@ -696,7 +697,7 @@ def test_weights_count_in_training_and_in_errors() -> None:
         assert found["x", "y"] > 1.95
 
 
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(seeds)
 def test_a_classifier_has_a_divergence_between_zero_and_two(seed: int) -> None:
     devices = random_measures(seed, least=1)

@@ -17,6 +17,7 @@ from silot.teaching.costs import LinkCosts, NoEligibleSource
 from silot.teaching.evaluate import best_alpha, check_plan, evaluate, terms_of
 from silot.teaching.gp import relax_gp, solve_gp
 from silot.teaching.solve import links
+from tests.tiers import examples
 
 pytest.importorskip("cvxpy", reason="geometric programming needs silot[gp]")
 pytest.importorskip("clarabel", reason="geometric programming needs silot[gp]")
@@ -64,7 +65,7 @@ def best_by_force(costs: LinkCosts) -> float:
     return best
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=examples(12), deadline=None)
 @given(
     seed=st.integers(0, 10_000),
     size=st.integers(2, 7),
@@ -79,7 +80,7 @@ def test_the_surrogate_never_rises(seed: int, size: int, start: Start, missing: 
     assert (np.diff(surrogate) <= 0).all()
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=examples(8), deadline=None)
 @given(seed=st.integers(0, 10_000), size=st.integers(2, 7))
 def test_the_surrogate_is_above_the_relaxed_objective_and_meets_it(seed: int, size: int) -> None:
     costs = network(seed, size, low=0.5)
@@ -97,7 +98,7 @@ def _parts(costs: LinkCosts) -> list[tuple[float, Any]]:
     return list(zip(costs.phi, (costs.source, costs.transfer, costs.energy), strict=True))
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(
     seed=st.integers(0, 10_000),
     size=st.integers(2, 6),
@@ -131,7 +132,7 @@ def test_a_plan_is_valid_and_no_better_than_the_best(
     assert 0.0 <= of["non_binariness"] <= 0.5
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(
     seed=st.integers(0, 10_000),
     size=st.integers(2, 9),

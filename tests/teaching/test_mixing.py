@@ -19,6 +19,7 @@ from silot.teaching.mixing import Shape, mixture_named
 from silot.teaching.plan import LinkPlan
 from silot.teaching.solve import links
 from tests.teaching.networks import mixed_brute_force, mixed_network, mixed_part, mixed_target
+from tests.tiers import examples
 
 MIXED = ("variance", "ambiguity", "mmd")
 mixings = pytest.mark.parametrize("mixing", MIXED)
@@ -72,7 +73,7 @@ def test_weights_of_a_target_are_optimal_and_never_worse_than_a_dense_grid(mixin
 
 @mixings
 @given(seed=st.integers(0, 10**6), energy=st.sampled_from((0.0, 0.02, 0.2)))
-@settings(max_examples=5)
+@settings(max_examples=examples(5))
 def test_a_face_table_finds_what_scipy_finds(mixing: str, seed: int, energy: float) -> None:
     costs = mixed_network(5, 4, seed, energy=energy)
     shape = mixture_named(mixing).shape(costs, 4, np.arange(4))
@@ -126,7 +127,7 @@ def test_tangents_bound_a_network_they_cannot_finish(mixing: str) -> None:
 
 @mixings
 @given(seed=st.integers(0, 10**6), n=st.integers(4, 9), price=st.sampled_from((None, 0.5, 20.0)))
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 def test_constraints_hold_with_barred_links(
     mixing: str, seed: int, n: int, price: float | None
 ) -> None:

@@ -26,6 +26,7 @@ from tests.problems import (
     seeds,
     translation_problems,
 )
+from tests.tiers import examples
 
 orders = pytest.mark.parametrize("p", ORDERS)
 # A frame of 200 dimensions takes milliseconds to draw; one test below has such.
@@ -53,7 +54,7 @@ def test_mean_and_sliced_bounds_are_below_the_distance_of_near_and_flat_clouds(
 
 
 @orders
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 @given(pair=pairs(dimensions=FEW, layouts=SPREAD_OUT), seed=seeds)
 def test_every_bound_is_below_the_distance(pair: Pair, seed: int, p: int) -> None:
     known, slack = exact_cost(pair, p), MASS_ROUNDING * pair.largest_cost(p)
@@ -64,7 +65,7 @@ def test_every_bound_is_below_the_distance(pair: Pair, seed: int, p: int) -> Non
 
 
 @orders
-@settings(max_examples=5)
+@settings(max_examples=examples(5))
 @given(pair=pairs(dimensions=(200,), layouts=SPREAD_OUT), seed=seeds)
 def test_every_bound_is_below_the_distance_in_many_dimensions(
     pair: Pair, seed: int, p: int
@@ -74,7 +75,7 @@ def test_every_bound_is_below_the_distance_in_many_dimensions(
         assert 0.0 <= bound <= upper, name
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(problem=known_problems())
 def test_every_bound_is_below_a_known_distance(problem: Problem) -> None:
     slack = MASS_ROUNDING * problem.largest_cost(problem.p)
@@ -82,7 +83,7 @@ def test_every_bound_is_below_a_known_distance(problem: Problem) -> None:
         assert bound**problem.p <= problem.cost * (1 + 1e-12) + slack, name
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(problem=grid_problems())
 def test_every_bound_holds_without_tolerance_where_the_answer_has_no_rounding(
     problem: Problem,

@@ -35,6 +35,8 @@ from silot_transport._check import (
 )
 from tests.problems import SECRET, SECRET_TEXT, assert_refused, draw_weights, seeds
 
+pytestmark = pytest.mark.all_cases
+
 GOOD = np.array([[0.0, SECRET], [1.0, 2.0]])
 
 

@@ -26,6 +26,7 @@ from tests.problems import (
     pairs,
     seeds,
 )
+from tests.tiers import examples
 
 LAYOUTS = ("normal", "grid", "clusters", "outlier", "near", "constant", "uneven")
 
@@ -157,7 +158,7 @@ SMALL = pairs(largest=7, dimensions=(1, 2, 5))
 
 
 @given(SMALL, seeds, st.sampled_from([0.0, 1.0, 30.0]))
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 def test_bounds_of_labelled_transport_contain_the_linear_program(
     pair: object, seed: int, scale: float
 ) -> None:

@@ -27,6 +27,7 @@ from tests.problems import (
     pairs,
     seeds,
 )
+from tests.tiers import examples
 
 orders = pytest.mark.parametrize("p", ORDERS)
 # A share of the largest cost: entropic problems are as hard as this is small.
@@ -111,7 +112,7 @@ def test_the_value_is_the_primal_value_of_the_plan(pair: Pair, share: float, p: 
 
 
 @orders
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(pair=pairs(**SMALL), share=st.sampled_from((0.1, 1.0)))
 def test_value_and_plan_agree_with_pot(pair: Pair, share: float, p: int) -> None:
     epsilon = epsilon_of(pair, share, p)
@@ -372,7 +373,7 @@ def test_the_order_of_records_is_no_divergence(
 
 
 @orders
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(pair=pairs(**SMALL), share=st.sampled_from((0.2, 1.0)))
 def test_the_divergence_is_that_of_pot(pair: Pair, share: float, p: int) -> None:
     epsilon, (a, b) = epsilon_of(pair, share, p), pair.masses
@@ -461,7 +462,7 @@ def test_a_divergence_stopped_early_says_so() -> None:
 
 
 @orders
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(
     pair=pairs(**SMALL, weights=("uniform", "random")),
     share=st.sampled_from((0.1, 1.0)),

@@ -44,6 +44,7 @@ from tests.problems import (
     pairs,
     seeds,
 )
+from tests.tiers import examples
 
 orders = pytest.mark.parametrize("p", ORDERS)
 
@@ -183,7 +184,7 @@ def test_potentials_of_very_uneven_sizes_are_feasible(p: int) -> None:
     assert (matrix - f[:, None] - g).min() >= -1e-13 * matrix.max()
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(problem=known_problems(), pure=st.booleans())
 def test_known_distances_are_found_and_certified(problem: Problem, pure: bool) -> None:
     with mock.patch.object(_native, "kernels", None if pure else _native.kernels):
@@ -223,7 +224,7 @@ def test_potentials_to_start_from_are_checked() -> None:
         exact_plan(x, x, start=[0.0, np.nan, 0.0])
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(problem=grid_problems())
 def test_bounds_hold_without_any_tolerance_where_the_answer_has_no_rounding(
     problem: Problem,
@@ -233,7 +234,7 @@ def test_bounds_hold_without_any_tolerance_where_the_answer_has_no_rounding(
     assert result.lower <= problem.distance <= result.upper
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(pair=pairs(), p=st.sampled_from(ORDERS), pure=st.booleans())
 def test_any_pair_is_certified_and_equals_the_oracle(pair: Pair, p: int, pure: bool) -> None:
     with mock.patch.object(_native, "kernels", None if pure else _native.kernels):
@@ -625,7 +626,7 @@ def test_both_network_solvers_are_exact_on_any_cost_matrix(
     assert (solution.f[:, None] + solution.g <= cost + 1e-12).all()
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(problem=known_problems())
 def test_column_generation_finds_known_distances(problem: Problem) -> None:
     with (

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment
 
 from silot_transport import _native, _sweep
+from tests.tiers import examples
 
 Array = npt.NDArray[np.float64]
 
@@ -76,7 +77,7 @@ def assert_feasible(cost: Array, u: Array, v: Array, room: float) -> None:
 problems = {"kind": st.sampled_from(KINDS), "scale": st.sampled_from(SCALES), "seed": seeds}
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(n=sizes, warm=st.booleans(), **problems)
 def test_assignments_are_optimal_with_tight_potentials(
     n: int, warm: bool, kind: str, scale: float, seed: int
@@ -94,7 +95,7 @@ def test_assignments_are_optimal_with_tight_potentials(
     np.testing.assert_allclose(u + v[column], cost[np.arange(n), column], rtol=0, atol=room)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(n=sizes, cells=st.integers(1, 12), warm=st.booleans(), **problems)
 def test_assignments_by_few_cells_of_each_row_are_optimal_or_given_up(
     n: int, cells: int, warm: bool, kind: str, scale: float, seed: int
@@ -126,7 +127,7 @@ def test_few_cells_of_each_row_are_enough_where_potentials_are_near() -> None:
     assert scans <= 10 * 300
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(n=sizes, **problems)
 def test_assignments_in_single_precision_are_near_the_best(
     n: int, kind: str, scale: float, seed: int
@@ -139,7 +140,7 @@ def test_assignments_in_single_precision_are_near_the_best(
     assert cost[np.arange(n), column].sum() <= best + 1e-5 * n * (scale + abs(v).max())
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(n=sizes, swap=st.booleans(), **problems)
 def test_potentials_settle_on_the_best_assignment_and_on_no_other(
     n: int, swap: bool, kind: str, scale: float, seed: int
@@ -161,7 +162,7 @@ def test_potentials_settle_on_the_best_assignment_and_on_no_other(
         assert worse or n > 64 or kind == "random" or kind == "points"
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(n=sizes, m=sizes, **problems)
 def test_masses_are_shipped_at_the_least_cost(
     n: int, m: int, kind: str, scale: float, seed: int
@@ -202,7 +203,7 @@ sweeps: dict[str, Any] = {
 }
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(**sweeps)
 def test_a_sweep_is_that_of_the_pure_path(
     n: int, m: int, share: float, penalty: float, known: bool, kind: str, scale: float, seed: int
@@ -234,7 +235,7 @@ def test_a_sweep_is_that_of_the_pure_path(
         np.testing.assert_allclose(columns, known_columns, rtol=4 * close, atol=room)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(
     size=st.one_of(st.integers(1, 12), st.sampled_from((31, 64, 100))),
     scale=st.sampled_from((1e-9, 1.0, 1e9)),
@@ -263,7 +264,7 @@ def test_transport_between_labels_is_that_of_pot(
     np.testing.assert_allclose(paid * mass, values, rtol=1e-9, atol=room)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(n=sizes, d=st.integers(1, 20), ties=st.booleans(), seed=seeds)
 def test_clouds_are_matched_at_the_least_cost(n: int, d: int, ties: bool, seed: int) -> None:
     rng = np.random.default_rng(seed)

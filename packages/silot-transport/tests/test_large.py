@@ -26,6 +26,7 @@ from silot_transport import (
     memory,
 )
 from silot_transport._native import kernels
+from tests.tiers import examples
 
 pytestmark = pytest.mark.skipif(kernels is None, reason="the kernels are not compiled")
 
@@ -100,7 +101,7 @@ def check(plan: ExactPlan, x: Array, y: Array, a: Array | None, b: Array | None,
     assert optimum.lower_cost <= plan.upper_cost
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(
     seed=st.integers(0, 2**32 - 1),
     kinds=st.tuples(st.sampled_from(KINDS), st.sampled_from(KINDS)),
@@ -150,7 +151,7 @@ def test_a_wider_gap_is_kept_and_the_same_each_time(kind: Cloud) -> None:
     assert np.array_equal(first.mass, again.mass)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), kind=st.sampled_from(KINDS), d=st.integers(1, 9))
 def test_no_column_of_a_ball_is_nearer_than_its_edge(seed: int, kind: Cloud, d: int) -> None:
     rng = np.random.default_rng(seed)

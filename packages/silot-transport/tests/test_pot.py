@@ -31,7 +31,7 @@ def run(lines: str) -> str:
     """What a process prints that solves without compiled kernels."""
     done = subprocess.run(
         [sys.executable, "-c", lines],
-        capture_output=True, text=True, timeout=120, env={**os.environ, "SILOT_KERNELS": "pure"},
+        capture_output=True, text=True, timeout=1200, env={**os.environ, "SILOT_KERNELS": "pure"},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return done.stdout

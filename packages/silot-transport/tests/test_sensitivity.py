@@ -17,6 +17,7 @@ from tests.problems import (
     pairs,
     seeds,
 )
+from tests.tiers import examples
 
 FREE = pairs(largest=9, dimensions=(1, 2, 5), layouts=("normal", "grid", "clusters", "constant"))
 
@@ -26,7 +27,7 @@ def share_of(pair: Pair, share: float) -> float:
 
 
 @given(seeds)
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 def test_calibrated_gradient_is_the_derivative_of_the_exact_cost(seed: int) -> None:
     """Generic problems: potentials are unique up to a constant, which the gradient ignores."""
     rng = np.random.default_rng(seed)
@@ -90,7 +91,7 @@ def test_debiased_potentials_of_a_cloud_with_itself_are_constant() -> None:
     pairs(largest=8, dimensions=(1, 3), layouts=("normal", "grid"), weights=("uniform", "random")),
     st.sampled_from([0.1, 1.0]),
 )
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 def test_fixed_potentials_are_debiased_sinkhorn_potentials(pair: Pair, share: float) -> None:
     (a, b), epsilon = pair.masses, share_of(pair, share)
     found = debiased_potential(pair.x, pair.y, a, b, epsilon=epsilon)

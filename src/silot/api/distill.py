@@ -1,4 +1,4 @@
-"""The short way to a distilled model: a model and teachers in, a trained copy out."""
+"""Distill one model from teachers: a model and teachers in, a trained copy out."""
 
 from __future__ import annotations
 
@@ -12,44 +12,53 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import numpy.typing as npt
 
+from silot_transport._check import whole
+
+from ..data.measure import Measure
+from ..data.preflight import Preflight
 from ..distillation import Asking, LabelCodes, LabelSpace, Scores, Training, Weighing
-from ..distillation.asking import distill as questions
-from ..distillation.confidence import teacher_weights
-from ..distillation.questions import Inputs, inputs_of, tempered
+from ..distillation.checkpoint import fingerprint, load, make_folder, save
+from ..distillation.protocol import distill as ask_teachers
+from ..distillation.questions import Inputs, apply_temperature, check_inputs, hash_inputs
 from ..distillation.result import Distillation, Predictions
-from ..distillation.robust import majority
 from ..distillation.scores import scores
-from ..errors import InputError, MismatchError
-from ..federation.local import Progress
-from ..federation.protocol import COORDINATOR
+from ..distillation.teacher import Teacher
+from ..distillation.text import PAIR, Vocabulary, noise, noise_vectors
+from ..distillation.weights import majority, teacher_weights
+from ..errors import FileError, InputError, MismatchError
+from ..federation.local import Endpoint, LocalFederation, Progress
+from ..federation.policy import Policy
+from ..federation.protocol import COORDINATOR, Protocol
 from ..federation.run import Federation
 from ..options import anything, none_or, number, option, taking
-from ._distilling import (
-    Test,
-    asked,
-    check_module,
-    check_tests,
-    identity_of,
-    looked_at,
-    noise_of,
-    parties,
-)
+from ..privacy.ledger import Ledger
 
 if TYPE_CHECKING:
     from torch import nn
 
     from ..distillation.trainer import Epoch
 
+Test = tuple[Any, npt.ArrayLike | LabelCodes]
+Tests = dict[str, tuple[Inputs, LabelCodes]]
+
 MEMORY = "global"
 """Name of the model as it was before, among the teachers."""
 
+FILE = "predictions.npz"
+"""Name of the predictions in the folder of checkpoints."""
+
 # Of the largest cost: below it, the entropic loss takes too many iterations.
 _LEAST_EPSILON = 2e-5
-# Options that results tell, in this order.
-_TOLD = (
+# Noise inputs that are drawn where a caller says nothing.
+_NOISE = 2000
+# Options that results report, in this order.
+_REPORTED = (
     "loss", "weights", "weight_cap", "robust", "epsilon", "memory", "epochs", "rate", "batch",
     "temperature", "decimals", "privacy_epsilon", "privacy_delta", "min_teachers", "shared",
 )  # fmt: skip
+# What a checkpoint keeps of predictions, beside their arrays, and of the cost of asking for them.
+_KEPT = ("names", "sizes", "noise", "excluded", "status")
+_BILL = ("rounds", "bytes_sent", "bytes_received", "seconds", "privacy_mu", "disclosure")
 
 
 class Distill(Asking, Weighing, Training):
@@ -75,7 +84,7 @@ class Distill(Asking, Weighing, Training):
     )
 
     def check_labels(self, labels: LabelSpace) -> None:
-        """Raise for what is no label space, or has costs too large for the regularisation."""
+        """Raise where labels are no label space, or their costs too large for ``epsilon``."""
         if not isinstance(labels, LabelSpace):
             raise InputError("labels are no LabelSpace(coordinates).", code="label-coordinates")
         if self.epsilon is not None and self.epsilon < _LEAST_EPSILON * labels.diameter:
@@ -105,7 +114,7 @@ def distill(
     .. math:: \min_\theta \frac1n \sum_i \sum_k
               \frac{W_k(x_i)}{\sum_j W_j(x_i)}\, T_\varepsilon(h_\theta(x_i), h_k(x_i))
 
-    Teachers are asked once, before the first epoch; they may be of any architecture. Neither
+    Teachers predict once, before the first epoch; they may be of any architecture. Neither
     their records nor their parameters are sent, their predictions are.
 
     Parameters
@@ -129,8 +138,8 @@ def distill(
         Labels are names, or ``labels.coded(rows)``. Numbers are taken for names where these are
         numbers, and refused where they may be names or rows and the two differ.
     checkpoint
-        A folder that keeps the predictions and every epoch. Called again with the same
-        arguments, no teacher is asked and no epoch is trained twice.
+        A folder that keeps the predictions and every epoch. A call with the same arguments
+        requests no prediction and trains no epoch twice.
     progress
         Called with a ``Progress`` after every exchange and an ``Epoch`` after every epoch.
 
@@ -168,10 +177,10 @@ def distill(
     ...     return np.eye(3)[np.digitize(inputs[:, 0], [-0.5, 0.5])]
     >>> space = LabelSpace([-1.0, 0.0, 1.0], names=["low", "middle", "high"])
     >>> model = torch.nn.Sequential(torch.nn.Linear(1, 8), torch.nn.Tanh(), torch.nn.Linear(8, 3))
-    >>> found = distill(
+    >>> result = distill(
     ...     model, {"north": north}, x, labels=space, memory=False, epochs=20, rate=0.02
     ... )
-    >>> found.predict([[-2.0], [2.0]]).tolist()
+    >>> result.predict([[-2.0], [2.0]]).tolist()
     ['low', 'high']
     """
     # Slow to import.
@@ -179,12 +188,11 @@ def distill(
 
     how = Distill.of(how, options)
     how.check_labels(labels)
-    inputs, tests = inputs_of(transfer_set), check_tests(test, labels)
+    inputs, tests = check_inputs(transfer_set), check_tests(test, labels)
     student = _Student(global_model, inputs, labels)
-    before = student.scores(tests)
-    noise = noise_of(how.noise, inputs, how.seed) if how.weights == "confidence" else None
-    shared = inputs if how.shared else None
-    federation = parties(teachers, shared, how.timeout, how.asker)
+    before = student.score(tests)
+    noise = _draw_noise(how.noise, inputs, how.seed) if how.weights == "confidence" else None
+    federation = _join_teachers(teachers, inputs if how.shared else None, how)
     if how.memory and MEMORY in federation.names:
         raise InputError(
             f"a teacher is called {MEMORY!r}, as the model itself is. Give it another name, or "
@@ -193,27 +201,32 @@ def distill(
         )
 
     # All teachers predict the transfer set and noise, and so does the model as it is.
-    protocol = questions(
+    protocol = ask_teachers(
         federation.names, inputs, how, labels=labels, noise=noise, sizes=how.by_size
     )
-    rules = {
-        "sizes": how.by_size,
-        "min_teachers": how.min_teachers,
-        "teachers": identity_of(teachers),
-    }
-    answers = asked(federation, protocol, inputs, noise, labels, checkpoint, progress, rules)
+    place, mark, answers = None, "", None
+    if checkpoint is not None:
+        place = make_folder(checkpoint) / FILE
+        mark = _mark_predictions(protocol, inputs, noise, labels, how, teachers)
+        answers = _read_predictions(place, mark)
+    if answers is None:
+        answers = cast("Predictions", federation.run(protocol, progress=progress))
+        if place is not None:
+            _keep_predictions(place, mark, answers)
     if how.memory:
-        answers = student.remembered(answers, noise, how)
+        answers = student.remember(answers, noise, how)
     # Equation 3: what each of them counts for each input.
-    kept = _kept(answers, labels, how)
-    weights = _weights(answers, kept, how)
+    counted = np.ones(len(answers.names), dtype=np.bool_)
+    if how.robust:
+        counted = majority(answers.outputs, labels)
+    weights = _weigh(answers, counted, how)
     # Equation 4: the model moves towards all of them at once.
     history = train(
         student.model, inputs, answers.outputs, weights, labels, how,
         checkpoint=checkpoint, progress=progress,
     )  # fmt: skip
 
-    used = how.values()
+    every = {"transfer set": inputs, **{f"test set {name}": x for name, (x, _) in tests.items()}}
     return Distillation(
         model=student.model,
         space=labels,
@@ -225,18 +238,18 @@ def distill(
         sizes=cast("Mapping[str, float | None]", answers.sizes),
         noise=answers.noise,
         before=before,
-        after=student.scores(tests),
+        after=student.score(tests),
         options={
-            **{name: used[name] for name in _TOLD},
+            **how.values(*_REPORTED),
             "inputs": len(inputs),
             "noise": 0 if noise is None else len(noise),
             "seed": how.seed,
         },
         resumed=history.resumed,
         excluded=answers.excluded,
-        status=_status(answers.status, answers.names, kept, history.losses),
+        status=_status(answers, counted, history.losses),
         predictor=student.predict,
-    ).with_run(replace(answers, preflight=looked_at(inputs, tests, federation.names)))
+    ).with_run(replace(answers, preflight=inspect_vectors(every, federation.names)))
 
 
 class _Student:
@@ -244,9 +257,16 @@ class _Student:
 
     def __init__(self, global_model: nn.Module, inputs: Inputs, labels: LabelSpace) -> None:
         # Slow to import, and not needed by anything else here.
+        from torch import nn
+
         from ..distillation import module_predict
 
-        check_module(global_model)
+        if not isinstance(global_model, nn.Module):
+            raise InputError(
+                f"the global model is a {type(global_model).__name__}; a torch.nn.Module that "
+                "answers a batch with logits is needed.",
+                code="model-kind",
+            )
         self.model = copy.deepcopy(global_model).float()
         self.predict = partial(module_predict, self.model)
         self.labels = labels
@@ -257,66 +277,238 @@ class _Student:
                 code="model-labels",
             )
 
-    def scores(self, tests: Mapping[str, tuple[Inputs, LabelCodes]]) -> dict[str, Scores]:
-        """How good the model is now."""
+    def score(self, tests: Tests) -> dict[str, Scores]:
+        """Score the model as it is now on test sets."""
         return {
             name: scores(self.predict(inputs), codes.values, self.labels)
             for name, (inputs, codes) in tests.items()
         }
 
-    def remembered(self, answers: Predictions, noise: Inputs | None, how: Distill) -> Predictions:
-        """Answers with those of the model as it was."""
+    def remember(self, answers: Predictions, noise: Inputs | None, how: Distill) -> Predictions:
+        """Add the predictions of the model as it was to the answers."""
         sizes = [size for size in answers.sizes.values() if size is not None]
         # In place of a size nobody gave: it then weighs like the others.
         mean = round(sum(sizes) / len(sizes)) if sizes else None
         biases = answers.biases
         if noise is not None and biases is not None:
-            bias = tempered(self.predict(noise), how.temperature).mean(axis=0)
+            bias = apply_temperature(self.predict(noise), how.temperature).mean(axis=0)
             biases = np.vstack([biases, bias])
+        own = apply_temperature(self.own, how.temperature)
         return replace(
             answers,
             names=(*answers.names, MEMORY),
-            outputs=np.concatenate([answers.outputs, tempered(self.own, how.temperature)[None]]),
+            outputs=np.concatenate([answers.outputs, own[None]]),
             biases=biases,
             sizes={**answers.sizes, MEMORY: mean if how.memory_size is None else how.memory_size},
         )
 
 
-def _kept(answers: Predictions, labels: LabelSpace, how: Weighing) -> npt.NDArray[np.bool_]:
-    """Which teachers count at all."""
-    if how.robust:
-        return majority(answers.outputs, labels)
-    return np.ones(len(answers.names), dtype=np.bool_)
+def _join_teachers(teachers: Any, inputs: Inputs | None, how: Distill) -> Any:
+    """Return a federation of the teachers, or the one that arrived in their place."""
+    if hasattr(teachers, "run") and hasattr(teachers, "names"):
+        if how.timeout is not None:
+            raise InputError(
+                "the federation has a timeout of its own. Leave timeout out.",
+                code="option-timeout",
+            )
+        if how.asker != COORDINATOR:
+            raise InputError(
+                "the federation asks in a name of its own. Leave asker out.", code="asker-name"
+            )
+        return teachers
+    if isinstance(teachers, Mapping):
+        named = dict(cast("Mapping[str, Any]", teachers))
+    elif isinstance(teachers, Sequence) and not isinstance(teachers, str):
+        named = {str(k): teacher for k, teacher in enumerate(teachers)}
+    else:
+        raise InputError(
+            "teachers are neither a mapping, a sequence nor a federation.", code="holder-names"
+        )
+    parties = {name: _make_party(teacher, inputs) for name, teacher in named.items()}
+    return LocalFederation(parties, timeout=how.timeout, asker=how.asker)
 
 
-def _weights(
-    answers: Predictions, kept: npt.NDArray[np.bool_], how: Weighing
+def _make_party(teacher: Any, inputs: Inputs | None) -> Endpoint:
+    if isinstance(teacher, Endpoint):
+        return teacher
+    from torch import nn
+
+    from ..distillation import module_predict
+
+    if isinstance(teacher, nn.Module):
+        teacher = partial(module_predict, teacher)
+    # The caller owns it: everything is allowed, and nothing remembers the run.
+    return Teacher(teacher, policy=Policy.open(), ledger=Ledger(), inputs=inputs)
+
+
+def _identify(teacher: Any) -> Any:
+    """Describe a teacher by parameters of modules and rules; functions cannot be told apart."""
+    from torch import nn
+
+    from ..distillation import parameters_of
+
+    if isinstance(teacher, nn.Module):
+        return [repr(teacher), fingerprint(**parameters_of(teacher))]
+    if isinstance(teacher, Teacher):
+        predict, rules = teacher.rules()
+        return [_identify(predict), rules]
+    if isinstance(teacher, partial):
+        return [_identify(part) for part in teacher.args]
+    if isinstance(teacher, list | tuple):
+        return [_identify(part) for part in cast("Sequence[Any]", teacher)]
+    if isinstance(teacher, Mapping):
+        named = cast("Mapping[str, Any]", teacher)
+        return {str(name): _identify(named[name]) for name in named}
+    return ""
+
+
+def _draw_noise(noise_inputs: Any, inputs: Inputs, seed: int) -> Inputs:
+    """Return the noise of a caller, or draw so much of it from what the transfer set shows."""
+    if noise_inputs is not None and not isinstance(noise_inputs, bool | int | float | np.number):
+        return check_inputs(noise_inputs)
+    count = whole(_NOISE if noise_inputs is None else noise_inputs, "noise", "option-noise")
+    if isinstance(inputs, np.ndarray):
+        mean, scale = inputs.mean(axis=0), inputs.std(axis=0)
+        return noise_vectors(count, inputs.shape[1], mean=mean, scale=scale, seed=seed)
+    pairs = all(PAIR in text for text in inputs)
+    return noise(Vocabulary.build(inputs), count, seed=seed, parts=2 if pairs else 1)
+
+
+def check_tests(test: Mapping[str, Test] | Test | None, space: LabelSpace) -> Tests:
+    """Read test sets by name, with codes of their labels."""
+    named = {} if test is None else test if isinstance(test, Mapping) else {"test": test}
+    tests: Tests = {}
+    for name, pair in named.items():
+        if not isinstance(pair, tuple) or len(pair) != 2:
+            raise InputError(
+                f"test set {name!r} is no pair of inputs and labels.", code="test-labels"
+            )
+        inputs, codes = check_inputs(pair[0]), _read_codes(name, pair[1], space)
+        if len(inputs) != len(codes):
+            raise MismatchError(
+                f"test set {name!r} has {len(inputs)} inputs and {len(codes)} labels.",
+                code="test-labels",
+            )
+        tests[str(name)] = (inputs, codes)
+    return tests
+
+
+def _read_codes(name: str, labels: npt.ArrayLike | LabelCodes, space: LabelSpace) -> LabelCodes:
+    if isinstance(labels, LabelCodes):
+        return space.codes(labels)
+    array = np.asarray(labels)
+    if array.dtype.kind not in "Uiuf" or array.ndim != 1:
+        raise InputError(
+            f"the labels of test set {name!r} are neither names nor codes.", code="test-labels"
+        )
+    items: list[Any] = array.tolist()
+    # A class that the test set lacks must not decide which of the two is meant.
+    if array.dtype.kind != "U" and space.is_ambiguous(items):
+        raise InputError(
+            f"the labels of test set {name!r} are numbers that may be names of labels or their "
+            "places, which differ. Give names as texts, or labels.coded(numbers) for places.",
+            code="test-labels",
+        )
+    try:
+        return space.codes(items)
+    except MismatchError as error:
+        raise MismatchError(f"test set {name!r}: {error.message}", code="test-labels") from None
+
+
+def inspect_vectors(
+    inputs: Mapping[str, Inputs],
+    unseen: Sequence[str],
+    columns: Mapping[str, Sequence[str]] | None = None,
+) -> Preflight | None:
+    """Inspect the vectors that the caller has, by name; texts have no columns to look at."""
+    names = columns or {}
+    vectors = {name: Measure(x, columns=names.get(name) or None, copy=False)
+               for name, x in inputs.items() if isinstance(x, np.ndarray)}  # fmt: skip
+    return Preflight.of(vectors, unseen) if vectors else None
+
+
+def _mark_predictions(
+    protocol: Protocol[Predictions],
+    inputs: Inputs,
+    noise_inputs: Inputs | None,
+    space: LabelSpace,
+    how: Distill,
+    teachers: Any,
+) -> str:
+    """Compute the fingerprint of all that predictions depend on."""
+    return fingerprint(
+        inputs=hash_inputs(inputs),
+        noise="" if noise_inputs is None else hash_inputs(noise_inputs),
+        labels=list(space.names),
+        teachers=sorted(protocol.holders),
+        questions=dict(protocol.parameters),
+        rules={
+            "sizes": how.by_size,
+            "min_teachers": how.min_teachers,
+            "teachers": _identify(teachers),
+        },
+    )
+
+
+def _keep_predictions(place: Path, mark: str, answers: Predictions) -> None:
+    arrays = {"outputs": answers.outputs}
+    if answers.biases is not None:
+        arrays["biases"] = answers.biases
+    values = {name: getattr(answers, name) for name in _KEPT}
+    bill = {name: getattr(answers, name) for name in _BILL}
+    save(place, "predictions", mark, {**values, "bill": bill}, arrays)
+
+
+def _read_predictions(place: Path, mark: str) -> Predictions | None:
+    """Read the predictions of an earlier run from the folder of checkpoints, if it has any."""
+    kept = load(place, "predictions", mark)
+    if kept is None:
+        return None
+    values, arrays = kept
+    try:
+        bill = values.pop("bill")
+        return Predictions(
+            outputs=arrays["outputs"],
+            biases=arrays.get("biases"),
+            **{name: values[name] for name in _KEPT} | {"names": tuple(values["names"])},
+            **{name: bill[name] for name in _BILL},
+        )
+    except (KeyError, TypeError) as error:
+        raise FileError(
+            f"{place} is no record of predictions ({type(error).__name__}). Remove it to begin "
+            "anew.",
+            code="checkpoint-broken",
+        ) from None
+
+
+def _weigh(
+    answers: Predictions, counted: npt.NDArray[np.bool_], how: Weighing
 ) -> npt.NDArray[np.float64]:
-    """What every teacher counts for every input, (K, n); nothing where it is not ``kept``."""
-    # All sizes are known where they count: whoever does not tell is excluded.
+    """Compute what every teacher counts for every input, (K, n); 0 where it is not ``counted``."""
+    # All sizes are known where they count: a teacher that does not report its own is excluded.
     sizes = [cast("float", answers.sizes[name]) for name in answers.names]
     weights = np.zeros(answers.outputs.shape[:2])
-    weights[kept] = teacher_weights(
-        answers.outputs[kept],
+    weights[counted] = teacher_weights(
+        answers.outputs[counted],
         weights=how.weights,
-        biases=None if answers.biases is None else answers.biases[kept],
-        sizes=np.array(sizes)[kept] if how.by_size else None,
+        biases=None if answers.biases is None else answers.biases[counted],
+        sizes=np.array(sizes)[counted] if how.by_size else None,
         cap=how.weight_cap,
     )
     return weights
 
 
 def _status(
-    asked: str,
-    names: Sequence[str],
-    kept: npt.NDArray[np.bool_],
-    losses: npt.NDArray[np.float64],
+    answers: Predictions, counted: npt.NDArray[np.bool_], losses: npt.NDArray[np.float64]
 ) -> str:
     first, last = float(losses[0]), float(losses[-1])
-    told = f"{asked} {len(losses)} epochs: loss {first:.4g} in the first, {last:.4g} in the last."
+    status = (
+        f"{answers.status} {len(losses)} epochs: loss {first:.4g} in the first, {last:.4g} in the "
+        "last."
+    )
     if len(losses) > 1 and last >= first:
-        told += " It did not fall: lower the rate, or train longer."
-    if not kept.all():
-        out = ", ".join(name for name, inside in zip(names, kept, strict=True) if not inside)
-        told += f" Too far from the majority to count: {out}."
-    return told
+        status += " It did not fall: lower the rate, or train longer."
+    if not counted.all():
+        out = ", ".join(np.array(answers.names)[~counted])
+        status += f" Too far from the majority to count: {out}."
+    return status

@@ -11,7 +11,8 @@ from urllib.parse import quote
 from ..data.files import check_whole
 from ..data.matching import check_schemas, matched
 from ..data.measure import Data, Measure
-from ..data.reading import Schema
+from ..data.reading import Schema, read_frame
+from ..data.schema import Contract
 from ..distances.sketches.asking import public_classes
 from ..distances.sketches.released import ReleaseFile, Terms, cells_of, digest_of
 from ..distances.sketches.sketch import Sketching
@@ -243,10 +244,10 @@ def _answered(name: str, prepared: Prepared, sending: Sending, ledger: str | Pat
     return reply
 
 
-def read_data(data: Data, schema: Schema | None, name: str, labels: bool) -> Measure:
+def read_data(data: Data, schema: Contract | None, name: str, labels: bool) -> Measure:
     """Data as a measure, by the schema where there is one and they are not read yet."""
     if schema is not None and not isinstance(data, Measure):
-        return schema.measure(data)  # pyright: ignore[reportArgumentType]
+        return read_frame(data, schema).measure
     measure = measure_named(name, data, None)
     if schema is not None:
         check_schemas({"schema": schema, name: measure.schema})
@@ -262,7 +263,7 @@ def _matched(name: str, records: Measure, public: Measure) -> tuple[Measure, Mea
     return found[name], found[PUBLIC]
 
 
-def _classes(schema: Schema | None, public: Measure | None) -> list[str]:
+def _classes(schema: Contract | None, public: Measure | None) -> list[str]:
     if schema is not None and schema.classes:
         return list(schema.classes)
     return list(public_classes(public, None))

@@ -1,19 +1,24 @@
-"""Audits: what a party of a run could compute from what it saw."""
+"""Audits: what attacks compute from what one party of a run saw, or get under a policy.
+
+The attacks here are those whose success decides: records are computed back, or their membership is
+told. Long searches for records behind means of several are in ``evidence/attacks``.
+"""
 
 from typing import TYPE_CHECKING
 
 from silot_transport._lazy import lazily
 
 if TYPE_CHECKING:
-    from .coordinator import audit_policy
-    from .policies import PolicyAudit, Strategy
-    from .result import Attack, Audit
+    from .case import Case
+    from .policy import audit_policy
+    from .result import Attack, Audit, PolicyAudit, Strategy
     from .run import ATTACKS, audit
 
 __all__ = [
     "ATTACKS",
     "Attack",
     "Audit",
+    "Case",
     "PolicyAudit",
     "Strategy",
     "audit",

@@ -1,8 +1,9 @@
-"""What attacks on a transcript recovered."""
+"""Results of audits: of the messages of a run, and of a holder's policy."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar
 
@@ -14,10 +15,19 @@ from ..render.shown import Shown
 Array = npt.NDArray[np.float64]
 
 SILENCE = "what no attack here recovered may be recovered by another: silence is not safety"
-"""Said with every verdict."""
+"""The warning of every verdict."""
 
 NEEDS = "needs "
 """How a reason begins that whoever runs the audit can remove."""
+
+SEARCHES = (
+    "cellwise-projection",
+    "joint-rounds",
+    "shared-cells",
+    "undone-merges",
+    "distance-balls",
+)
+"""Attacks of ``evidence/attacks`` in the repository of silot: long searches, not shipped."""
 
 NEVER_TRIED = (
     "attacks by somebody who knows some of the records",
@@ -43,11 +53,11 @@ class Attack:
     applicable
         Whether the messages have what it needs.
     finished
-        Whether it came to its end before the time limit of the audit; where not, it tells nothing.
+        Whether it ended before the time limit of the audit; where not, it says nothing.
     reason
         Why it does not apply, or was not finished.
     rows
-        Rows it guessed.
+        Number of rows it guessed.
     exact_rate
         Share of the true records recovered exactly: every value to a millionth of the largest
         of its column. ``None`` without the truth.
@@ -75,17 +85,12 @@ class Attack:
     membership_tpr
         Share of the records that are named where 1 % of the outsiders are, for membership attacks.
     agreement, agreement_chance
-        How often a copy of the model, trained on what was told alone, gives the label the model
-        gives, on inputs left out of the training; and what always naming the commonest label
-        scores there.
+        How often a copy of the model, trained on its answers alone, gives the model's label for
+        inputs that it was not trained on; and what always naming the commonest label scores there.
     facts
         Whether it read facts (sizes, numbers of rounds) rather than records.
-    determined, undetermined
-        Of the true records, the share that the messages determine once the plans behind them are
-        known, and the share that they do not: another set of records gives the same messages.
-        With the truth only, where messages are means of several records.
     note
-        What to add.
+        A sentence that the verdict adds.
     ordered
         Whether the i-th row stands for the i-th record.
     recovered
@@ -112,15 +117,13 @@ class Attack:
     agreement: float | None = None
     agreement_chance: float | None = None
     facts: bool = False
-    determined: float | None = None
-    undetermined: float | None = None
     note: str = ""
     ordered: bool = False
     recovered: Array | None = field(default=None, repr=False)
 
     @property
     def verdict(self) -> str:
-        """What it did, in words."""
+        """What the attack achieved, in words."""
         return f"{self._finding()}{f'; {self.note}' if self.note else ''}"
 
     @property
@@ -130,7 +133,7 @@ class Attack:
 
     @property
     def tells_more(self) -> bool:
-        """Whether it found something else than records."""
+        """Whether it recovered something else than records."""
         return self.tells_members or self.agreement is not None or self.facts
 
     def _finding(self) -> str:
@@ -153,12 +156,8 @@ class Attack:
         if self.exact_rate is None:
             return self._unmeasured()
         if self.exact_rate > 0:
-            share = (
-                "every record was"
-                if self.exact_rate == 1.0
-                else (f"{_percent(self.exact_rate)} of the records were")
-            )
-            return f"{share} recovered exactly"
+            share = f"{_percent(self.exact_rate)} of the records were"
+            return f"{'every record was' if self.exact_rate == 1.0 else share} recovered exactly"
         near, chance = self.reidentification_rate or 0.0, self.chance or 0.0
         return (
             f"no record was recovered exactly by this attack, which proves nothing; "
@@ -186,14 +185,14 @@ class Attack:
 
     def to_dict(self) -> dict[str, Any]:
         """Fields by name, ready for JSON; not the rows."""
-        apart = ("facts", "note", "ordered", "recovered")
-        names = [field.name for field in fields(self) if field.name not in apart]
+        hidden = ("facts", "note", "ordered", "recovered")
+        names = [field.name for field in fields(self) if field.name not in hidden]
         return {**{name: getattr(self, name) for name in names}, "verdict": self.verdict}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Audit(Shown):
-    """What a party could compute from what it saw of a run.
+    """What attacks compute from what one party saw of a run.
 
     An audit shows what is broken. It never shows that anything is safe: other attacks, or the
     same with more knowledge, may do better.
@@ -213,11 +212,11 @@ class Audit(Shown):
     truth
         The true records by party, where they were given; not in ``to_dict``.
     level
-        Level of the finest answer that was seen, ``""`` where none was.
+        Level of the most detailed answer that was seen, ``""`` where none was.
     refused
         How many questions were refused or failed.
     time_limit
-        Seconds after which attacks were given up; ``None`` where all came to their end.
+        Seconds after which attacks were stopped; ``None`` where all came to their end.
     """
 
     view: ClassVar = "view:audit"
@@ -233,11 +232,11 @@ class Audit(Shown):
     time_limit: float | None = None
 
     def of(self, target: str) -> tuple[Attack, ...]:
-        """Attacks on one party."""
+        """Return the attacks on one party."""
         return tuple(attack for attack in self.attacks if attack.target == target)
 
     def best(self, target: str) -> Attack | None:
-        """The attack that recovered most of a party's records; ``None`` if none guessed any."""
+        """Return the attack that recovered most of a party's records, ``None`` if none guessed."""
         applied = [one for one in self.of(target) if one.applicable and one.recovered is not None]
         return max(applied, key=_strength, default=None)
 
@@ -245,30 +244,32 @@ class Audit(Shown):
     def exact_rates(self) -> dict[str, float | None]:
         """Largest exact rate by target; ``None`` where nothing was measured.
 
-        That is so without the truth, and where no attack applied: 0 would read as a result.
+        Nothing is measured without the truth, or where no attack applied: 0 would read as a result.
         """
-        found: dict[str, float | None] = {}
-        for target in self.targets:
-            rates = [one.exact_rate for one in self.of(target) if one.exact_rate is not None]
-            found[target] = max(rates, default=None)
-        return found
+        return {
+            target: max(
+                (one.exact_rate for one in self.of(target) if one.exact_rate is not None),
+                default=None,
+            )
+            for target in self.targets
+        }
 
     @property
     def verdicts(self) -> dict[str, str]:
-        """What the attacks together say of every party, in words."""
+        """The verdict of all attacks on every party, in words."""
         return {target: self._about(target) for target in self.targets}
 
     @property
     def verdict(self) -> str:
         """All verdicts as one text, what was tried, finished or not, and what silence is worth."""
         tried = f"tried: {', '.join(self.tried) or 'nothing'}"
-        left = [f"not finished: {', '.join(self.not_finished)}"] if self.not_finished else []
+        cut = [f"not finished: {', '.join(self.not_finished)}"] if self.not_finished else []
         not_tried = f"not tried: {'; '.join(self.not_tried)}"
-        return ". ".join([self.findings, tried, *left, not_tried, SILENCE])
+        return ". ".join([self.findings, tried, *cut, not_tried, SILENCE])
 
     @property
     def findings(self) -> str:
-        """What was found of every party, as one text: never to be shown without ``SILENCE``."""
+        """All verdicts as one text, which must never be shown without ``SILENCE``."""
         if not self.targets:
             return "nobody's records were attacked: there is no message of another party"
         return "; ".join(f"{target}: {text}" for target, text in self.verdicts.items())
@@ -282,39 +283,39 @@ class Audit(Shown):
     def not_finished(self) -> tuple[str, ...]:
         """Attacks that the time limit cut off, and on whom."""
         targets: dict[str, list[str]] = {}
-        for one in (each for each in self.attacks if not each.finished):
-            targets.setdefault(one.name, []).append(one.target)
+        for one in self.attacks:
+            if not one.finished:
+                targets.setdefault(one.name, []).append(one.target)
         return tuple(f"{name} on {' and '.join(whom)}" for name, whom in targets.items())
 
     @property
     def not_tried(self) -> tuple[str, ...]:
-        """Attacks that were left out with the reason, and kinds of attack that silot has not."""
+        """Attacks that did not run with the reason, and kinds of attack that silot has not."""
         tried = set(self.tried)
-        left: dict[str, str] = {}
+        reasons: dict[str, str] = {}
         for one in self.attacks:
             if not one.applicable and one.finished and one.name not in tried:
-                left.setdefault(one.name, one.reason)
-        needs = [f"{name} ({reason})" for name, reason in left.items() if reason in self._needs]
-        others = [name for name, reason in left.items() if reason not in self._needs]
-        apart = [f"{', '.join(others)} (the messages lack what they work on)"] if others else []
-        return (*needs, *apart, *NEVER_TRIED)
-
-    @property
-    def _needs(self) -> set[str]:
-        """Reasons that whoever runs the audit can remove."""
-        return {one.reason for one in self.attacks if one.reason.startswith(NEEDS)}
+                reasons.setdefault(one.name, one.reason)
+        # Whoever runs the audit can give what these need.
+        needs = [f"{name} ({why})" for name, why in reasons.items() if why.startswith(NEEDS)]
+        others = [name for name, why in reasons.items() if not why.startswith(NEEDS)]
+        lacking = [f"{', '.join(others)} (the messages lack what they work on)"] if others else []
+        absent = [name for name in SEARCHES if name not in {one.name for one in self.attacks}]
+        longer = [f"{', '.join(absent)} (longer searches, in evidence/attacks)"] if absent else []
+        return (*needs, *lacking, *longer, *NEVER_TRIED)
 
     def _about(self, target: str) -> str:
         best = self.best(target)
-        told = self._nothing(target) if best is None else self._recovered(best)
-        applied = [one for one in self.of(target) if one.tells_more]
-        more = [f"{one.verdict} ({one.name})" for one in applied]
-        parts = [*more, told] if told.startswith(_UNDECIDED) else [told, *more]
+        records = self._nothing(target) if best is None else self._recovered(best)
+        more = [f"{one.verdict} ({one.name})" for one in self.of(target) if one.tells_more]
+        parts = [*more, records] if records.startswith(_UNDECIDED) else [records, *more]
         cut = sum(not one.finished for one in self.of(target))
         if cut:
             parts.append(f"{cut} attack(s) were not finished")
-        if self.level == "record" and (best is None or not best.exact_rate):
+        if self.level == "record" and (best is None or best.exact_rate != 1.0):
             parts.append("answers of level record were seen: take the records as known")
+            if best is None or not best.certified:
+                parts.append("longer searches (evidence/attacks) may recover them")
         return "; ".join(parts)
 
     def _nothing(self, target: str) -> str:
@@ -338,12 +339,11 @@ class Audit(Shown):
                 return f"{best.rows} rows guessed, {proven} of them proven by the messages{by}"
             return f"{_UNDECIDED} for certain; {best.rows} rows guessed{by}"
         if best.exact_rate > 0:
-            of = "" if best.exact_rate == 1.0 else _determined(best)
-            return f"{_percent(best.exact_rate)} of the records recovered exactly{by}{of}"
+            return f"{_percent(best.exact_rate)} of the records recovered exactly{by}"
         near, chance = best.reidentification_rate or 0.0, best.chance or 0.0
         return (
             f"{_UNDECIDED}; the best guess is nearest to its own record for {_percent(near)} of "
-            f"them, chance gives {_percent(chance)}{by}{_determined(best)}"
+            f"them, chance gives {_percent(chance)}{by}"
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -382,17 +382,99 @@ def _strength(attack: Attack) -> tuple[float, float, float, float]:
     )
 
 
-def _determined(attack: Attack) -> str:
-    """What the messages determine, where they are means of several records."""
-    if attack.determined is None:
-        return ""
-    text = f"; whoever finds the plans is told {_percent(attack.determined)} of the records"
-    if attack.undetermined:
-        text += f", and {_percent(attack.undetermined)} are not determined by the messages"
-    return text
-
-
 def _percent(share: float) -> str:
     text = f"{100 * share:.1f}"
     # Rounding must not turn nearly all into all.
     return f"{'99.9' if text == '100.0' and share < 1 else text.removesuffix('.0')} %"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Strategy:
+    """One strategy of a malicious coordinator, and its success.
+
+    Attributes
+    ----------
+    name
+        Name of the strategy.
+    asked, answered
+        Number of questions, and of answers.
+    refusals
+        How often each code of refusal or failure came back.
+    guesses
+        Number of rows guessed from the answers.
+    recovered
+        Number of records that a guess hits, to a thousandth of the median distance of two
+        neighbours.
+    informed
+        Whether it was played by somebody who knows all records but one.
+    """
+
+    name: str
+    asked: int
+    answered: int
+    refusals: Mapping[str, int]
+    guesses: int
+    recovered: int
+    informed: bool = False
+
+    def to_dict(self) -> dict[str, Any]:
+        """Fields by name, ready for JSON."""
+        return {**vars(self), "refusals": dict(self.refusals)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class PolicyAudit(Shown):
+    """What a malicious coordinator gets from one holder, strategy by strategy.
+
+    Attributes
+    ----------
+    strategies
+        One entry a strategy, each played against a fresh ledger.
+    records, dimension
+        Size of the data.
+    recovered
+        Number of records that any strategy found.
+    numbers
+        Most numbers about chosen inputs that one strategy received.
+    named
+        Most numbers of named statistics that one strategy received.
+    bound
+        What the policy discloses at most, by its own account.
+    untried
+        What was not tried.
+    """
+
+    view: ClassVar = "view:policy"
+
+    strategies: tuple[Strategy, ...]
+    records: int
+    dimension: int
+    recovered: int
+    numbers: int
+    named: int
+    bound: str
+    untried: str
+
+    @property
+    def status(self) -> str:
+        """The finding, and what it does not say."""
+        questions = sum(one.asked for one in self.strategies)
+        records = f"{self.recovered} of {self.records} records were found"
+        if not self.recovered:
+            records = f"these {len(self.strategies)} strategies found no record, others may"
+        return (
+            f"{records}; {questions} questions, at most {self.numbers} chosen and {self.named} "
+            f"named numbers told to one of them. Not tried: {self.untried}"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Fields by name, ready for JSON."""
+        return {
+            **vars(self),
+            "strategies": [one.to_dict() for one in self.strategies],
+            "status": self.status,
+        }
+
+    def to_json(self) -> str:
+        """``to_dict`` as JSON text."""
+        return json.dumps(self.to_dict())

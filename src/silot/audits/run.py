@@ -1,4 +1,4 @@
-"""The audit: every attack on every target."""
+"""The audit of a run: every attack on every party."""
 
 from __future__ import annotations
 
@@ -18,81 +18,71 @@ from ..data.matching import matched
 from ..data.measure import Data, Measure
 from ..distances.questions.distances import Records
 from ..errors import InputError, MismatchError
-from ..federation.answer import Array, Failure
+from ..federation.answer import Failure
 from ..federation.party import Own
 from ..federation.protocol import COORDINATOR
 from ..federation.transcript import Transcript
-from . import attacks, ball, extraction, membership, rounds, shared, unmerge
-from ._case import Case
-from ._clock import OutOfTimeError, ending
-from ._evidence import Guess, InapplicableError
-from ._joint import Round, shares_determined
-from ._likelihood import Candidates, Scores, measured
-from ._metrics import check_vocabulary, membership_auc, score, word_rates
-from .extraction import Copy
-from .observer import View, record_width
+from . import attacks as records
+from . import membership, models
+from .attacks import Facts
+from .case import Candidates, Case, Labels, View
+from .inversion import Array, Guess, InapplicableError
+from .membership import Scores, measured
+from .metrics import check_vocabulary, membership_auc, score, word_rates
+from .models import Copy
 from .result import Attack, Audit
-from .traffic import Facts, traffic
+from .time_limit import OutOfTimeError, stop_attacks_after
 
-Names = npt.NDArray[np.str_]
 Vocabulary = tuple[Sequence[str], npt.ArrayLike]
 
 Finding = Guess | Scores | Copy | Facts
-"""What an attack finds."""
+"""What an attack returns."""
 
-ATTACKS: dict[str, Callable[[Case], Finding]] = {
-    "reading": attacks.reading,
-    "direct-inversion": attacks.direct,
-    "projection-inversion": attacks.projection,
-    "unknown-parameter": attacks.unknown_parameter,
-    "trilateration": attacks.trilateration,
-    "extrapolation": attacks.extrapolation,
-    "cell-means": attacks.cell_means,
-    "joint-rounds": rounds.joint_rounds,
-    "shared-cells": shared.shared_cells,
-    "undone-merges": unmerge.undone_merges,
-    "distance-balls": ball.distance_balls,
-    "sketch-reading": attacks.sketch_reading,
-    "class-means": extraction.class_means,
-    "parameter-inversion": extraction.parameter_inversion,
-    "model-extraction": extraction.model_extraction,
+ATTACKS: Mapping[str, Callable[[Case], Finding]] = {
+    "reading": records.reading,
+    "direct-inversion": records.direct,
+    "projection-inversion": records.projection,
+    "unknown-parameter": records.unknown_parameter,
+    "trilateration": records.trilateration,
+    "extrapolation": records.extrapolation,
+    "cell-means": records.cell_means,
+    "sketch-reading": records.sketch_reading,
+    "class-means": models.class_means,
+    "parameter-inversion": models.parameter_inversion,
+    "model-extraction": models.model_extraction,
     "prediction-membership": membership.prediction_membership,
     "parameter-membership": membership.parameter_membership,
     "feature-membership": membership.feature_membership,
     "mean-membership": membership.mean_membership,
-    "traffic": traffic,
+    "traffic": records.traffic,
 }
 """The attacks by name; one that does not apply raises ``InapplicableError``."""
 
-# What may take minutes where there are many records, rounds or candidates; the others do not.
-_LONG = {"projection-inversion", "unknown-parameter", "joint-rounds", "shared-cells"}
-_LONG |= {"undone-merges", "distance-balls", "model-extraction", "prediction-membership"}
-_OF_MEANS = ("joint-rounds", "shared-cells")
+# The others end at once, whatever the number of records, rounds or candidates.
+_LONG = {"projection-inversion", "unknown-parameter", "model-extraction", "prediction-membership"}
 _OUTSIDERS, _PUBLIC = "the outsiders", "the public records"
-# The rank of all plans takes the cube of it.
-_MOST_RECORDS = 1000
 
 
 @dataclass(frozen=True)
 class _Truth:
     """What results are compared with: records with labels, vectors of words."""
 
-    records: Mapping[str, tuple[Array, Names | None]]
+    records: Mapping[str, tuple[Array, Labels | None]]
     vectors: Array | None
     seed: int
 
     @property
-    def truth(self) -> dict[str, Array]:
-        """Records of parties."""
+    def of_parties(self) -> dict[str, Array]:
+        """Records of the parties."""
         others = (_OUTSIDERS, _PUBLIC)
         return {name: rows for name, (rows, _) in self.records.items() if name not in others}
 
-    def of(self, name: str) -> tuple[Array | None, Names | None]:
-        """Records and labels, where they were given."""
+    def of(self, name: str) -> tuple[Array | None, Labels | None]:
+        """Return records and labels, ``None`` where they are missing."""
         return self.records.get(name, (None, None))
 
     def candidates(self, target: str) -> Candidates | None:
-        """Records of a party and others, where both were given."""
+        """Return records of a party and others, ``None`` where either is missing."""
         (inside, labels), (outside, other_labels) = self.of(target), self.of(_OUTSIDERS)
         if inside is None or outside is None:
             return None
@@ -109,6 +99,7 @@ def audit(
     outsiders: Data | None = None,
     public: Data | None = None,
     hide_t: bool = False,
+    attacks: Mapping[str, Callable[[Case], Finding]] = ATTACKS,
     time_limit: float | None = None,
     seed: int = 0,
     progress: Callable[[int, int], None] | None = None,
@@ -120,39 +111,43 @@ def audit(
 
     .. math:: x = \frac{\eta - t\, \Pi_K(\eta / t)}{1 - t}
 
-    with :math:`\Pi_K` the projection on all such images; the other attacks reach an interpolant
-    where none was sent, find t where it was kept secret, or take means of few records apart.
+    with :math:`\Pi_K` the projection on all such images. The other attacks compute an interpolant
+    where none was sent, estimate t where it was kept secret, read means that are records, or test
+    membership. Long searches, which reconstruct records from the means of several, are not
+    shipped: they are in ``evidence/attacks`` of silot's repository.
 
     Parameters
     ----------
     transcript
         Messages of the run.
     viewpoint
-        ``"coordinator"``, who saw all of them, or a holder, who saw its own; several of them with
+        ``"coordinator"``, who saw all messages, or a holder, who saw its own; several of them with
         commas between, who put together what they saw; or ``"eavesdropper"``, who cannot open
         messages and sees how long they are and when they travel.
     truth
         True records by party, measures or arrays (n, d). ``silot.distance`` names its holders
         ``"x"`` and ``"y"``; the coordinator's own records go by ``"coordinator"``. Without it
-        rates are ``None``, and only what the messages themselves prove is told.
+        rates are ``None``, and the audit reports only what the messages themselves prove.
     image_shape
         Shape of a record as a picture, such as (28, 28), for the report.
     vocabulary
         Words and their vectors (m, d), where records are word vectors: ``matching_rate`` is the
-        share of records whose word is found.
+        share of records whose word is recovered.
     outsiders
         Records of the same kind that were not in the data, for ``membership_auc``; with labels
         where membership shows in them.
     public
-        Labelled records that are neither: models trained on them say what a model that has not
-        seen a record says of it.
+        Labelled records that are neither: models trained on them say what a model that was not
+        trained on a record says of it.
     hide_t
         Attack as if the interpolation parameter had not been seen.
+    attacks
+        Attacks by name. Each is a function of a ``silot.audits.Case``.
     time_limit
-        Seconds after which attacks that take long are given up: ``not_finished`` names them. Those
-        that are fast come first. Without it every attack comes to its end.
+        Seconds after which long attacks are stopped: ``not_finished`` names them. Fast attacks
+        come first. Without it every attack comes to its end.
     seed
-        Of everything random in the attacks.
+        Seed of everything random in the attacks.
     progress
         Called with the number of attacks done and of all, before the first and after each.
 
@@ -171,8 +166,7 @@ def audit(
 
     Notes
     -----
-    The attack of *Private Wasserstein Distance*, app. D.1, is ``"distance-balls"``; the others
-    are ours. Monotone maps and uniqueness: docs/disclosure.md.
+    Monotone maps and uniqueness: docs/disclosure.md.
 
     Examples
     --------
@@ -181,35 +175,37 @@ def audit(
     >>> rng = np.random.default_rng(0)
     >>> x, y = rng.normal(size=(40, 3)), rng.normal(size=(30, 3))
     >>> run = silot.distance(x, y, method="trianglewad", seed=1)
-    >>> found = silot.audit(run.transcript, truth={"x": x, "y": y})
-    >>> found.exact_rates
+    >>> silot.audit(run.transcript, truth={"x": x, "y": y}).exact_rates
     {'x': 1.0, 'y': 1.0}
     """
     view = View.of(transcript, viewpoint)
     vectors = None if vocabulary is None else check_vocabulary(*vocabulary)
-    known = _Truth(_read(_of_parties(truth, view), outsiders, public), vectors, seed)
+    truths = _Truth(_read(_of_parties(truth, view), outsiders, public), vectors, seed)
     shape = _shape(image_shape)
     hidden = flag(hide_t, "hide_t", "option-hide-t")
-    end = _end(time_limit)
+    deadline = _deadline(time_limit)
     cases = [
-        Case(view, target, hide_t=hidden, seed=seed, candidates=known.candidates(target))
+        Case(view, target, hide_t=hidden, seed=seed, candidates=truths.candidates(target))
         for target in view.targets
     ]
     # The fast ones first, whoever they are after: a time limit then costs least.
-    order = sorted(product(cases, ATTACKS), key=lambda each: each[1] in _LONG)
-    found: dict[tuple[str, str], Attack] = {}
+    order = sorted(
+        product(cases, attacks), key=lambda pair: pair[1] in _LONG or pair[1] not in ATTACKS
+    )
+    results: dict[tuple[str, str], Attack] = {}
     report = progress or (lambda done, of: None)
     for case, name in order:
-        report(len(found), len(order))
-        found[case.target, name] = _attacked(case, name, known, end)
+        report(len(results), len(order))
+        with stop_attacks_after(deadline):
+            results[case.target, name] = _attacked(case, name, attacks[name], truths)
     report(len(order), len(order))
     return Audit(
         viewpoint=viewpoint,
         protocol=view.protocol,
         targets=view.targets,
-        attacks=tuple(found[pair] for pair in product(view.targets, ATTACKS)),
+        attacks=tuple(results[pair] for pair in product(view.targets, attacks)),
         image_shape=shape,
-        truth=known.truth,
+        truth=truths.of_parties,
         level="" if view.level is None else str(view.level),
         refused=view.refused,
         time_limit=time_limit,
@@ -229,15 +225,16 @@ def _of_parties(truth: Mapping[str, Data] | None, view: View) -> Mapping[str, Da
 
 def _read(
     truth: Mapping[str, Data], outsiders: Data | None, public: Data | None
-) -> dict[str, tuple[Array, Names | None]]:
-    """Records of positive weight, in their order, as their owner would send them; their labels."""
-    given = {**truth, _OUTSIDERS: outsiders, _PUBLIC: public}
-    measures = {name: Measure.of(data) for name, data in given.items() if data is not None}
+) -> dict[str, tuple[Array, Labels | None]]:
+    """Return records of positive weight, as their owner would send them, and their labels."""
+    everything = {**truth, _OUTSIDERS: outsiders, _PUBLIC: public}
+    measures = {name: Measure.of(data) for name, data in everything.items() if data is not None}
+    # Their columns are brought into the order of the holders' columns.
     last = (COORDINATOR, _OUTSIDERS, _PUBLIC)
     return {name: _records(measure) for name, measure in matched(measures, last).items()}
 
 
-def _records(measure: Measure) -> tuple[Array, Names | None]:
+def _records(measure: Measure) -> tuple[Array, Labels | None]:
     answer = Own(measure).answer(Records())
     if isinstance(answer, Failure):
         raise InputError("the truth has no records.", code=answer.code)
@@ -249,17 +246,17 @@ def _records(measure: Measure) -> tuple[Array, Names | None]:
 def _shape(shape: Sequence[int] | None) -> tuple[int, ...] | None:
     if shape is None:
         return None
-    found = tuple(int(k) for k in shape)
-    if len(found) not in (2, 3) or min(found) < 1 or (len(found) == 3 and found[2] not in (1, 3)):
+    sizes = tuple(int(k) for k in shape)
+    if len(sizes) not in (2, 3) or min(sizes) < 1 or (len(sizes) == 3 and sizes[2] not in (1, 3)):
         raise InputError(
-            f"the image shape is {found}; give (height, width), or (height, width, 3).",
+            f"the image shape is {sizes}; give (height, width), or (height, width, 3).",
             code="option-image-shape",
         )
-    return found
+    return sizes
 
 
-def _end(time_limit: float | None) -> float:
-    """When attacks are given up, by ``time.monotonic``."""
+def _deadline(time_limit: float | None) -> float:
+    """Return when long attacks are stopped, in seconds of ``time.monotonic``."""
     if time_limit is None:
         return math.inf
     if not real(time_limit, "time_limit", "option-time-limit") > 0:
@@ -269,73 +266,60 @@ def _end(time_limit: float | None) -> float:
     return time.monotonic() + time_limit
 
 
-def _attacked(case: Case, name: str, known: _Truth, end: float) -> Attack:
+def _attacked(case: Case, name: str, attack: Callable[[Case], Finding], truths: _Truth) -> Attack:
     try:
-        with ending(end):
-            outcome = ATTACKS[name](case)
-        found = _fields(case, outcome, known)
-        if isinstance(outcome, Guess) and name in _OF_MEANS:
-            found |= _shares(case, known)
+        fields = _fields(case, attack(case), truths)
     except OutOfTimeError:
-        found = {"applicable": False, "finished": False, "reason": "the time limit was reached"}
+        fields = {"applicable": False, "finished": False, "reason": "the time limit was reached"}
     except InapplicableError as lack:
-        found = {"applicable": False, "reason": str(lack)}
-    return Attack(name=name, target=case.target, **found)
+        fields = {"applicable": False, "reason": str(lack)}
+    return Attack(name=name, target=case.target, **fields)
 
 
-def _fields(case: Case, outcome: Finding, known: _Truth) -> dict[str, Any]:
-    """Fields of an ``Attack``."""
-    if isinstance(outcome, Facts | Copy):
-        return dict(vars(outcome))
-    if isinstance(outcome, Scores):
-        members = measured(outcome, known.seed)
-        return {**{f"membership_{k}": v for k, v in vars(members).items()}, "note": outcome.note}
-    truth, _ = known.of(case.target)
-    rows = _plain_rows(case, outcome, truth)
-    found = {
+def _fields(case: Case, finding: Finding, truths: _Truth) -> dict[str, Any]:
+    """Return the fields of an ``Attack``."""
+    if isinstance(finding, Facts | Copy):
+        return dict(vars(finding))
+    if isinstance(finding, Scores):
+        members = measured(finding, truths.seed)
+        return {**{f"membership_{k}": v for k, v in vars(members).items()}, "note": finding.note}
+    truth, _ = truths.of(case.target)
+    rows = _without_label_coordinates(case, finding, truth)
+    fields = {
         "rows": len(rows),
-        "certified": outcome.certified,
-        "certified_rate": None if outcome.sure is None else float(np.mean(outcome.sure)),
-        "note": outcome.note,
-        "ordered": outcome.ordered,
+        "certified": finding.certified,
+        "certified_rate": None if finding.proven is None else float(np.mean(finding.proven)),
+        "note": finding.note,
+        "ordered": finding.ordered,
         "recovered": rows,
     }
-    return found if truth is None else {**found, **_rates(rows, truth, outcome.ordered, known)}
+    if truth is None:
+        return fields
+    return {**fields, **_rates(rows, truth, finding.ordered, truths)}
 
 
-def _rates(rows: Array, truth: Array, ordered: bool, known: _Truth) -> dict[str, Any]:
-    """How good rows are."""
-    found = vars(score(rows, truth, ordered=ordered, seed=known.seed)).copy()
-    if known.vectors is not None:
-        matching, cosine = word_rates(rows, truth, known.vectors, ordered=ordered)
-        found |= {"matching_rate": matching, "cosine": cosine}
-    outsiders, _ = known.of(_OUTSIDERS)
+def _rates(rows: Array, truth: Array, ordered: bool, truths: _Truth) -> dict[str, Any]:
+    """Measure how good rows are."""
+    rates = vars(score(rows, truth, ordered=ordered, seed=truths.seed)).copy()
+    if truths.vectors is not None:
+        matching, cosine = word_rates(rows, truth, truths.vectors, ordered=ordered)
+        rates |= {"matching_rate": matching, "cosine": cosine}
+    outsiders, _ = truths.of(_OUTSIDERS)
     if outsiders is not None:
         if outsiders.shape[1] != truth.shape[1]:
             raise MismatchError(
                 f"outsiders have {outsiders.shape[1]} features and the truth {truth.shape[1]}.",
                 code="dimension-mismatch",
             )
-        found["membership_auc"] = membership_auc(rows, truth, outsiders)
-    return found
+        rates["membership_auc"] = membership_auc(rows, truth, outsiders)
+    return rates
 
 
-def _shares(case: Case, known: _Truth) -> dict[str, float]:
-    """How much an attack on means over cells could find at all."""
-    truth, _ = known.of(case.target)
-    if truth is None or not case.outside or not case.view.uniform(case.target):
-        return {}
-    sorts = {(one.group, one.p, one.atoms.shape[1]) for one in case.cells}
-    if sorts != {(0, 2, truth.shape[1])} or len(truth) > _MOST_RECORDS:
-        return {}
-    seen = [Round.of(one) for one in case.cells]
-    tied, loose = shares_determined(truth, seen, moments=case.moments is not None)
-    return {"determined": tied, "undetermined": loose}
-
-
-def _plain_rows(case: Case, guess: Guess, truth: Array | None) -> Array:
-    """Rows without label coordinates."""
-    width = record_width(case.embedding, guess.rows.shape[1])
+def _without_label_coordinates(case: Case, guess: Guess, truth: Array | None) -> Array:
+    columns = guess.rows.shape[1]
+    # A label adds the mean and the covariance of its class: all of it, or its diagonal.
+    widths = {"none": columns, "full": round((columns + 1) ** 0.5) - 1}
+    width = widths.get(case.embedding, columns // 3)
     if truth is not None and truth.shape[1] != width:
         raise MismatchError(
             f"the truth of {case.target!r} has {truth.shape[1]} features and the records of the "
@@ -343,6 +327,3 @@ def _plain_rows(case: Case, guess: Guess, truth: Array | None) -> Array:
             code="dimension-mismatch",
         )
     return guess.rows[:, :width]
-
-
-__all__ = ["ATTACKS", "audit"]

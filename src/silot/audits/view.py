@@ -10,9 +10,8 @@ from .. import render
 from ..errors import MismatchError
 from ..federation.result import Array
 from ..render.words import MISSING_NUMBER, count, number, printable
-from ._metrics import exact_rows, match_rows
-from .policies import PolicyAudit
-from .result import SILENCE, Attack, Audit
+from .metrics import exact_rows, match_rows
+from .result import SILENCE, Attack, Audit, PolicyAudit
 
 _PICTURES = 24
 _BEWARE = render.on_page(

@@ -50,7 +50,8 @@ def demo_holders(seed: int = 0) -> dict[str, Measure]:
     [200, 200, 160, 240, 200]
     """
     return {
-        name: Measure(pixels, labels=labels) for name, (pixels, labels) in _draw(seed)[0].items()
+        name: Measure(pixels, labels=labels)
+        for name, (pixels, labels) in _draw_digits(seed)[0].items()
     }
 
 
@@ -72,7 +73,7 @@ def demo_validation(seed: int = 0) -> Measure:
     >>> demo_validation().size
     300
     """
-    pixels, labels = _draw(seed)[1]
+    pixels, labels = _draw_digits(seed)[1]
     return Measure(pixels, labels=labels)
 
 
@@ -94,13 +95,13 @@ def demo_images(seed: int = 0) -> dict[str, npt.NDArray[np.float64]]:
     >>> demo_images()["skewed"].shape
     (160, 8, 8)
     """
-    return {name: pixels.reshape(-1, 8, 8) for name, (pixels, _) in _draw(seed)[0].items()}
+    return {name: pixels.reshape(-1, 8, 8) for name, (pixels, _) in _draw_digits(seed)[0].items()}
 
 
 _Labelled = tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]
 
 
-def _draw(seed: int) -> tuple[dict[str, _Labelled], _Labelled]:
+def _draw_digits(seed: int) -> tuple[dict[str, _Labelled], _Labelled]:
     rng = np.random.default_rng(seed)
     # Slow to import, and needed for the demonstration only.
     from sklearn.datasets import load_digits
@@ -168,7 +169,7 @@ def demo_command(
             for name in _OPTIONS
         ]
     picture, record, page = out / "distances.png", out / "distances.json", out / "report.html"
-    save_figure(_draw(results), picture)
+    save_figure(_draw_distances(results), picture)
     text = jsonlib.dumps([result.to_dict() for result in results], allow_nan=False)
     write_whole(record, text.encode())
     worth = _value(holders, page, seed)
@@ -251,7 +252,7 @@ def _table(results: list[DistanceMatrix]) -> Table:
     return plain_table([*columns, textual("level", "cut")], rows)
 
 
-def _draw(results: list[DistanceMatrix]) -> Any:
+def _draw_distances(results: list[DistanceMatrix]) -> Any:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(5 * len(results), 4.5), layout="constrained")

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 import typer
 from rich.markup import escape
 
-from ..api.distill import distill
-from ..data.measure import Measure
-from ..data.preflight import Preflight
-from ..distillation.asking import distill as questions
+from ..api.distill import MEMORY, distill, inspect_vectors
+from ..distillation import LabelSpace
+from ..distillation.protocol import distill as ask_teachers
 from ..distillation.result import Distillation
 from ..errors import FileError
 from ..federation.local import Progress
@@ -28,7 +25,7 @@ from .console import (
     show,
     write_report,
 )
-from .distill_config import Config, FileSource, Fitted, field
+from .distill_config import Config, FileSource, Fitted, name_field
 from .distill_data import Records, read
 from .generate import taking
 from .options import JsonOption, ReportOption, TranscriptOption
@@ -38,29 +35,7 @@ if TYPE_CHECKING:
     from ..distillation.recipes import Recipe
     from ..distillation.trainer import Epoch
 
-
-@dataclass(frozen=True)
-class _Files:
-    """All data of a run."""
-
-    transfer: Records
-    student: Records | None
-    teachers: dict[str, Records | None]
-    tests: dict[str, Records]
-    noise: Any
-
-    @property
-    def preflight(self) -> Preflight | None:
-        """What was seen of all vectors; of teachers whose models alone are here, nothing was."""
-        every = {"transfer set": self.transfer, "global": self.student, **self.teachers}
-        every |= {f"test set {name}": each for name, each in self.tests.items()}
-        vectors = {
-            name: Measure(each.inputs, columns=each.features or None, copy=False)
-            for name, each in every.items()
-            if each is not None and isinstance(each.inputs, np.ndarray)
-        }
-        unseen = [name for name, each in self.teachers.items() if each is None]
-        return Preflight.of(vectors, unseen) if vectors else None
+Tell = Callable[[str, int, int, float], None]
 
 
 def register(app: typer.Typer) -> None:
@@ -92,18 +67,18 @@ def distill_command(
     """Train one model on what teachers predict; their data and parameters stay where they are."""
     if save is not None and save.suffix != ".npz":
         raise FileError(f"{save.name} is no .npz file. Give --save NAME.npz.", code="file-kind")
-    told = Config.load(config, there=where.sites is not None)
-    check_outputs(report, save, transcript, inputs=told.files(config.parent))
+    body = Config.load(config, at_sites=where.sites is not None)
+    check_outputs(report, save, transcript, inputs=body.files(config.parent))
     if seed is not None:
-        told = told.model_copy(update={"seed": seed})
+        body = body.model_copy(update={"seed": seed})
     try:
-        found, recipe, notes = _run(config, told, checkpoint, where)
+        result, recipe, notes = _run(config, body, checkpoint, where)
     except KeyboardInterrupt:
         if checkpoint is None:
             raise
         raise KeyboardInterrupt(f"what was finished is in {checkpoint}") from None
-    save_transcript(found, transcript)
-    if transcript is not None and found.transcript is None:
+    save_transcript(result, transcript)
+    if transcript is not None and result.transcript is None:
         ERRORS.print(
             "no transcript: predictions are those of the checkpoint, and no message was sent",
             markup=False,
@@ -111,120 +86,105 @@ def distill_command(
     if save is not None:
         from ..distillation.recipes import save_model
 
-        save_model(save, found.model, recipe)
-    write_report(report, found)
+        save_model(save, result.model, recipe)
+    write_report(report, result)
     if json:
-        typer.echo(found.to_json())
+        typer.echo(result.to_json())
         return
-    show(found, notes=notes)
+    show(result, notes=notes)
     say_where(report=report, model=save)
 
 
 def _run(
     path: Path, config: Config, checkpoint: Path | None, where: Where
 ) -> tuple[Distillation, Recipe, dict[str, str]]:
-    with field(path, "labels"):
+    with name_field(path, "labels"):
         space = config.labels.space()
-    files = _read(path, config, space)
+    files = _read_files(path, config, space)
+    transfer, noise = files["transfer"], config.noise
+    if isinstance(noise, FileSource):
+        noise = files["noise"].inputs
     # Slow to import, and says which extra is missing.
     from ..distillation import train  # noqa: F401
     from .distill_models import Workshop
 
     # Before models are trained for long.
-    with field(path, "options"):
-        how = config.options().having(noise=files.noise)
+    with name_field(path, "options"):
+        how = config.options().having(noise=noise)
         how.check_labels(space)
-        questions(list(files.teachers), files.transfer.inputs, how, labels=space, sizes=how.by_size)
-    with _shown() as tell:
+        ask_teachers(list(config.teachers), transfer.inputs, how, labels=space, sizes=how.by_size)
+    tests = {name: files[f"tests.{name}"] for name in config.tests}
+    with _show_progress() as (tell, step):
         workshop = Workshop(
-            path.parent,
-            space,
-            files.transfer,
-            config.student.fit or Fitted(),
-            how.seed,
-            checkpoint,
-            tell.fit,
+            path.parent, space, transfer, config.student.fit or Fitted(), how.seed, checkpoint, tell
         )
-        with field(path, "global"):
-            module, recipe = workshop.model("global", config.student, files.student)
-        workshop.common = recipe
+        with name_field(path, "global"):
+            data = files.get("global.train")
+            module, workshop.common = workshop.model("global", config.student, data)
         teachers: Any = {}
         if where.sites is not None:
             teachers = where.connected(list(config.teachers), config.files(path.parent))
         for name, teacher in ({} if where.sites else config.teachers).items():
-            with field(path, f"teachers.{name}"):
-                teachers[name] = workshop.teacher(name, teacher, files.teachers[name])
-        found = distill(
+            with name_field(path, f"teachers.{name}"):
+                data = files.get(f"teachers.{name}.train")
+                teachers[name] = workshop.teacher(name, teacher, data)
+        result = distill(
             module,
             teachers,
-            files.transfer.inputs,
+            transfer.inputs,
             how,
             labels=space,
-            test={name: (each.inputs, each.truth) for name, each in files.tests.items()},
+            test={name: (records.inputs, records.truth) for name, records in tests.items()},
             checkpoint=checkpoint,
-            progress=tell.step,
+            progress=step,
         )
-    notes: dict[str, str] = {}
-    if files.transfer.labelled:
-        notes["labels"] = "those in the file of the transfer set were not used"
-    return found.with_preflight(files.preflight), recipe, notes
-
-
-def _read(path: Path, config: Config, space: Any) -> _Files:
-    """Read every file, so that a broken one is found before a model is trained."""
-    home = path.parent
-
-    def get(place: str, source: FileSource, labels: bool, like: Records | None) -> Records:
-        with field(path, place):
-            return read(home, source, config, space if labels else None, like)
-
-    transfer = get("transfer", config.transfer, False, None)
-    student = config.student.train
-    noise = config.noise
-    return _Files(
-        transfer=transfer,
-        student=None if student is None else get("global.train", student, True, transfer),
-        teachers={
-            name: None
-            if each.train is None
-            else get(f"teachers.{name}.train", each.train, True, transfer)
-            for name, each in config.teachers.items()
-        },
-        tests={
-            name: get(f"tests.{name}", each, True, transfer) for name, each in config.tests.items()
-        },
-        noise=get("noise", noise, False, transfer).inputs
-        if isinstance(noise, FileSource)
-        else noise,
+    # Of teachers whose models alone are here, nobody saw the records.
+    owners = {"transfer set": transfer, MEMORY: files.get("global.train")}
+    owners |= {name: files.get(f"teachers.{name}.train") for name in config.teachers}
+    owners |= {f"test set {name}": records for name, records in tests.items()}
+    owned = {name: records for name, records in owners.items() if records is not None}
+    preflight = inspect_vectors(
+        {name: records.inputs for name, records in owned.items()},
+        [name for name in config.teachers if name not in owned],
+        {name: records.features for name, records in owned.items()},
     )
+    notes: dict[str, str] = {}
+    if transfer.labelled:
+        notes["labels"] = "those in the file of the transfer set were not used"
+    return result.with_preflight(preflight), workshop.common, notes
 
 
-@dataclass(frozen=True)
-class _Tell:
-    """How far a run has come, for people."""
-
-    fit: Callable[[str, int, int, float], None]
-    step: Callable[[Progress | Epoch], None]
+def _read_files(path: Path, config: Config, space: LabelSpace) -> Mapping[str, Records]:
+    """Read every file by its field, so that a broken one shows before a model is trained."""
+    sources = {"transfer": config.transfer, "global.train": config.student.train}
+    sources |= {f"teachers.{name}.train": own.train for name, own in config.teachers.items()}
+    sources |= {f"tests.{name}": source for name, source in config.tests.items()}
+    sources["noise"] = config.noise if isinstance(config.noise, FileSource) else None
+    files: dict[str, Records] = {}
+    for place, source in sources.items():
+        if source is not None:
+            labels = None if place in ("transfer", "noise") else space
+            with name_field(path, place):
+                files[place] = read(path.parent, source, config, labels, files.get("transfer"))
+    return files
 
 
 @contextmanager
-def _shown() -> Iterator[_Tell]:
-    """Progress on stderr, when that is a terminal."""
-    with ExitStack() as stack:
-        bar = stack.enter_context(progress_bar("{task.description}"))
+def _show_progress() -> Iterator[tuple[Tell, Callable[[Progress | Epoch], None]]]:
+    """Show on stderr, when that is a terminal, how far models are fitted and a run has come."""
+    with progress_bar("{task.description}") as bar:
         task = bar.add_task("reading", total=None)
 
-        def fit(name: str, epoch: int, epochs: int, loss: float) -> None:
-            text = f"fitting {escape(name)}, loss {loss:.4f}"
-            bar.update(task, description=text, completed=epoch, total=epochs)
+        def update(text: str, completed: int, total: int) -> None:
+            bar.update(task, description=text, completed=completed, total=total)
+
+        def tell(name: str, epoch: int, epochs: int, loss: float) -> None:
+            update(f"fitting {escape(name)}, loss {loss:.4f}", epoch, epochs)
 
         def step(done: Progress | Epoch) -> None:
             if isinstance(done, Progress):
-                total = done.expected_rounds
-                text = "asking teachers"
-                bar.update(task, description=text, completed=done.rounds, total=total)
-                return
-            text = f"distilling, loss {done.loss:.4f}"
-            bar.update(task, description=text, completed=done.epoch, total=done.epochs)
+                update("asking teachers", done.rounds, done.expected_rounds)
+            else:
+                update(f"distilling, loss {done.loss:.4f}", done.epoch, done.epochs)
 
-        yield _Tell(fit, step)
+        yield tell, step

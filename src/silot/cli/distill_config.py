@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar, get_type_hints
+from typing import Annotated, Any, Literal, Self, get_type_hints
 
 from pydantic import (
     AfterValidator,
@@ -18,22 +18,75 @@ from pydantic import (
     create_model,
 )
 
-from ..api.distill import Distill
+from ..api.distill import MEMORY, Distill
 from ..data.documents import complaint, read_fields
 from ..distillation import Fit, LabelSpace
+from ..distillation.labels import Metric
 from ..errors import InputError, SilotError
 from ..federation.policy import Policy
-from ..options import Declared, Options, declared
-
-# What a file says in so many words; noise may be a file.
-_OPTIONS = [item.name for item in declared(Distill) if item.flag]
+from ..options import Options, declared
 
 
 class _Strict(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
 
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """Read a file, or raise an error that names the field."""
+        body = read_fields(path)
+        try:
+            return cls(**body)
+        except ValidationError as error:
+            fault = complaint(error, body)
+        code = {"unknown": "distill-unknown-field", "missing": "distill-missing-field"}
+        raise InputError(
+            f"{path.name}, {'.'.join(fault.place) or 'the file'}: {fault.message}",
+            code=code.get(fault.kind, "distill-field"),
+        )
 
-F = TypeVar("F", bound=_Strict)
+
+@contextmanager
+def name_field(path: Path, place: str) -> Iterator[None]:
+    """Put the file and the field before the message of an error."""
+    try:
+        yield
+    except SilotError as error:
+        message = f"{path.name}, {place}: {error.message}"
+        raise type(error)(message, code=error.code) from None
+
+
+def _from_text(key: str) -> BeforeValidator:
+    """Read a text in place of a mapping as the mapping that has it under ``key``."""
+    return BeforeValidator(lambda value: {key: value} if isinstance(value, str) else value)
+
+
+def _reword(check: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Let pydantic name the field that a check of silot refuses."""
+
+    def check_value(value: Any) -> Any:
+        try:
+            return check(value)
+        except InputError as error:
+            raise ValueError(error.message) from None
+
+    return check_value
+
+
+def _declare_keys(kind: type[Options], at_once: Collection[str] = ()) -> type[_Strict]:
+    """Declare the options of a class as keys of a file, of the types that they have there.
+
+    Values are checked ``at_once``, for the error to name the key, or when the class is built.
+    """
+    hints = get_type_hints(kind)
+    keys: dict[str, Any] = {}
+    for item in declared(kind):
+        if item.flag:
+            hint = hints[item.name]
+            if item.name in at_once:
+                check = _reword(lambda value, item=item: item.check.of(value, item.name, item.code))
+                hint = Annotated[hint, AfterValidator(check)]
+            keys[item.name] = (hint, item.default)
+    return create_model(kind.__name__, __base__=_Strict, **keys)
 
 
 class Columns(_Strict):
@@ -46,54 +99,17 @@ class Columns(_Strict):
     feature_columns: tuple[str, ...] | None = None
 
 
-def _named_file(value: Any) -> Any:
-    return {"file": value} if isinstance(value, str) else value
-
-
-def _named_kind(value: Any) -> Any:
-    return {"kind": value} if isinstance(value, str) else value
-
-
 class FileSource(Columns):
     """A data file."""
 
     file: Path
 
 
-Source = Annotated[FileSource, BeforeValidator(_named_file)]
+Source = Annotated[FileSource, _from_text("file")]
 
 
-def _keys(kind: type[Options], at_once: Collection[str] = ()) -> type[_Strict]:
-    """Keys of the options of a class, of the types that are declared.
-
-    Values are checked ``at_once``, for the error to name the key, or when the class is made.
-    """
-    hints = get_type_hints(kind)
-    keys: dict[str, Any] = {}
-    for item in declared(kind):
-        if item.flag:
-            hint = hints[item.name]
-            checked = Annotated[hint, _check_of(item)] if item.name in at_once else hint
-            keys[item.name] = (checked, item.default)
-    return create_model(kind.__name__, __base__=_Strict, **keys)
-
-
-def _check_of(item: Declared) -> AfterValidator:
-    def checked(value: Any) -> Any:
-        try:
-            return item.check.of(value, item.name, item.code)
-        except InputError as error:
-            raise ValueError(error.message) from None
-
-    return AfterValidator(checked)
-
-
-class Fitted(_keys(Fit, at_once=Fit.options)):
+class Fitted(_declare_keys(Fit, at_once=Fit.options)):
     """How a model is fitted to labelled records."""
-
-    def options(self, seed: int) -> Fit:
-        """The options meant."""
-        return Fit(**self.model_dump(), seed=seed)
 
 
 class Vectors(_Strict):
@@ -108,26 +124,24 @@ class Vectors(_Strict):
 class _Words(_Strict):
     vocabulary: int = Field(default=10_000, ge=1)
     buckets: int = Field(default=1024, ge=0)
+    width: int = 64
+    dropout: float = 0.1
 
 
 class Bag(_Words):
     """A ``BagOfWords``."""
 
     kind: Literal["bag"]
-    width: int = 64
     length: int = 256
-    dropout: float = 0.1
 
 
 class Sequential(_Words):
     """A ``Transformer`` trained from scratch."""
 
     kind: Literal["transformer"]
-    width: int = 64
     layers: int = 2
     heads: int = 4
     length: int = 128
-    dropout: float = 0.1
 
 
 class Hub(_Strict):
@@ -142,8 +156,7 @@ class Hub(_Strict):
 
 
 Model = Annotated[
-    Annotated[Vectors | Bag | Sequential | Hub, Field(discriminator="kind")],
-    BeforeValidator(_named_kind),
+    Annotated[Vectors | Bag | Sequential | Hub, Field(discriminator="kind")], _from_text("kind")
 ]
 
 
@@ -155,13 +168,29 @@ class Learner(_Strict):
     fit: Fitted | None = None
     parameters: Path | None = None
 
+    def check(self) -> None:
+        """Raise where fields do not go together."""
+        if self.train is not None and self.parameters is not None:
+            raise InputError(
+                "train and parameters are both given. Give data to train on, or parameters.",
+                code="distill-field",
+            )
 
-def _policy(body: object) -> object:
-    """A policy; what is wrong with it is said of the field that has it."""
-    try:
-        return Policy(**body) if isinstance(body, dict) else body
-    except InputError as error:
-        raise ValueError(error.message) from None
+    def check_student(self, memory: bool) -> None:
+        """Raise for a global model that is nothing, or that would teach without training."""
+        self.check()
+        if self.parameters is not None:
+            return
+        if self.model is None:
+            raise InputError(
+                "model is missing: vectors, bag, transformer or pretrained.", code="distill-field"
+            )
+        if self.train is None and memory and not isinstance(self.model, Hub):
+            raise InputError(
+                "it is not trained, and would teach itself what it does not know. Give train, "
+                "parameters, or memory: false.",
+                code="distill-field",
+            )
 
 
 class Parts(Learner):
@@ -170,11 +199,25 @@ class Parts(Learner):
     parts: int = Field(default=1, ge=1)
     size: int | None = Field(default=None, ge=1)
 
+    def check(self) -> None:
+        super().check()
+        if self.train is None and self.parameters is None:
+            raise InputError(
+                "it has no data. Give train (a file of labelled records) or parameters (a file "
+                "of a trained model).",
+                code="distill-teacher",
+            )
+        if self.parts > 1 and self.train is None:
+            raise InputError("parts are trained from data: give train.", code="distill-field")
+
 
 class Instructor(Parts):
     """A teacher: its model, its rules, and the account that noisy predictions are charged to."""
 
-    policy: Annotated[Policy | None, BeforeValidator(_policy)] = None
+    policy: Annotated[
+        Policy | None,
+        BeforeValidator(_reword(lambda body: Policy(**body) if isinstance(body, dict) else body)),
+    ] = None
     ledger: Path | None = None
 
 
@@ -185,11 +228,11 @@ class Labels(_Strict):
     names: tuple[str, ...] | None = None
     coordinates: tuple[float | tuple[float, ...], ...] | None = None
     one_hot: bool = False
-    metric: Literal["euclidean", "cityblock"] = "euclidean"
+    metric: Metric = "euclidean"
     title: str = ""
 
     def space(self) -> LabelSpace:
-        """The label space meant."""
+        """Build the label space."""
         ways = [self.preset is not None, self.coordinates is not None, self.one_hot]
         if sum(ways) != 1:
             raise InputError(
@@ -199,64 +242,54 @@ class Labels(_Strict):
         if self.coordinates is not None:
             return LabelSpace(self.coordinates, self.names, self.metric, self.title)
         if self.preset is not None:
-            known = LabelSpace.preset(self.preset)
-            names = self.names or known.names
-            title = self.title or known.title
-            return LabelSpace(known.coordinates, names, self.metric, title)
+            preset = LabelSpace.preset(self.preset)
+            names, title = self.names or preset.names, self.title or preset.title
+            return LabelSpace(preset.coordinates, names, self.metric, title)
         if self.names is None:
             raise InputError("labels without coordinates need names.", code="distill-field")
         return LabelSpace.one_hot(self.names, title=self.title)
 
 
-def _named_preset(value: Any) -> Any:
-    return {"preset": value} if isinstance(value, str) else value
-
-
-def _teacher(value: Any) -> Any:
-    return {"train": value} if isinstance(value, str) else value
-
-
-def _named_teachers(value: Any) -> Any:
-    """Names alone are sites with models of their own."""
-    return {str(name): {} for name in value} if isinstance(value, list) else value
-
-
 class SiteTeacher(Columns, Parts):
     """What a file says of the teacher of a site; paths are relative to the file."""
 
-    labels: Annotated[Labels, BeforeValidator(_named_preset)]
+    labels: Annotated[Labels, _from_text("preset")]
     transfer: Source | None = None
     askers: tuple[str, ...] | None = None
     seed: int = Field(default=0, ge=0)
 
     @classmethod
     def load(cls, path: Path) -> SiteTeacher:
-        """Read a file, or raise an error that names the field."""
-        found = _read(cls, path)
-        with field(path, "the file"):
-            _check_teacher(found)
-        return found
+        """Read and check a file, or raise an error that names the field."""
+        teacher = cls.read(path)
+        with name_field(path, "the file"):
+            teacher.check()
+        return teacher
 
 
-class Config(Columns, _keys(Distill, at_once=("memory_size",))):
+# Names alone are sites with models of their own.
+_NAMES = BeforeValidator(
+    lambda value: {str(name): {} for name in value} if isinstance(value, list) else value
+)
+
+
+class Config(Columns, _declare_keys(Distill, at_once=("memory_size",))):
     """Everything a file says; paths are relative to the file."""
 
-    labels: Annotated[Labels, BeforeValidator(_named_preset)]
+    labels: Annotated[Labels, _from_text("preset")]
     student: Learner = Field(alias="global")
-    teachers: Annotated[
-        dict[str, Annotated[Instructor, BeforeValidator(_teacher)]],
-        BeforeValidator(_named_teachers),
-    ]
+    teachers: Annotated[dict[str, Annotated[Instructor, _from_text("train")]], _NAMES]
     transfer: Source
     tests: dict[str, Source] = {}
     noise: StrictInt | Source | None = None
 
     def options(self) -> Distill:
-        """The options meant, but for noise, which may be a file."""
-        return Distill(**{name: value for name, value in self if name in _OPTIONS})
+        """Build the options, all but noise, which may be a file."""
+        names = [item.name for item in declared(Distill) if item.flag]
+        return Distill(**{name: getattr(self, name) for name in names})
 
     def files(self, home: Path) -> list[Path]:
-        """All files that are named, from the folder of this one."""
+        """List all files that are named, from the folder of this one."""
         body: list[Any] = [self.model_dump()]
         named: list[Path] = []
         for item in body:
@@ -267,105 +300,42 @@ class Config(Columns, _keys(Distill, at_once=("memory_size",))):
         return named
 
     @classmethod
-    def load(cls, path: Path, *, there: bool = False) -> Config:
-        """Read a file, or raise an error that names the field; teachers are sites if ``there``."""
-        found = _read(cls, path)
-        with field(path, "options"):
-            how = found.options()
-        with field(path, "teachers"):
-            if len(found.teachers) < 2:
-                raise InputError(
-                    f"{len(found.teachers)} teacher(s); give two or more, by name.",
-                    code="holder-names",
-                )
-            if how.memory and "global" in found.teachers:
-                raise InputError(
-                    "a teacher is called 'global', as the model itself is. Give it another name, "
-                    "or memory: false.",
-                    code="holder-names",
-                )
-        with field(path, "noise"):
-            if found.noise is not None and how.weights != "confidence":
+    def load(cls, path: Path, *, at_sites: bool = False) -> Config:
+        """Read and check a file, or raise an error that names the field."""
+        config = cls.read(path)
+        with name_field(path, "options"):
+            how = config.options()
+        with name_field(path, "teachers"):
+            config.check_teachers(how.memory, at_sites)
+        with name_field(path, "noise"):
+            if config.noise is not None and how.weights != "confidence":
                 raise InputError(
                     f"weights: {how.weights} has no use for it. Leave it out.",
                     code="option-noise",
                 )
-        for place, learner in (("global", found.student), *_placed(found.teachers, there)):
-            with field(path, place):
-                _check(learner, how.memory)
-        return found
+        with name_field(path, "global"):
+            config.student.check_student(how.memory)
+        for name, teacher in ({} if at_sites else config.teachers).items():
+            with name_field(path, f"teachers.{name}"):
+                teacher.check()
+        return config
 
-
-def _placed(teachers: Mapping[str, Instructor], there: bool) -> Iterator[tuple[str, Instructor]]:
-    for name, each in teachers.items():
-        if not there:
-            yield f"teachers.{name}", each
-        elif each != Instructor():
-            with_sites = "with --sites teachers are names of sites, which have models of their own"
-            raise InputError(f"teachers.{name}: {with_sites}.", code="distill-teacher")
-
-
-def _check(learner: Learner, memory: bool) -> None:
-    if isinstance(learner, Instructor):
-        _check_teacher(learner)
-        return
-    _check_one(learner)
-    _check_student(learner, memory)
-
-
-def _check_one(learner: Learner) -> None:
-    if learner.train is not None and learner.parameters is not None:
-        raise InputError(
-            "train and parameters are both given. Give data to train on, or parameters.",
-            code="distill-field",
-        )
-
-
-def _check_teacher(teacher: Parts) -> None:
-    _check_one(teacher)
-    if teacher.train is None and teacher.parameters is None:
-        raise InputError(
-            "it has no data. Give train (a file of labelled records) or parameters (a file "
-            "of a trained model).",
-            code="distill-teacher",
-        )
-    if teacher.parts > 1 and teacher.train is None:
-        raise InputError("parts are trained from data: give train.", code="distill-field")
-
-
-def _check_student(student: Learner, memory: bool) -> None:
-    if student.parameters is not None:
-        return
-    if student.model is None:
-        raise InputError(
-            "model is missing: vectors, bag, transformer or pretrained.", code="distill-field"
-        )
-    if student.train is None and memory and not isinstance(student.model, Hub):
-        raise InputError(
-            "it is not trained, and would teach itself what it does not know. Give train, "
-            "parameters, or memory: false.",
-            code="distill-field",
-        )
-
-
-@contextmanager
-def field(path: Path, place: str) -> Iterator[None]:
-    """Put the file and the field before the message of an error."""
-    try:
-        yield
-    except SilotError as error:
-        message = f"{path.name}, {place}: {error.message}"
-        raise type(error)(message, code=error.code) from None
-
-
-def _read(kind: type[F], path: Path) -> F:
-    body = read_fields(path)
-    try:
-        return kind(**body)
-    except ValidationError as error:
-        found = complaint(error, body)
-    code = {"unknown": "distill-unknown-field", "missing": "distill-missing-field"}
-    raise InputError(
-        f"{path.name}, {'.'.join(found.place) or 'the file'}: {found.message}",
-        code=code.get(found.kind, "distill-field"),
-    )
+    def check_teachers(self, memory: bool, at_sites: bool) -> None:
+        """Raise for too few teachers, for a name that is not free, and for models of sites."""
+        if len(self.teachers) < 2:
+            raise InputError(
+                f"{len(self.teachers)} teacher(s); give two or more, by name.", code="holder-names"
+            )
+        if memory and MEMORY in self.teachers:
+            raise InputError(
+                "a teacher is called 'global', as the model itself is. Give it another name, "
+                "or memory: false.",
+                code="holder-names",
+            )
+        for name, teacher in self.teachers.items():
+            if at_sites and teacher != Instructor():
+                raise InputError(
+                    f"teachers.{name}: with --sites teachers are names of sites, which have models "
+                    "of their own.",
+                    code="distill-teacher",
+                )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,7 +11,7 @@ from ..data.files import known_file, read_arrays
 from ..data.table_files import read_table
 from ..data.tables import Table, listing
 from ..distillation import LabelCodes, LabelSpace
-from ..distillation.questions import Inputs, inputs_of
+from ..distillation.questions import Inputs, check_inputs
 from ..distillation.text import PAIR
 from ..errors import InputError, MismatchError, SilotError
 from .distill_config import Columns, FileSource
@@ -29,7 +28,7 @@ class Records:
     inputs
         Records (n, d), or n texts.
     codes
-        Their labels, when they were asked for.
+        Their labels, where they were read.
     features
         Columns of a table that the records are of.
     labelled
@@ -56,52 +55,53 @@ def read(
     like: Records | None = None,
 ) -> Records:
     """Read a file; with ``space`` its labels too. ``like`` says what the inputs have to be."""
-    columns = _columns(source, defaults)
+    columns = _choose_columns(source, defaults)
     file, kind = known_file(folder / source.file)
     try:
         if kind == ".npz":
-            found = _from_npz(file, space)
+            records = _read_arrays(file, space)
         else:
-            found = _from_table(file, kind, columns, space, like)
-        _same(found.inputs, None if like is None else like.inputs)
+            records = _read_table(file, kind, columns, space, like)
+        if like is not None:
+            _check_alike(records.inputs, like.inputs)
     except SilotError as error:
         if file.name in error.message:
             raise
         raise type(error)(f"{file.name}: {error.message}", code=error.code) from None
-    return found
+    return records
 
 
-def _columns(source: FileSource, defaults: Columns) -> Columns:
-    """Columns of a file: its own where it names any that inputs come from."""
+def _choose_columns(source: FileSource, defaults: Columns) -> Columns:
+    """Choose the columns of a file: its own where it names any that inputs come from."""
     own = source if any(getattr(source, name) for name in _INPUT_COLUMNS) else defaults
-    found = Columns(
+    columns = Columns(
         **{name: getattr(own, name) for name in _INPUT_COLUMNS},
         label_column=source.label_column or defaults.label_column,
     )
-    if (found.premise_column is None) != (found.hypothesis_column is None):
+    if (columns.premise_column is None) != (columns.hypothesis_column is None):
         raise InputError(
             "a pair of texts has premise_column and hypothesis_column; one of them is given.",
             code="option-columns",
         )
-    ways = (found.text_column, found.premise_column, found.feature_columns)
+    ways = (columns.text_column, columns.premise_column, columns.feature_columns)
     if sum(way is not None for way in ways) > 1:
         raise InputError(
             "inputs come from text_column, from premise_column and hypothesis_column, or from "
             "feature_columns. Give one of these.",
             code="option-columns",
         )
-    return found
+    return columns
 
 
-def _from_npz(file: Path, space: LabelSpace | None) -> Records:
+def _read_arrays(file: Path, space: LabelSpace | None) -> Records:
     arrays = read_arrays(file)
     points = arrays["X"]
     if points.dtype.kind == "U":
-        inputs = inputs_of([_plain(str(text)) for text in points.ravel()])
+        inputs = check_inputs([_drop_tabs(str(text)) for text in points.ravel()])
     else:
         if points.ndim > 2:
             points = points.reshape(len(points), int(np.prod(points.shape[1:])))
-        inputs = inputs_of(points)
+        inputs = check_inputs(points)
     codes = None
     if space is not None:
         if "y" not in arrays:
@@ -116,12 +116,11 @@ def _from_npz(file: Path, space: LabelSpace | None) -> Records:
     return Records(inputs, codes, (), "y" in arrays)
 
 
-def _from_table(
+def _read_table(
     file: Path, kind: str, columns: Columns, space: LabelSpace | None, like: Records | None
 ) -> Records:
-    texts = [columns.text_column] if columns.text_column else []
-    if columns.premise_column and columns.hypothesis_column:
-        texts = [columns.premise_column, columns.hypothesis_column]
+    pair = (columns.premise_column, columns.hypothesis_column)
+    texts = [name for name in (columns.text_column, *pair) if name]
     label = columns.label_column
     table = read_table(file, kind)
     if table.height == 0:
@@ -132,10 +131,11 @@ def _from_table(
     table.check_names([*texts, *([label] if space is not None and label else [])])
     features: tuple[str, ...] = ()
     if texts:
-        inputs: Inputs = _texts(table, texts)
+        parts = [_read_texts(table, name) for name in texts]
+        inputs = check_inputs([PAIR.join(row) for row in zip(*parts, strict=True)])
     else:
-        features = _features(table, columns, label, like)
-        inputs = _vectors(table, features)
+        features = _choose_features(table, columns, label, like)
+        inputs = check_inputs(np.column_stack([table.numbers(name) for name in features]))
     codes = None
     if space is not None and label is not None:
         # Where inputs are texts, a label may be a text such as NA too.
@@ -150,27 +150,24 @@ def _from_table(
     return Records(inputs, codes, features, label in table.names)
 
 
-def _texts(table: Table, names: Sequence[str]) -> Inputs:
-    parts: list[list[str]] = []
-    for name in names:
-        fields = table.texts(name)
-        missing = [row for row, text in enumerate(fields) if text is None]
-        if missing:
-            raise InputError(
-                f"{len(missing)} text(s) of column {name!r} are missing, the first in row "
-                f"{missing[0]}. Drop those records.",
-                code="text-missing",
-            )
-        parts.append([_plain(str(text)) for text in fields])
-    return inputs_of([PAIR.join(row) for row in zip(*parts, strict=True)])
+def _read_texts(table: Table, name: str) -> list[str]:
+    texts = table.texts(name)
+    missing = [row for row, text in enumerate(texts) if text is None]
+    if missing:
+        raise InputError(
+            f"{len(missing)} text(s) of column {name!r} are missing, the first in row "
+            f"{missing[0]}. Drop those records.",
+            code="text-missing",
+        )
+    return [_drop_tabs(str(text)) for text in texts]
 
 
-def _plain(text: str) -> str:
+def _drop_tabs(text: str) -> str:
     # A tab stands between the texts of a pair, and nowhere else.
     return text.replace(PAIR, " ")
 
 
-def _features(
+def _choose_features(
     table: Table, columns: Columns, label: str | None, like: Records | None
 ) -> tuple[str, ...]:
     if columns.feature_columns:
@@ -195,13 +192,8 @@ def _features(
     return chosen
 
 
-def _vectors(table: Table, names: Sequence[str]) -> Inputs:
-    return inputs_of(np.column_stack([table.numbers(name) for name in names]))
-
-
-def _same(inputs: Inputs, others: Inputs | None) -> None:
-    if others is None:
-        return
+def _check_alike(inputs: Inputs, others: Inputs) -> None:
+    """Raise where inputs are of another kind than those of the transfer set."""
     if isinstance(inputs, list) != isinstance(others, list):
         kinds = ("texts", "vectors") if isinstance(inputs, list) else ("vectors", "texts")
         raise MismatchError(

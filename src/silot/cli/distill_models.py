@@ -1,4 +1,4 @@
-"""The models of ``silot distill``: built, trained, and kept where a run can go on from."""
+"""The models of ``silot distill``: built, trained, and kept for a run that resumes."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 from torch import nn
 
-from ..distillation import LabelSpace
-from ..distillation.checkpoint import fingerprint, folder, load, save
-from ..distillation.models import Inputs, fit, load_parameters, module_predict, parameters_of
-from ..distillation.questions import digest_of
+from ..distillation import Fit, LabelSpace
+from ..distillation.checkpoint import fingerprint, load, make_folder, save
+from ..distillation.fitting import fit, module_predict
+from ..distillation.modules import load_parameters, parameters_of
+from ..distillation.questions import hash_inputs
 from ..distillation.recipes import Recipe, load_model
 from ..distillation.teacher import Teacher
 from ..distillation.text import PAIR, Vocabulary
@@ -26,7 +27,7 @@ from .distill_config import Bag, Fitted, Hub, Instructor, Learner, Model, Parts,
 from .distill_data import Records
 
 Tell = Callable[[str, int, int, float], None]
-"""Told whose model is trained, its epoch, how many there will be, and the loss."""
+"""Called with the name of the model that is trained, its epoch, the epochs there are, the loss."""
 
 
 @dataclass
@@ -46,7 +47,7 @@ class Workshop:
     checkpoint
         Folder that keeps trained models, or ``None``.
     tell
-        Told of every epoch.
+        Called after every epoch.
     common
         How models are built that do not say: as the global model.
     """
@@ -62,7 +63,7 @@ class Workshop:
     _words: dict[tuple[int, int], Vocabulary] = field(default_factory=dict)
 
     def model(self, name: str, learner: Learner, data: Records | None) -> tuple[nn.Module, Recipe]:
-        """A model that is trained on data, read from a file, or as it was built."""
+        """Train a model on data, read it from a file, or build it."""
         recipe = None if learner.model is None else self.recipe(learner.model)
         if learner.parameters is not None:
             module, recipe = load_model(self.home / learner.parameters, recipe)
@@ -76,26 +77,26 @@ class Workshop:
             raise InputError("model is missing.", code="distill-field")
         if data is None:
             return recipe.build(self.seed), recipe
-        return self.trained(name, learner, recipe, data), recipe
+        return self.train(name, learner, recipe, data), recipe
 
     def models(
         self, name: str, teacher: Parts, data: Records | None
     ) -> list[tuple[nn.Module, Recipe]]:
-        """The model of a teacher, or one for each part of its records."""
+        """Train the model of a teacher, or one for each part of its records."""
         if teacher.parts == 1 or data is None:
             return [self.model(name, teacher, data)]
         return [
             self.model(f"{name}, part {k + 1}", teacher, part)
-            for k, part in enumerate(parts_of(data, teacher.parts))
+            for k, part in enumerate(split_records(data, teacher.parts))
         ]
 
     def teacher(self, name: str, teacher: Instructor, data: Records | None) -> Teacher:
-        """A teacher with its own model, or the mean of several."""
-        answers = [partial(module_predict, model) for model, _ in self.models(name, teacher, data)]
+        """Build a teacher with its own model, or the mean of several."""
+        models = [partial(module_predict, model) for model, _ in self.models(name, teacher, data)]
         return Teacher(
-            # Several as a list: the teacher mends each on its own where one fails.
-            answers if len(answers) > 1 else answers[0],
-            size=size_of(teacher, data),
+            # Several as a list: the teacher replaces what one of them fails to predict.
+            models if len(models) > 1 else models[0],
+            size=count_records(teacher, data),
             labels=self.space.names,
             # The caller owns the data: without rules of its own everything is allowed.
             policy=Policy.open() if teacher.policy is None else teacher.policy,
@@ -105,31 +106,28 @@ class Workshop:
         )
 
     def recipe(self, model: Model) -> Recipe:
-        """How a model is built; all that is not in the file comes from the transfer set."""
+        """Say how a model is built; what is not in the file comes from the transfer set."""
         if self.transfer is None:
             raise InputError(
                 "words, and the scale of vectors, come from the transfer set. Give transfer.",
                 code="distill-field",
             )
         inputs = self.transfer.inputs
+        options = model.model_dump(exclude={"kind", "vocabulary", "buckets", "standardise"})
         if isinstance(model, Vectors):
             if isinstance(inputs, list):
                 raise MismatchError(
                     "a model of vectors cannot read texts. Give bag, transformer or pretrained.",
                     code="inputs-kind",
                 )
-            mean, scale = np.zeros(inputs.shape[1]), np.ones(inputs.shape[1])
+            dimension = inputs.shape[1]
+            mean, scale = np.zeros(dimension), np.ones(dimension)
             if model.standardise:
                 mean, scale = inputs.mean(axis=0), inputs.std(axis=0)
-                # A column of one value tells nothing, and is left as it is.
+                # A column of one value tells nothing, and stays as it is.
                 scale = np.where(scale > 0, scale, 1.0)
-            options: dict[str, Any] = {
-                "dimension": inputs.shape[1],
-                "hidden": list(model.hidden),
-                "dropout": model.dropout,
-                "mean": mean.tolist(),
-                "scale": scale.tolist(),
-            }
+            options |= {"dimension": dimension, "hidden": list(model.hidden)}
+            options |= {"mean": mean.tolist(), "scale": scale.tolist()}
             return Recipe("vectors", self.space, options)
         if not isinstance(inputs, list):
             raise MismatchError(
@@ -138,11 +136,9 @@ class Workshop:
                 code="inputs-kind",
             )
         if isinstance(model, Hub):
-            options = model.model_dump(exclude={"kind"})
             if (self.home / model.name).is_dir():
                 options["name"] = str((self.home / model.name).resolve())
             return Recipe("pretrained", self.space, options)
-        options = model.model_dump(exclude={"kind", "vocabulary", "buckets"})
         if isinstance(model, Bag):
             options["pairs"] = PAIR in inputs[0]
         return Recipe(model.kind, self.space, options, self._vocabulary(model, inputs))
@@ -153,52 +149,50 @@ class Workshop:
             self._words[size] = Vocabulary.build(texts, size=size[0], buckets=size[1])
         return self._words[size]
 
-    def trained(self, name: str, learner: Learner, recipe: Recipe, data: Records) -> nn.Module:
-        """A model fitted to data, now or in a run before."""
-        how = learner.fit or self.how
-        options = how.options(self.seed)
+    def train(self, name: str, learner: Learner, recipe: Recipe, data: Records) -> nn.Module:
+        """Fit a model to data, or read what an earlier run fitted."""
+        fields = (learner.fit or self.how).model_dump()
+        how = Fit(**fields, seed=self.seed)
         module = recipe.build(self.seed)
         place, mark = None, ""
         if self.checkpoint is not None:
-            place = folder(self.checkpoint) / _file(name)
+            # Names may hold anything; a digest is a file name everywhere.
+            digest = hashlib.sha256(name.encode()).hexdigest()[:16]
+            place = make_folder(self.checkpoint) / f"model-{digest}.npz"
             mark = fingerprint(
                 recipe=recipe.to_dict(),
-                fit=how.model_dump(),
+                fit=fields,
                 seed=self.seed,
-                inputs=digest_of(data.inputs),
+                inputs=hash_inputs(data.inputs),
                 codes=data.truth.values,
             )
-            known = load(place, "model", mark)
-            if known is not None:
-                return load_parameters(module, known[1])
-        inputs: Inputs = data.inputs
+            kept = load(place, "model", mark)
+            if kept is not None:
+                return load_parameters(module, kept[1])
         fit(
             module,
-            inputs,
+            data.inputs,
             data.truth.values,
-            options,
-            progress=lambda epoch, loss: self.tell(name, epoch, options.epochs, loss),
+            how,
+            progress=lambda epoch, loss: self.tell(name, epoch, how.epochs, loss),
         )
         if place is not None:
             save(place, "model", mark, {}, parameters_of(module))
         return module
 
 
-def size_of(teacher: Parts, data: Records | None) -> int | None:
-    """How many records a teacher learnt from, if that is known."""
+def count_records(teacher: Parts, data: Records | None) -> int | None:
+    """Return how many records a teacher learnt from, if that is known."""
     return teacher.size or (None if data is None else len(data.inputs))
 
 
-def parts_of(data: Records, count: int) -> list[Records]:
-    """Split records; where one goes follows from itself alone, whatever the others are."""
-    codes = data.truth
+def split_records(data: Records, count: int) -> list[Records]:
+    """Split records into parts; where one goes follows from itself alone, whatever others are."""
+    codes, inputs = data.truth, data.inputs
     parts = np.array(
-        [
-            _part(given, int(code), count)
-            for given, code in zip(data.inputs, codes.values, strict=True)
-        ]
+        [_choose_part(x, int(y), count) for x, y in zip(inputs, codes.values, strict=True)]
     )
-    found: list[Records] = []
+    split: list[Records] = []
     for part in range(count):
         rows = np.flatnonzero(parts == part)
         if not len(rows):
@@ -206,18 +200,12 @@ def parts_of(data: Records, count: int) -> list[Records]:
                 f"part {part + 1} of {count} has no records. Give fewer parts.",
                 code="distill-parts",
             )
-        inputs = data.inputs
         chosen = [inputs[k] for k in rows] if isinstance(inputs, list) else inputs[rows]
-        found.append(Records(chosen, codes[rows]))
-    return found
+        split.append(Records(chosen, codes[rows]))
+    return split
 
 
-def _part(given: Any, code: int, count: int) -> int:
-    raw = given.encode() if isinstance(given, str) else np.ascontiguousarray(given).tobytes()
+def _choose_part(record: Any, code: int, count: int) -> int:
+    raw = record.encode() if isinstance(record, str) else np.ascontiguousarray(record).tobytes()
     digest = hashlib.sha256(raw + code.to_bytes(4, "little")).digest()
     return int.from_bytes(digest[:8], "little") % count
-
-
-def _file(name: str) -> str:
-    # Names may hold anything; a digest is a file name everywhere.
-    return f"model-{hashlib.sha256(name.encode()).hexdigest()[:16]}.npz"

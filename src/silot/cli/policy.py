@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from ..audits.coordinator import audit_policy
+from ..audits.policy import audit_policy
 from ..data.measure import Measure
 from ..federation import Holder, Policy
 from .console import OUT, progress_bar, show, write_report

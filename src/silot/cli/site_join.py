@@ -140,24 +140,24 @@ def _check_all(joined: Joined) -> None:
 def _fitted(path: Path) -> Callable[[Kit], Taught]:
     """Fit what a file says; what is returned writes it to a kit."""
     # Slow to import.
-    from .distill_config import Fitted, SiteTeacher, field
+    from .distill_config import Fitted, SiteTeacher, name_field
     from .distill_data import read
 
     config, home = SiteTeacher.load(path), path.parent
-    with field(path, "labels"):
+    with name_field(path, "labels"):
         space = config.labels.space()
     transfer = data = None
     if config.transfer is not None:
-        with field(path, "transfer"):
+        with name_field(path, "transfer"):
             transfer = read(home, config.transfer, config)
     if config.train is not None:
-        with field(path, "train"):
+        with name_field(path, "train"):
             data = read(home, config.train, config, space, transfer)
     # Slow to import; the first says which extra is missing.
     from ..distillation import train  # noqa: F401
-    from .distill_models import Workshop, size_of
+    from .distill_models import Workshop, count_records
 
-    with progress_bar("{task.description}") as bar, field(path, "model"):
+    with progress_bar("{task.description}") as bar, name_field(path, "model"):
         task = bar.add_task("fitting", total=None)
 
         def tell(name: str, epoch: int, epochs: int, loss: float) -> None:
@@ -168,7 +168,7 @@ def _fitted(path: Path) -> Callable[[Kit], Taught]:
         workshop = Workshop(home, space, transfer, how, config.seed, None, tell)
         models = workshop.models("teacher", config, data)
     inputs = None if transfer is None else transfer.inputs
-    size = size_of(config, data)
+    size = count_records(config, data)
     return lambda kit: keep(
         kit.folder / OWN, models, inputs=inputs, size=size, askers=config.askers
     )

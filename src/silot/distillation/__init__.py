@@ -1,26 +1,23 @@
 """Distilling one model from many teachers' predictions, where labels have a geometry.
 
-Losses need torch (extra ``silot[torch]``) and are loaded when first asked for.
+Losses and models need torch (extra ``silot[torch]``), which is imported when they are first used.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from ..errors import ExtraError
-from ._coding import LabelCodes
-from .confidence import Weights, teacher_weights
-from .labels import LabelSpace
-from .options import Asking, Fit, Training, Weighing
-from .robust import majority
-from .scores import ClassScores, Scores, scores
-from .text import Vocabulary, noise, noise_vectors
+from silot_transport._lazy import lazily
 
 if TYPE_CHECKING:
     from .fitting import fit, module_predict
+    from .labels import LabelCodes, LabelSpace
     from .losses import entropy_loss, sinkhorn_loss
     from .models import BagOfWords, Transformer, VectorHead, pretrained
-    from .parameters import load_parameters, parameters_of
+    from .modules import load_parameters, parameters_of
+    from .options import Asking, Fit, Training, Weighing
+    from .scores import ClassScores, Scores, scores
+    from .text import Vocabulary, noise, noise_vectors
     from .trainer import Epoch, History, train
+    from .weights import Weights, majority, teacher_weights
 
 __all__ = [
     "Asking",
@@ -53,31 +50,4 @@ __all__ = [
     "train",
 ]
 
-# Names that need torch, and the module they are in.
-_LATE = {
-    "BagOfWords": "models",
-    "Epoch": "trainer",
-    "History": "trainer",
-    "Transformer": "models",
-    "VectorHead": "models",
-    "entropy_loss": "losses",
-    "fit": "fitting",
-    "load_parameters": "parameters",
-    "module_predict": "fitting",
-    "parameters_of": "parameters",
-    "pretrained": "models",
-    "sinkhorn_loss": "losses",
-    "train": "trainer",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _LATE:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    try:
-        import torch  # noqa: F401
-    except ImportError:
-        raise ExtraError(
-            "distillation needs torch. Run: pip install 'silot[torch]'.", code="extra-torch"
-        ) from None
-    return getattr(import_module(f".{_LATE[name]}", __name__), name)
+lazily(__name__, extra="torch")

@@ -1,4 +1,4 @@
-"""Checkpoints: arrays and plain values in one file, written whole, read only where they fit."""
+"""Checkpoints and models as files: arrays and one JSON document in an ``.npz``, written whole."""
 
 from __future__ import annotations
 
@@ -15,12 +15,35 @@ import numpy.typing as npt
 from ..data.files import DAMAGED_ARCHIVE, write_whole
 from ..errors import FileError, MismatchError
 
+Arrays = dict[str, npt.NDArray[Any]]
+
 _VERSION = 1
-_META = "meta"
+
+
+def write_arrays(
+    path: Path, arrays: Mapping[str, npt.NDArray[Any]], prefix: str, name: str, document: object
+) -> None:
+    """Write arrays, their names prefixed, and a JSON document, whole and for their owner alone."""
+    # A prefix, for numpy takes names as keywords of its own.
+    named: dict[str, Any] = {prefix + key: array for key, array in arrays.items()}
+    named[name] = np.frombuffer(json.dumps(document).encode(), dtype=np.uint8)
+    file = io.BytesIO()
+    np.savez(file, **named)
+    write_whole(path, file.getvalue(), private=True)
+
+
+def read_arrays(path: Path) -> Arrays:
+    """Read all arrays of an archive; raise one of ``DAMAGED_ARCHIVE`` where it is none."""
+    # From memory: numpy leaves files open that turn out to be no archives.
+    archive = np.load(io.BytesIO(path.read_bytes()), allow_pickle=False)
+    if not isinstance(archive, np.lib.npyio.NpzFile):
+        raise ValueError
+    with archive:
+        return {name: archive[name] for name in archive.files}
 
 
 def fingerprint(**parts: Any) -> str:
-    """SHA-256 of options and data: arrays by dtype, shape and bytes, the rest as JSON.
+    """Compute the SHA-256 of options and data: arrays by dtype, shape and bytes, others as JSON.
 
     Examples
     --------
@@ -29,74 +52,42 @@ def fingerprint(**parts: Any) -> str:
     >>> fingerprint(rate=0.1) == fingerprint(rate=0.2)
     False
     """
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for name in sorted(parts):
         value = parts[name]
         if isinstance(value, np.ndarray):
             array = np.ascontiguousarray(value)
-            found.update(f"{name}:{array.dtype.str}:{array.shape}:".encode())
-            found.update(array.tobytes())
+            digest.update(f"{name}:{array.dtype.str}:{array.shape}:".encode())
+            digest.update(array.tobytes())
         else:
             text = json.dumps(value, sort_keys=True)
-            found.update(f"{name}:{len(text)}:{text}".encode())
-    return found.hexdigest()
+            digest.update(f"{name}:{len(text)}:{text}".encode())
+    return digest.hexdigest()
 
 
-def folder(path: str | Path) -> Path:
-    """The folder of checkpoints, made when absent.
-
-    Raises
-    ------
-    FileError
-        It cannot be made, or is no folder.
-    """
-    place = Path(path)
+def make_folder(path: str | Path) -> Path:
+    """Make the folder of checkpoints where it is absent; raise ``file-unwritable`` if it cannot."""
+    folder = Path(path)
     try:
-        place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise FileError(
-            f"{place} cannot be made ({type(error).__name__}). Give a folder for checkpoints.",
+            f"{folder} cannot be made ({type(error).__name__}). Give a folder for checkpoints.",
             code="file-unwritable",
         ) from None
-    return place
+    return folder
 
 
 def save(
-    path: Path,
-    kind: str,
-    mark: str,
-    values: Mapping[str, Any],
-    arrays: Mapping[str, npt.NDArray[Any]],
+    path: Path, kind: str, mark: str, values: Mapping[str, Any], arrays: Mapping[str, Any]
 ) -> None:
-    """Write a checkpoint, whole or not at all, for its owner's eyes only.
-
-    Parameters
-    ----------
-    path
-        The file.
-    kind, mark
-        What it is, and the ``fingerprint`` of what it belongs to.
-    values, arrays
-        What goes into JSON, and what does not.
-
-    Raises
-    ------
-    FileError
-        It cannot be written.
-    """
+    """Write a checkpoint: its kind, the ``fingerprint`` of what it belongs to, values, arrays."""
     meta = {"version": _VERSION, "kind": kind, "mark": mark, "values": dict(values)}
-    file = io.BytesIO()
-    # A prefix, for numpy takes names as keywords of its own.
-    named: dict[str, Any] = {f"array.{name}": array for name, array in arrays.items()}
-    named[_META] = np.frombuffer(json.dumps(meta).encode(), dtype=np.uint8)
-    np.savez(file, **named)
-    write_whole(path, file.getvalue(), private=True)
+    write_arrays(path, arrays, "array.", "meta", meta)
 
 
-def load(
-    path: Path, kind: str, mark: str
-) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]] | None:
-    """Read a checkpoint; ``None`` where there is none.
+def load(path: Path, kind: str, mark: str) -> tuple[dict[str, Any], Arrays] | None:
+    """Read the values and arrays of a checkpoint; ``None`` where there is none.
 
     Raises
     ------
@@ -108,10 +99,8 @@ def load(
     if not path.exists():
         return None
     try:
-        # From memory: numpy leaves files open that turn out to be none.
-        with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
-        meta = json.loads(arrays.pop(_META).tobytes().decode())
+        arrays = read_arrays(path)
+        meta = json.loads(arrays.pop("meta").tobytes().decode())
         fits = meta["version"] == _VERSION and meta["kind"] == kind and meta["mark"] == mark
         values = dict(meta["values"])
     except DAMAGED_ARCHIVE as error:

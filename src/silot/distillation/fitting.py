@@ -1,4 +1,4 @@
-"""Fitting a model to labelled inputs, and asking it: what a teacher does by itself."""
+"""Fitting a model to labelled inputs, and its predictions: what a teacher does by itself."""
 
 from __future__ import annotations
 
@@ -12,15 +12,25 @@ import torch
 
 from ..errors import InputError, MismatchError, SolverError
 from ..options import taking
-from ._batches import Inputs, batch_of, batches_of, count_of, device_of, modes_of, seeded
+from .modules import (
+    Inputs,
+    are_finite,
+    compute_logits,
+    count_inputs,
+    draw_from,
+    find_device,
+    restore_modes,
+    split_batches,
+)
 from .options import Fit
 
 Array = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.int64]
 
-# Share of the steps in which the rate rises from 0.
+# Share of the steps in which the rate rises from 0, as usual for transformers: AdamW's moments
+# are poor estimates at first.
 _WARM = 0.1
-# Norm up to which gradients are left as they are.
+# Norm up to which gradients stay as they are, as usual for pretrained text models.
 _CLIP = 1.0
 
 
@@ -76,11 +86,7 @@ def fit(
         Inputs and codes that are not trained on; the module ends with the parameters of the
         epoch that was best on them.
     progress
-        Told the epoch, from 1, and its loss.
-
-    Returns
-    -------
-    Fitting
+        Called with the epoch, from 1, and its loss.
 
     Raises
     ------
@@ -97,27 +103,26 @@ def fit(
     Examples
     --------
     >>> model = torch.nn.Linear(1, 2)
-    >>> found = fit(model, np.array([[-1.0], [1.0]]), [0, 1], epochs=200, rate=0.1)
+    >>> _ = fit(model, np.array([[-1.0], [1.0]]), [0, 1], epochs=200, rate=0.1)
     >>> module_predict(model, np.array([[-1.0], [1.0]])).argmax(1).tolist()
     [0, 1]
     """
     how = Fit.of(how, options)
-    labels = _codes(codes, count_of(inputs))
-    tested = None
+    labels = _check_codes(codes, inputs)
     if validation is not None:
-        tested = (validation[0], _codes(validation[1], count_of(validation[0])))
+        validation = validation[0], _check_codes(validation[1], validation[0])
     run = _Run(module, inputs, labels, how)
     losses: list[float] = []
     scores: list[float] = []
     best: dict[str, torch.Tensor] | None = None
-    with modes_of(module), seeded(how.seed, device_of(module)):
+    with restore_modes(module), draw_from(how.seed, find_device(module)):
         module.train()
         for epoch in range(1, how.epochs + 1):
-            losses.append(run.epoch(epoch))
-            if tested is not None:
-                scores.append(_score(module, *tested, how.balanced))
+            losses.append(run.train_epoch(epoch))
+            if validation is not None:
+                scores.append(_compute_loss(module, *validation, how.balanced))
                 if scores[-1] <= min(scores[:-1], default=np.inf):
-                    best = {name: held.clone() for name, held in module.state_dict().items()}
+                    best = {name: value.clone() for name, value in module.state_dict().items()}
             if progress is not None:
                 progress(epoch, losses[-1])
     if best is not None:
@@ -131,46 +136,48 @@ class _Run:
 
     def __init__(self, module: torch.nn.Module, inputs: Inputs, labels: Codes, how: Fit) -> None:
         self.module, self.inputs, self.labels, self.batch = module, inputs, labels, how.batch
-        self.trained = [each for each in module.parameters() if each.requires_grad]
+        self.trained = [own for own in module.parameters() if own.requires_grad]
         if not self.trained:
             raise InputError("the module has no parameter to train.", code="parameters-frozen")
         self.optimiser = torch.optim.AdamW(self.trained, lr=how.rate, weight_decay=how.decay)
-        steps = how.epochs * len(batches_of(np.arange(len(labels)), how.batch))
+        steps = how.epochs * len(split_batches(np.arange(len(labels)), how.batch))
         self.schedule = torch.optim.lr_scheduler.LambdaLR(
-            self.optimiser, lambda step: _share(step, steps)
+            self.optimiser, lambda step: _rate_share(step, steps)
         )
-        self.weights = _weights(labels) if how.balanced else np.ones(int(labels.max()) + 1)
+        classes = int(labels.max()) + 1
+        self.weights = _balance_classes(labels) if how.balanced else np.ones(classes)
         self.order = np.random.default_rng(how.seed)
 
-    def epoch(self, number: int) -> float:
-        """One pass; its mean cross-entropy."""
+    def train_epoch(self, number: int) -> float:
+        """Take one pass over the inputs and return its mean cross-entropy."""
         total, labels = 0.0, self.labels
-        for rows in batches_of(self.order.permutation(len(labels)), self.batch):
+        for rows in split_batches(self.order.permutation(len(labels)), self.batch):
             self.optimiser.zero_grad(set_to_none=True)
-            tensor = batch_of(self.module, self.inputs, rows)
-            logits = _logits(self.module, tensor, len(rows), labels.max())
+            logits = compute_logits(self.module, self.inputs, rows)
+            _check_labels(logits.shape[1], labels, "code")
             wanted = torch.from_numpy(labels[rows]).to(logits.device)
-            each = torch.nn.functional.cross_entropy(logits, wanted, reduction="none")
+            losses = torch.nn.functional.cross_entropy(logits, wanted, reduction="none")
+            # Divided by the weights of the batch, so that rare labels do not change the rate.
             share = torch.from_numpy(self.weights[labels[rows]]).to(logits)
-            loss = (each * share).sum() / share.sum()
+            loss = (losses * share).sum() / share.sum()
             total += float(loss.detach()) * len(rows)
-            _finite(total, number)
+            _check_finite(np.isfinite(total), number)
             loss.backward()
+            # One odd input must not undo what many steps have learnt.
             torch.nn.utils.clip_grad_norm_(self.trained, _CLIP)
             self.optimiser.step()
             self.schedule.step()
-        if not all(bool(parameter.isfinite().all()) for parameter in self.trained):
-            _finite(float("nan"), number)
+        _check_finite(are_finite(self.trained), number)
         return total / len(labels)
 
 
 def module_predict(module: torch.nn.Module, inputs: Inputs, batch: int = 256) -> Array:
-    r"""Probabilities of a module: the softmax of its logits, taken once, in float64.
+    r"""Compute the probabilities of a module: the softmax of its logits, in float64.
 
     Parameters
     ----------
     module
-        Takes a tensor batch, returns logits (B, L). Asked without dropout, and left as it was.
+        Takes a tensor batch, returns logits (B, L). It runs without dropout, and stays as it was.
     inputs
         n texts, or an array of n rows.
     batch
@@ -195,14 +202,15 @@ def module_predict(module: torch.nn.Module, inputs: Inputs, batch: int = 256) ->
     >>> module_predict(torch.nn.Linear(3, 2), np.zeros((4, 3))).sum(axis=1)
     array([1., 1., 1., 1.])
     """
-    count = count_of(inputs)
+    count = count_inputs(inputs)
     if count == 0 or batch < 1:
         raise InputError("give one input or more, and a batch of 1 or more.", code="input-empty")
     parts: list[Array] = []
-    with modes_of(module), torch.no_grad():
+    with restore_modes(module), torch.no_grad():
         module.eval()
-        for rows in batches_of(np.arange(count), batch):
-            logits = _logits(module, batch_of(module, inputs, rows), len(rows), 0)
+        for rows in split_batches(np.arange(count), batch):
+            logits = compute_logits(module, inputs, rows)
+            # In float64, as everything that is computed from predictions.
             parts.append(torch.softmax(logits.double(), dim=1).cpu().numpy())
     if len({part.shape[1] for part in parts}) > 1:
         raise MismatchError(
@@ -219,61 +227,51 @@ def module_predict(module: torch.nn.Module, inputs: Inputs, batch: int = 256) ->
     return probabilities
 
 
-def _codes(codes: npt.ArrayLike, count: int) -> Codes:
-    given = np.asarray(codes)
-    if given.dtype.kind not in "iu" or given.ndim != 1 or (given < 0).any():
+def _check_codes(codes: npt.ArrayLike, inputs: Inputs) -> Codes:
+    count, labels = count_inputs(inputs), np.asarray(codes)
+    if labels.dtype.kind not in "iu" or labels.ndim != 1 or (labels < 0).any():
         raise InputError("codes are not whole numbers from 0, one per input.", code="label-codes")
-    if len(given) != count or count == 0:
+    if len(labels) != count or count == 0:
         raise MismatchError(
-            f"{len(given)} codes arrived for {count} inputs; give one each, and one input or more.",
+            f"{len(labels)} codes arrived for {count} inputs; give one each, and one input or "
+            "more.",
             code="label-codes",
         )
-    return given.astype(np.int64)
+    return labels.astype(np.int64)
 
 
-def _weights(labels: Codes) -> Array:
-    counts = np.bincount(labels)
-    return len(labels) / (np.count_nonzero(counts) * np.maximum(counts, 1.0))
-
-
-def _share(step: int, steps: int) -> float:
-    warm = max(1, round(_WARM * steps))
-    return min((step + 1) / warm, (steps - step) / max(1, steps - warm))
-
-
-def _logits(module: torch.nn.Module, tensor: torch.Tensor, rows: int, highest: int) -> torch.Tensor:
-    logits = module(tensor)
-    if not isinstance(logits, torch.Tensor) or logits.ndim != 2 or len(logits) != rows:
-        shape = tuple(logits.shape) if isinstance(logits, torch.Tensor) else type(logits).__name__
+def _check_labels(labels: int, codes: Codes, what: str) -> None:
+    if labels <= codes.max():
         raise MismatchError(
-            f"the module answered {rows} inputs with {shape}; it must return logits, one row per "
-            f"input.",
-            code="logits-shape",
-        )
-    if logits.shape[1] <= highest:
-        raise MismatchError(
-            f"the module tells {logits.shape[1]} labels apart; a code {highest} arrived.",
+            f"the module tells {labels} labels apart; a {what} {codes.max()} arrived.",
             code="label-codes",
         )
-    return logits
 
 
-def _score(module: torch.nn.Module, inputs: Inputs, codes: Codes, balanced: bool) -> float:
-    found = module_predict(module, inputs)
-    if found.shape[1] <= codes.max():
-        raise MismatchError(
-            f"the module tells {found.shape[1]} labels apart; a validation code {codes.max()} "
-            f"arrived.",
-            code="label-codes",
-        )
-    told = found[np.arange(len(codes)), codes]
-    losses = -np.log(np.maximum(told, np.finfo(np.float64).tiny))
-    return float(np.average(losses, weights=_weights(codes)[codes] if balanced else None))
-
-
-def _finite(value: float, epoch: int) -> None:
-    if not np.isfinite(value):
+def _check_finite(is_finite: bool | np.bool_, epoch: int) -> None:
+    if not is_finite:
         raise SolverError(
             f"the loss of epoch {epoch} is not finite. Lower the rate, or look for broken inputs.",
             code="training-diverged",
         )
+
+
+def _balance_classes(labels: Codes) -> Array:
+    # Labels without records have no weight to share, and divide nothing by 0.
+    counts = np.bincount(labels)
+    return len(labels) / (np.count_nonzero(counts) * np.maximum(counts, 1.0))
+
+
+def _rate_share(step: int, steps: int) -> float:
+    warm = max(1, round(_WARM * steps))
+    return min((step + 1) / warm, (steps - step) / max(1, steps - warm))
+
+
+def _compute_loss(module: torch.nn.Module, inputs: Inputs, codes: Codes, balanced: bool) -> float:
+    probabilities = module_predict(module, inputs)
+    _check_labels(probabilities.shape[1], codes, "validation code")
+    shares = probabilities[np.arange(len(codes)), codes]
+    # A label that a model excludes costs 708 nats, not an infinite mean.
+    losses = -np.log(np.maximum(shares, np.finfo(np.float64).tiny))
+    weights = _balance_classes(codes)[codes] if balanced else None
+    return float(np.average(losses, weights=weights))

@@ -1,9 +1,9 @@
-"""Labels that lie somewhere: how far one label is from another."""
+"""Labels with coordinates: how far one label is from another, and labels as rows of their space."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -11,13 +11,46 @@ import numpy.typing as npt
 
 from ..data.label_names import label_name
 from ..errors import InputError, MismatchError
-from ._coding import Codes, LabelCodes, coded
 
 Array = npt.NDArray[np.float64]
+Codes = npt.NDArray[np.int64]
 Metric = Literal["euclidean", "cityblock"]
 
-# Softmax in single precision sums to 1 within this.
-_ROUNDING = 1e-6
+# How far below 0 a probability may be at most, whatever its sum may be off by.
+_NEGATIVE = 1e-5
+
+
+@dataclass(frozen=True, eq=False)
+class LabelCodes:
+    """Labels as rows of a label space, which ``LabelSpace.codes`` or ``LabelSpace.coded`` returns.
+
+    Attributes
+    ----------
+    values
+        Shape (n,): the row of every record's label.
+    names
+        Names of the label space.
+    """
+
+    values: Codes = field(repr=False)
+    names: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, LabelCodes)
+            and self.names == other.names
+            and np.array_equal(self.values, other.values)
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.names, self.values.tobytes()))
+
+    def __getitem__(self, rows: Codes) -> LabelCodes:
+        """Return the codes of the records in ``rows``."""
+        return LabelCodes(self.values[rows], self.names)
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,37 +102,28 @@ class LabelSpace:
         metric: Metric = "euclidean",
         title: str = "",
     ) -> None:
-        placed = _coordinates(coordinates)
-        given = [str(i) for i in range(len(placed))] if names is None else list(names)
-        if isinstance(names, str) or not all(isinstance(name, str) for name in given):
-            raise InputError(
-                "names are not a sequence of texts. Give one name per label.", code="label-names"
-            )
-        if len(given) != len(placed):
+        points = _check_coordinates(coordinates)
+        labels = tuple(map(str, range(len(points)))) if names is None else _check_names(names)
+        if len(labels) != len(points):
             raise MismatchError(
-                f"{len(given)} names arrived for {len(placed)} labels. Give one name per label.",
+                f"{len(labels)} names arrived for {len(points)} labels. Give one name per label.",
                 code="label-names",
-            )
-        if len({label_name(name) for name in given}) != len(given):
-            raise InputError(
-                "two labels have the same name. Give every label its own.", code="label-duplicate"
             )
         if metric not in get_args(Metric):
             raise InputError(
                 f"metric {metric!r} is none of {', '.join(get_args(Metric))}.", code="label-metric"
             )
-        placed.flags.writeable = False
-        object.__setattr__(self, "coordinates", placed)
-        object.__setattr__(self, "names", tuple(given))
+        cost = _compute_cost(points, metric)
+        points.flags.writeable = cost.flags.writeable = False
+        object.__setattr__(self, "coordinates", points)
+        object.__setattr__(self, "names", labels)
         object.__setattr__(self, "metric", metric)
         object.__setattr__(self, "title", str(title))
-        cost = _cost(placed, metric)
-        cost.flags.writeable = False
         object.__setattr__(self, "_cost", cost)
 
     @classmethod
     def preset(cls, name: str) -> LabelSpace:
-        """One of the paper's label spaces (section 6).
+        """Return one of the paper's label spaces (section 6).
 
         Parameters
         ----------
@@ -122,7 +146,7 @@ class LabelSpace:
 
     @classmethod
     def one_hot(cls, labels: Sequence[str] | int, *, title: str = "") -> LabelSpace:
-        """Labels without geometry: every two of them at distance 1.
+        """Build a space of labels without geometry: every two of them are at distance 1.
 
         The exact loss is then half the L1 distance of the probabilities.
 
@@ -135,6 +159,7 @@ class LabelSpace:
         if size < 2:
             raise InputError("fewer than two labels arrived.", code="label-count")
         names = None if isinstance(labels, int) else labels
+        # Unit vectors are sqrt(2) apart.
         return cls(np.eye(size) / np.sqrt(2.0), names, title=title)
 
     @property
@@ -163,7 +188,7 @@ class LabelSpace:
         return float(self.cost.max())
 
     def expected(self, probabilities: npt.ArrayLike) -> Array:
-        r"""Expected coordinates :math:`\sum_l h_l x_l`.
+        r"""Compute the expected coordinates :math:`\sum_l h_l x_l`.
 
         Parameters
         ----------
@@ -185,16 +210,16 @@ class LabelSpace:
         >>> LabelSpace.preset("sentiment-5").expected([[0.0, 0.0, 0.5, 0.0, 0.5]])
         array([[1.]])
         """
-        given = np.asarray(probabilities, dtype=np.float64)
-        if given.ndim == 0 or given.shape[-1] != self.size:
+        shares = np.asarray(probabilities, dtype=np.float64)
+        if shares.ndim == 0 or shares.shape[-1] != self.size:
             raise MismatchError(
-                f"probabilities of shape {given.shape} arrived for {self.size} labels.",
+                f"probabilities of shape {shares.shape} arrived for {self.size} labels.",
                 code="label-count",
             )
-        return given @ self.coordinates
+        return shares @ self.coordinates
 
     def codes(self, labels: Sequence[Any] | Array | Codes | LabelCodes) -> LabelCodes:
-        """Rows of this space that labels stand for.
+        """Find the rows of this space that labels stand for.
 
         Parameters
         ----------
@@ -221,11 +246,31 @@ class LabelSpace:
             if labels.names != self.names:
                 raise MismatchError("codes of another label space arrived.", code="label-codes")
             return labels
-        given: list[Any] = labels.tolist() if isinstance(labels, np.ndarray) else list(labels)
-        return LabelCodes(coded(given, self.names), self.names)
+        items: list[Any] = labels.tolist() if isinstance(labels, np.ndarray) else list(labels)
+        rows = _find_names(items, self.names)
+        listed = ", ".join(self.names[:12])
+        # Numbers are rows only where they cannot be names.
+        if all(_read_row(name, np.inf) < 0 for name in self.names):
+            listed += f", or 0 to {self.size - 1}"
+            if max(rows, default=-1) < 0:
+                rows = [_read_row(item, self.size) for item in items]
+        wrong = [place for place, row in enumerate(rows) if row < 0]
+        if wrong:
+            raise MismatchError(
+                f"{len(wrong)} of {len(rows)} labels are none of the label space, the first in row "
+                f"{wrong[0]}. Its labels are {listed}.",
+                code="labels-unknown",
+            )
+        return LabelCodes(np.array(rows, dtype=np.int64), self.names)
+
+    def is_ambiguous(self, labels: Sequence[Any]) -> bool:
+        """Return whether numbers may be meant as names or as rows, and the two differ."""
+        rows = [_read_row(label, self.size) for label in labels]
+        named = _find_names(labels, self.names)
+        return min(rows, default=-1) >= 0 and min(named, default=-1) >= 0 and rows != named
 
     def coded(self, rows: npt.ArrayLike) -> LabelCodes:
-        """Labels that are given as rows of this space (n,), from 0, whatever its names are.
+        """Read labels as rows of this space (n,), from 0, whatever its names are.
 
         Raises
         ------
@@ -238,14 +283,13 @@ class LabelSpace:
         >>> stars.coded([2, 0]) == stars.codes(["3", "1"])
         True
         """
-        given = np.asarray(rows)
-        whole = given.ndim == 1 and np.issubdtype(given.dtype, np.integer)
-        if not whole or (given.size and (given.min() < 0 or given.max() >= self.size)):
+        codes = np.asarray(rows)
+        if codes.ndim != 1 or not are_rows(codes, self.size):
             raise InputError(
                 f"codes must be whole numbers from 0 to {self.size - 1}, one for each record.",
                 code="label-codes",
             )
-        return LabelCodes(given.astype(np.int64), self.names)
+        return LabelCodes(codes.astype(np.int64), self.names)
 
     def to_dict(self) -> dict[str, Any]:
         """Turn into plain values, for JSON and YAML.
@@ -272,11 +316,11 @@ class LabelSpace:
         InputError
             Fields that are unknown or missing, or not a label space.
         """
-        known = {"coordinates", "names", "metric", "title"}
-        if "coordinates" not in values or not set(values) <= known:
+        other = set(values) - {"coordinates", "names", "metric", "title"}
+        if "coordinates" not in values or other:
             raise InputError(
                 f"a label space has coordinates, and may have names, metric and title; "
-                f"{len(set(values) - known)} other fields arrived.",
+                f"{len(other)} other fields arrived.",
                 code="label-fields",
             )
         return cls(**values)
@@ -292,36 +336,86 @@ class LabelSpace:
         return f"LabelSpace({kind}{self.size} labels, {self.dimension}-D, {self.metric})"
 
 
-def _coordinates(values: npt.ArrayLike) -> Array:
+def count_labels(labels: int | LabelSpace) -> int:
+    """Return the number of labels of a space, or that number itself, which is 2 or more."""
+    size = labels.size if isinstance(labels, LabelSpace) else labels
+    if isinstance(size, bool) or not isinstance(size, int) or size < 2:
+        raise InputError("a model tells two labels or more apart.", code="label-count")
+    return size
+
+
+def are_probabilities(rows: Array, tolerance: float = 1e-6) -> npt.NDArray[np.bool_]:
+    """Return which rows of (..., L) numbers are probabilities up to ``tolerance``; no NaN is."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        close = np.abs(rows.sum(axis=-1) - 1.0) <= tolerance
+    # Sums gather the rounding of many labels; a softmax of few bits is no more negative for it.
+    return close & (rows >= -min(tolerance, _NEGATIVE)).all(axis=-1)
+
+
+def are_rows(codes: npt.NDArray[Any], size: int) -> bool:
+    """Return whether numbers are whole, and rows of ``size`` labels."""
+    if not np.issubdtype(codes.dtype, np.integer):
+        return False
+    return not codes.size or bool(codes.min() >= 0 and codes.max() < size)
+
+
+def _find_names(labels: Sequence[Any], names: Sequence[str]) -> list[int]:
+    """Find the row of every label among names; -1 where it is none of them."""
+    rows = {label_name(name): row for row, name in enumerate(names)}
+    return [rows.get(label_name(label), -1) for label in labels]
+
+
+def _read_row(label: Any, size: float) -> int:
+    """Read a label as a whole number from 0 to below ``size``; -1 where it is none."""
     try:
-        placed = np.array(values, dtype=np.float64)
+        value = float(label)
+    except (TypeError, ValueError):
+        return -1
+    return int(value) if value.is_integer() and 0 <= value < size else -1
+
+
+def _check_names(names: Sequence[str]) -> tuple[str, ...]:
+    if isinstance(names, str) or not all(isinstance(name, str) for name in names):
+        raise InputError(
+            "names are not a sequence of texts. Give one name per label.", code="label-names"
+        )
+    if len({label_name(name) for name in names}) != len(names):
+        raise InputError(
+            "two labels have the same name. Give every label its own.", code="label-duplicate"
+        )
+    return tuple(names)
+
+
+def _check_coordinates(values: npt.ArrayLike) -> Array:
+    try:
+        points = np.array(values, dtype=np.float64)
     except (TypeError, ValueError):
         raise InputError(
             "coordinates are not an array of numbers. Give one row per label.",
             code="label-coordinates",
         ) from None
-    if placed.ndim == 1:
-        placed = placed[:, None]
-    if placed.ndim != 2 or placed.shape[1] == 0:
+    if points.ndim == 1:
+        points = points[:, None]
+    if points.ndim != 2 or points.shape[1] == 0:
         raise InputError(
-            f"coordinates of shape {placed.shape} arrived. Give one row per label.",
+            f"coordinates of shape {points.shape} arrived. Give one row per label.",
             code="label-coordinates",
         )
-    if len(placed) < 2:
+    if len(points) < 2:
         raise InputError(
-            f"{len(placed)} labels arrived; a label space has two or more.", code="label-count"
+            f"{len(points)} labels arrived; a label space has two or more.", code="label-count"
         )
-    if not np.isfinite(placed).all():
-        rows = np.flatnonzero(~np.isfinite(placed).all(axis=1))
+    if not np.isfinite(points).all():
+        rows = np.flatnonzero(~np.isfinite(points).all(axis=1))
         raise InputError(
             f"the coordinates of label {rows[0]} are not finite.", code="label-coordinates"
         )
-    return placed + 0.0  # no negative zeros: equal spaces then have equal bytes
+    return points + 0.0  # no negative zeros: equal spaces then have equal bytes
 
 
-def _cost(placed: Array, metric: Metric) -> Array:
+def _compute_cost(points: Array, metric: Metric) -> Array:
     with np.errstate(over="ignore", invalid="ignore"):
-        apart = np.abs(placed[:, None] - placed)
+        apart = np.abs(points[:, None] - points)
         # Scaled first: squares of very small or very large coordinates leave the range.
         scale = apart.max() or 1.0
         parts = apart / scale
@@ -340,13 +434,6 @@ def _cost(placed: Array, metric: Metric) -> Array:
             code="label-coincident",
         )
     return cost
-
-
-def improper(probabilities: Array) -> npt.NDArray[np.bool_]:
-    """Tell which rows of (..., L) numbers are no probabilities, up to rounding; NaN never are."""
-    with np.errstate(invalid="ignore", over="ignore"):
-        off = np.abs(probabilities.sum(axis=-1) - 1.0)
-    return ~((off <= _ROUNDING) & (probabilities >= -_ROUNDING).all(axis=-1))
 
 
 _PRESETS: dict[str, tuple[str, dict[str, Sequence[float]]]] = {

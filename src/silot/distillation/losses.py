@@ -1,4 +1,4 @@
-"""How far a student's predictions are from a teacher's, to train with (extra ``silot[torch]``)."""
+"""Losses of a student's predictions against a teacher's (extra ``silot[torch]``)."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ import torch
 from torch import Tensor
 
 from ..errors import InputError, MismatchError
-from ._exact import Array, Solved, exact
-from ._sinkhorn import entropic
+from ._label_transport import Array, Solution, solve_entropic, solve_exact
 from .labels import LabelSpace
 
 Reduction = Literal["mean", "sum", "none"]
@@ -34,7 +33,7 @@ def sinkhorn_loss(
     epsilon: float | None = None,
     tolerance: float = 1e-4,
 ) -> Tensor:
-    r"""Transport cost from predictions to predictions, differentiable and converged.
+    r"""Compute the transport cost from predictions to predictions, differentiable and converged.
 
     .. math::
         T_\varepsilon(p, q) = \min_{\pi \in \Pi(p, q)} \langle \pi, C \rangle
@@ -42,8 +41,8 @@ def sinkhorn_loss(
         \quad \nabla_p T_\varepsilon = f - \langle f, p \rangle
 
     With ``epsilon=None`` it is the exact :math:`W(p, q)`: on a line the L1 distance of cumulative
-    distributions; else network simplex for all pairs at the same time, on the CPU. Every value is
-    proven: a flow costs what the potentials are worth, to 1e-9.
+    distributions; else shortest augmenting paths for all pairs at the same time, on the CPU. Every
+    value is proven: a flow costs what the potentials are worth, to 1e-9.
 
     Parameters
     ----------
@@ -94,7 +93,7 @@ def sinkhorn_loss(
     >>> loss.item(), p.grad.tolist()
     (1.5, [[2.0, 1.0, 0.0, -1.0, -2.0]])
     """
-    cost, positions = _costs(space, metric=epsilon is None)
+    cost, positions = _read_costs(space, metric=epsilon is None)
     if epsilon is not None and not (math.isfinite(epsilon) and epsilon >= _SMALL * cost.max()):
         raise InputError(
             f"epsilon must be {_SMALL:g} of the largest cost, {cost.max():g}, or more. "
@@ -103,23 +102,23 @@ def sinkhorn_loss(
         )
     if not 0 < tolerance < 1:
         raise InputError("tolerance is not between 0 and 1.", code="option-tolerance")
-    left, right = _pair(p, q, len(cost), reduction)
-    shape = left.shape[:-1]
-    left, right = left.reshape(-1, len(cost)), right.reshape(-1, len(cost))
+    student, teacher = _broadcast(p, q, len(cost), reduction)
+    shape = student.shape[:-1]
+    student, teacher = student.reshape(-1, len(cost)), teacher.reshape(-1, len(cost))
 
-    def solve(one: Tensor, other: Tensor) -> Solved:
+    def solve(one: Tensor, other: Tensor) -> Solution:
         if epsilon is None:
-            return exact(one, other, cost, positions)
-        return entropic(one, other, cost, epsilon, tolerance)
+            return solve_exact(one, other, cost, positions)
+        return solve_entropic(one, other, cost, epsilon, tolerance)
 
-    values = _Transport.apply(left, right, solve, epsilon is None)
+    values = _Transport.apply(student, teacher, solve, epsilon is None)
     return _reduce(values.reshape(shape), reduction, torch.promote_types(p.dtype, q.dtype))
 
 
 def entropy_loss(
     p: Tensor, q: Tensor, *, symmetric: bool = False, reduction: Reduction = "mean"
 ) -> Tensor:
-    r"""Kullback–Leibler divergence of a student's predictions from a teacher's.
+    r"""Compute the Kullback–Leibler divergence of a student's predictions from a teacher's.
 
     .. math:: \mathrm{KL}(q \Vert p) = \sum_l q_l (\log q_l - \log p_l)
 
@@ -155,11 +154,14 @@ def entropy_loss(
     >>> round(entropy_loss(p, q).item(), 6)
     0.693147
     """
-    dtype = torch.promote_types(p.dtype, q.dtype) if _tensors(p, q) else None
-    left, right = _pair(p, q, None, reduction, dtype)
-    log_left, log_right = _log(left), _log(right)
-    weights = right - left if symmetric else right
-    return _reduce((weights * (log_right - log_left)).sum(-1), reduction, left.dtype)
+    dtype = torch.promote_types(p.dtype, q.dtype) if _are_tensors(p, q) else None
+    student, teacher = _broadcast(p, q, None, reduction, dtype)
+    # No logarithm is infinite: a mass at a label that the student excludes costs a finite loss.
+    least = torch.finfo(student.dtype).tiny
+    logs = teacher.clamp_min(least).log() - student.clamp_min(least).log()
+    # KL(q, p) + KL(p, q) = sum of (q - p) (log q - log p).
+    weights = teacher - student if symmetric else teacher
+    return _reduce((weights * logs).sum(-1), reduction, student.dtype)
 
 
 class _Transport(torch.autograd.Function):
@@ -167,8 +169,10 @@ class _Transport(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, p: Tensor, q: Tensor, solve: Callable[[Tensor, Tensor], Solved], linear: bool
+        ctx: Any, p: Tensor, q: Tensor, solve: Callable[[Tensor, Tensor], Solution], linear: bool
     ) -> Tensor:
+        # The envelope theorem: at the optimum potentials are the derivatives, so that no gradient
+        # has to pass through the iterations.
         values, f, g = solve(p, q)
         ctx.save_for_backward(p, q, f, g)
         ctx.linear = linear
@@ -182,8 +186,8 @@ class _Transport(torch.autograd.Function):
         if not ctx.linear and torch.is_grad_enabled():
             # Potentials of regularised transport move with p and q, and how is not known here.
             f, g = _Once.apply(f, p, q), _Once.apply(g, p, q)
-        by_p = _tangent(f, p) * grads[0][:, None] if ctx.needs_input_grad[0] else None
-        by_q = _tangent(g, q) * grads[0][:, None] if ctx.needs_input_grad[1] else None
+        by_p = _project_tangent(f, p) * grads[0][:, None] if ctx.needs_input_grad[0] else None
+        by_q = _project_tangent(g, q) * grads[0][:, None] if ctx.needs_input_grad[1] else None
         return by_p, by_q, None, None
 
 
@@ -205,12 +209,14 @@ class _Once(torch.autograd.Function):
         )
 
 
-def _tangent(potentials: Tensor, weights: Tensor) -> Tensor:
+def _project_tangent(potentials: Tensor, weights: Tensor) -> Tensor:
+    """Compute the derivative with respect to rows that are divided by their sums afterwards."""
+    # d/dp of T(p / s, q) with s = sum(p): potentials less their mean under p, over s.
     total = weights.sum(1, keepdim=True)
     return (potentials - (potentials * weights).sum(1, keepdim=True) / total) / total
 
 
-def _costs(space: LabelSpace | npt.ArrayLike, *, metric: bool) -> tuple[Array, Array | None]:
+def _read_costs(space: LabelSpace | npt.ArrayLike, *, metric: bool) -> tuple[Array, Array | None]:
     if isinstance(space, LabelSpace):
         return space.cost, space.coordinates[:, 0] if space.line else None
     cost = np.asarray(space, dtype=np.float64)
@@ -232,6 +238,8 @@ def _costs(space: LabelSpace | npt.ArrayLike, *, metric: bool) -> tuple[Array, A
 
 def _check_metric(cost: Array) -> None:
     apart = cost + np.eye(len(cost))
+    # The shortest way over one more label. Only where none is shorter than the direct way may
+    # mass that p and q have in common stay, as the exact solver takes for granted.
     detour = (cost[:, :, None] + cost[None]).min(axis=1)
     if (apart <= 0).any() or (cost != cost.T).any() or (cost > detour * (1 + 1e-9)).any():
         raise InputError(
@@ -241,11 +249,11 @@ def _check_metric(cost: Array) -> None:
         )
 
 
-def _tensors(p: object, q: object) -> bool:
-    return all(isinstance(each, Tensor) and each.is_floating_point() for each in (p, q))
+def _are_tensors(p: object, q: object) -> bool:
+    return all(isinstance(side, Tensor) and side.is_floating_point() for side in (p, q))
 
 
-def _pair(
+def _broadcast(
     p: Tensor,
     q: Tensor,
     size: int | None,
@@ -258,12 +266,17 @@ def _pair(
             f"reduction {reduction!r} is none of {', '.join(get_args(Reduction))}.",
             code="option-reduction",
         )
-    if not _tensors(p, q) or dtype is None:
+    if not _are_tensors(p, q) or dtype is None:
         raise InputError(
             "predictions are not tensors of floating-point numbers. Convert them first.",
             code="loss-tensor",
         )
-    _check_shapes(p, q, size)
+    if p.ndim == 0 or q.ndim == 0 or p.shape[-1] != q.shape[-1] or size not in (None, p.shape[-1]):
+        raise MismatchError(
+            f"predictions of shapes {tuple(p.shape)} and {tuple(q.shape)} arrived"
+            + (f" for {size} labels." if size else "; their last axes must agree."),
+            code="loss-shape",
+        )
     if p.device != q.device:
         raise MismatchError(
             f"predictions are on {p.device} and {q.device}. Move one.", code="loss-device"
@@ -271,38 +284,24 @@ def _pair(
     _check_simplex(p, "student's")
     _check_simplex(q, "teacher's")
     try:
-        left, right = torch.broadcast_tensors(p.to(dtype), q.to(dtype))
+        student, teacher = torch.broadcast_tensors(p.to(dtype), q.to(dtype))
     except RuntimeError:
         raise MismatchError(
             f"predictions of shapes {tuple(p.shape)} and {tuple(q.shape)} do not broadcast.",
             code="loss-shape",
         ) from None
-    return left, right
-
-
-def _check_shapes(p: Tensor, q: Tensor, size: int | None) -> None:
-    """One last axis for both, of ``size`` labels where there is one."""
-    if p.ndim == 0 or q.ndim == 0 or p.shape[-1] != q.shape[-1] or size not in (None, p.shape[-1]):
-        raise MismatchError(
-            f"predictions of shapes {tuple(p.shape)} and {tuple(q.shape)} arrived"
-            + (f" for {size} labels." if size else "; their last axes must agree."),
-            code="loss-shape",
-        )
+    return student, teacher
 
 
 def _check_simplex(predictions: Tensor, whose: str) -> None:
     values = predictions.detach().double()
-    fine = values.isfinite().all() & (values >= -_NEGATIVE).all()
-    if values.numel() == 0 or not bool(fine & ((values.sum(-1) - 1).abs() <= _SUM).all()):
+    is_valid = values.isfinite().all() & (values >= -_NEGATIVE).all()
+    if values.numel() == 0 or not bool(is_valid & ((values.sum(-1) - 1).abs() <= _SUM).all()):
         raise InputError(
             f"a {whose} predictions are not probabilities: none arrived, or an entry is not "
             "finite or negative, or a row does not sum to 1. Apply softmax to logits once.",
             code="loss-simplex",
         )
-
-
-def _log(values: Tensor) -> Tensor:
-    return values.clamp_min(torch.finfo(values.dtype).tiny).log()
 
 
 def _reduce(values: Tensor, reduction: Reduction, dtype: torch.dtype) -> Tensor:

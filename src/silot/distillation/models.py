@@ -1,46 +1,35 @@
 r"""Models of texts and of vectors: what teachers train and what learns from them.
 
 Every model is a ``torch.nn.Module``: ``encode`` turns raw inputs into a tensor, ``forward`` turns
-the tensor into logits (B, L). Nothing is downloaded, but for ``pretrained`` where it is asked to.
+the tensor into logits (B, L). Only ``pretrained`` downloads anything (extra ``silot[text]``).
 Needs torch: ``pip install 'silot[torch]'``.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import pairwise
+from pathlib import Path
+from types import ModuleType
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from ..errors import InputError, MismatchError
-from ._batches import Inputs, floats, seeded
-from ._pretrained import Pretrained, pretrained
-from ._transformer import Encoder, Words, marks
-from .fitting import Fitting, fit, module_predict
-from .labels import LabelSpace
-from .parameters import load_parameters, parameters_of
-from .text import PAD, SEPARATOR, Vocabulary
+from silot_transport._check import whole
 
-__all__ = [
-    "BagOfWords",
-    "Fitting",
-    "Inputs",
-    "Pretrained",
-    "Transformer",
-    "VectorHead",
-    "fit",
-    "load_parameters",
-    "module_predict",
-    "parameters_of",
-    "pretrained",
-]
+from ..data.label_names import label_name
+from ..errors import ExtraError, FileError, InputError, MismatchError
+from .labels import LabelSpace, count_labels
+from .modules import convert_floats, draw_from
+from .text import PAD, PAIR, SEPARATOR, Vocabulary, check_texts
 
 
 class BagOfWords(nn.Module):
-    r"""The mean of a text's word vectors, and a linear map: the plainest model of texts.
+    r"""Classify texts by the mean of their word vectors and a linear map.
 
     .. math:: h(x) = A \bar e(x) + b, \quad
         \bar e(x) = \frac{1}{|x|} \sum_{w \in x} e_w
@@ -94,11 +83,11 @@ class BagOfWords(nn.Module):
         seed: int = 0,
     ) -> None:
         super().__init__()
-        count = _labels(labels)
-        _sizes(dropout, width=width, length=length)
+        count = count_labels(labels)
+        _check_sizes(dropout, width=width, length=length)
         self.vocabulary, self.pairs, self.length = vocabulary, pairs, length
-        with seeded(seed):
-            self.words = Words(vocabulary.size, width, vectors)
+        with draw_from(seed):
+            self.words = _Words(vocabulary.size, width, vectors)
             self.dropout = nn.Dropout(dropout)
             if pairs:
                 hidden = nn.Linear(4 * width + 2, width)
@@ -107,33 +96,35 @@ class BagOfWords(nn.Module):
                 self.readout = nn.Linear(width, count)
 
     def encode(self, inputs: Sequence[str]) -> Tensor:
-        """Numbers of the words, (B, T)."""
+        """Write texts as numbers of words, (B, T)."""
         return torch.from_numpy(
             self.vocabulary.encode(inputs, length=max(4, self.length), start=False)
         )
 
     def forward(self, numbers: Tensor) -> Tensor:
-        """Logits, (B, L)."""
+        """Compute logits, (B, L)."""
         words = (numbers != PAD) & (numbers != SEPARATOR)
         if not self.pairs:
-            return self.readout(self.dropout(self._mean(numbers, words)))
-        second, both = marks(numbers)
-        u, v = (self._mean(numbers, words & (second == part)) for part in (0, 1))
+            return self.readout(self.dropout(self._average(numbers, words)))
+        second, both = _mark_pairs(numbers)
+        u, v = (self._average(numbers, words & (second == part)) for part in (0, 1))
         shared = [
             (both * part).sum(1, keepdim=True) / part.sum(1, keepdim=True).clamp(min=1)
             for part in (words & (second == 0), words & (second == 1))
         ]
+        # What separates entailment from contradiction is where the two texts differ: (u, v,
+        # |u - v|, u * v) as in InferSent, and the words in common.
         read = torch.cat([u, v, (u - v).abs(), u * v, *(s.to(u.dtype) for s in shared)], dim=1)
         return self.readout(self.dropout(read))
 
-    def _mean(self, numbers: Tensor, words: Tensor) -> Tensor:
+    def _average(self, numbers: Tensor, words: Tensor) -> Tensor:
         # Other places become padding, whose vector is 0; a text without words has mean 0.
         vectors = self.words(torch.where(words, numbers, PAD))
         return vectors.sum(1) / words.sum(1, keepdim=True).clamp(min=1)
 
 
 class Transformer(nn.Module):
-    r"""A small transformer, trained from scratch: words in their order.
+    r"""Classify texts by a small transformer, which is trained from scratch and reads word order.
 
     Word vectors and learned places, ``layers`` of self-attention and a feed-forward part with
     normalisation first (padding is never attended to), read at ``[CLS]`` by a linear map. The
@@ -184,30 +175,30 @@ class Transformer(nn.Module):
         seed: int = 0,
     ) -> None:
         super().__init__()
-        count = _labels(labels)
-        _sizes(dropout, width=width, layers=layers, heads=heads, length=length)
+        count = count_labels(labels)
+        _check_sizes(dropout, width=width, layers=layers, heads=heads, length=length)
         if width % heads:
             raise MismatchError(
                 f"{heads} heads do not divide a width of {width}.", code="option-heads"
             )
         self.vocabulary, self.length = vocabulary, max(4, length)
-        with seeded(seed):
-            self.encoder = Encoder(
+        with draw_from(seed):
+            self.encoder = _Encoder(
                 vocabulary.size, width, layers, heads, self.length, dropout, vectors
             )
             self.readout = nn.Linear(width, count)
 
     def encode(self, inputs: Sequence[str]) -> Tensor:
-        """Numbers of the words after ``[CLS]``, (B, T)."""
+        """Write texts as numbers of words after ``[CLS]``, (B, T)."""
         return torch.from_numpy(self.vocabulary.encode(inputs, length=self.length))
 
     def forward(self, numbers: Tensor) -> Tensor:
-        """Logits, (B, L)."""
+        """Compute logits, (B, L)."""
         return self.readout(self.encoder(numbers))
 
 
 class VectorHead(nn.Module):
-    r"""Fully connected layers over vectors, such as sentence vectors of a public model.
+    r"""Classify vectors, such as sentence vectors of a public model, by fully connected layers.
 
     Parameters
     ----------
@@ -255,11 +246,9 @@ class VectorHead(nn.Module):
     ) -> None:
         super().__init__()
         widths = [dimension, *hidden]
-        _sizes(dropout, **{f"width {i}": width for i, width in enumerate(widths)})
-        for name, value in (
-            ("mean", floats(np.atleast_1d(mean))),
-            ("scale", floats(np.atleast_1d(scale))),
-        ):
+        _check_sizes(dropout, **{f"width {i}": width for i, width in enumerate(widths)})
+        for name, numbers in (("mean", mean), ("scale", scale)):
+            value = convert_floats(np.atleast_1d(numbers))
             if value.shape not in ((1,), (dimension,)):
                 raise MismatchError(
                     f"{name} has {len(value)} numbers for {dimension} columns.",
@@ -270,39 +259,314 @@ class VectorHead(nn.Module):
             raise InputError("the scale must be positive.", code="option-scale")
         self.dimension = dimension
         parts: list[nn.Module] = []
-        with seeded(seed):
+        with draw_from(seed):
             for before, after in pairwise(widths):
                 parts += [nn.Linear(before, after), nn.ReLU(), nn.Dropout(dropout)]
-            self.layers = nn.Sequential(*parts, nn.Linear(widths[-1], _labels(labels)))
+            self.layers = nn.Sequential(*parts, nn.Linear(widths[-1], count_labels(labels)))
 
     def encode(self, inputs: npt.ArrayLike) -> Tensor:
-        """Array (B, d) as float32."""
-        found = floats(inputs)
-        if found.ndim != 2 or found.shape[1] != self.dimension:
+        """Convert an array (B, d) to float32."""
+        vectors = convert_floats(inputs)
+        if vectors.ndim != 2 or vectors.shape[1] != self.dimension:
             raise MismatchError(
-                f"inputs of shape {tuple(found.shape)} arrived at a model of {self.dimension} "
+                f"inputs of shape {tuple(vectors.shape)} arrived at a model of {self.dimension} "
                 f"columns.",
                 code="input-dimension",
             )
-        return found
+        return vectors
 
     def forward(self, vectors: Tensor) -> Tensor:
-        """Logits, (B, L)."""
+        """Compute logits, (B, L)."""
         return self.layers((vectors - self.mean) / self.scale)
 
 
-def _labels(labels: int | LabelSpace) -> int:
-    count = labels.size if isinstance(labels, LabelSpace) else labels
-    if isinstance(count, bool) or not isinstance(count, int) or count < 2:
-        raise InputError("a model tells two labels or more apart.", code="label-count")
-    return count
+class Pretrained(nn.Module):
+    """A sequence classification model and its tokenizer, which ``pretrained`` loads.
+
+    ``encode`` returns whole numbers (B, F, T): the tokens, the attention mask and, if the model
+    has them, token types.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        tokenizer: Any,
+        *,
+        types: bool,
+        length: int,
+        order: Sequence[int] | None = None,
+    ) -> None:
+        super().__init__()
+        self.order = None if order is None else list(order)
+        self.model, self.tokenizer = model, tokenizer
+        self.fields = ["input_ids", "attention_mask"] + ["token_type_ids"] * types
+        self.length = length
+
+    def encode(self, inputs: Sequence[str]) -> Tensor:
+        """Write texts as numbers of tokens, (B, F, T); a pair goes in as two texts."""
+        first, second = _split_pairs(inputs)
+        if not first:
+            return torch.zeros((0, len(self.fields), 1), dtype=torch.long)
+        tokens = self.tokenizer(
+            first,
+            second or None,
+            padding=True,
+            truncation=True,
+            max_length=self.length,
+            return_tensors="pt",
+            return_attention_mask=True,
+            return_token_type_ids=len(self.fields) == 3,
+        )
+        return torch.stack([tokens[field] for field in self.fields], dim=1)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """Compute logits, (B, L), in the order of the label space."""
+        fields = {field: tokens[:, place] for place, field in enumerate(self.fields)}
+        logits: Tensor = self.model(**fields).logits
+        return logits if self.order is None else logits[:, self.order]
 
 
-def _sizes(dropout: float, **sizes: int) -> None:
+def pretrained(
+    name: str | Path,
+    labels: int | LabelSpace,
+    *,
+    length: int = 128,
+    local_files_only: bool = False,
+    revision: str | None = None,
+    new_head: bool = False,
+    seed: int = 0,
+) -> Pretrained:
+    """Load a Hugging Face model to classify texts: by name, or from a folder.
+
+    Only weights in the safetensors format are read, and no code that comes with a model is run:
+    a file of weights in the older format can run any code when it is read.
+
+    Parameters
+    ----------
+    name
+        Name on the hub, such as ``"prajjwal1/bert-tiny"``, or a folder with ``config.json``,
+        weights and tokenizer.
+    labels
+        Number of labels, or the label space. A model that names its labels (``id2label``, other
+        than LABEL_0, LABEL_1, ...) is matched with the space by name; one that does not has them in
+        the caller's order.
+    length
+        Tokens read of an input.
+    local_files_only
+        Whether nothing may be downloaded.
+    revision
+        Commit or tag on the hub; a name alone is whatever is newest.
+    new_head
+        Whether to replace the last layer of a model that classifies into another number of
+        labels.
+    seed
+        Same seed, same first parameters of a last layer the model does not bring.
+
+    Returns
+    -------
+    Pretrained
+        In float32 on the processor, all parameters trainable.
+
+    Raises
+    ------
+    ExtraError
+        ``silot[text]`` is not installed.
+    FileError
+        There is no such model, or none in the safetensors format, or it cannot be reached.
+    MismatchError
+        The model classifies into another number of labels, or names labels that the space lacks.
+
+    Examples
+    --------
+    >>> model = pretrained("prajjwal1/bert-tiny", 5)  # doctest: +SKIP
+    """
+    count = count_labels(labels)
+    if length < 4:
+        raise InputError("length must be 4 or more.", code="option-length")
+    library = _import_transformers()
+    options: dict[str, Any] = {
+        "local_files_only": local_files_only,
+        "revision": revision or "main",
+        "trust_remote_code": False,
+    }
+    place = str(name)
+    try:
+        config = library.AutoConfig.from_pretrained(place, **options)
+        order = None if new_head else _match_labels(config, labels, count)
+        config.num_labels = count
+        tokenizer = library.AutoTokenizer.from_pretrained(place, **options)
+        with draw_from(seed):
+            model = library.AutoModelForSequenceClassification.from_pretrained(
+                place,
+                config=config,
+                use_safetensors=True,
+                ignore_mismatched_sizes=new_head,
+                **options,
+            )
+    except (OSError, ValueError) as error:
+        raise FileError(
+            f"the model cannot be loaded ({type(error).__name__}). Check its name or folder, that "
+            f"it has a tokenizer and weights in the safetensors format, and the connection.",
+            code="model-missing",
+        ) from error
+    if tokenizer.pad_token is None:
+        raise InputError("the model's tokenizer has no padding token.", code="model-padding")
+    # A model has no places beyond these, and fails on longer inputs.
+    room = getattr(config, "max_position_embeddings", None) or length
+    return Pretrained(
+        model.float().eval(),
+        tokenizer,
+        types="token_type_ids" in tokenizer.model_input_names,
+        length=min(length, room),
+        order=order,
+    )
+
+
+def _match_labels(config: Any, labels: int | LabelSpace, count: int) -> list[int] | None:
+    """Find which output of a model is which label of the space, where both have names."""
+    if not any("SequenceClassification" in kind for kind in config.architectures or ()):
+        return None
+    if config.num_labels != count:
+        raise MismatchError(
+            f"the model tells {config.num_labels} labels apart, not {count}. Give "
+            f"new_head=True to replace its last layer, and fit it.",
+            code="model-labels",
+        )
+    named = cast("dict[int, str]", config.id2label or {})
+    own = [str(named.get(k, "")) for k in range(config.num_labels)]
+    if not isinstance(labels, LabelSpace) or own == [f"LABEL_{k}" for k in range(len(own))]:
+        return None
+    places = {label_name(name).casefold(): k for k, name in enumerate(own)}
+    order = [places.get(label_name(name).casefold(), -1) for name in labels.names]
+    if -1 not in order:
+        return order
+    if labels.names == tuple(map(str, range(labels.size))):
+        return None
+    raise MismatchError(
+        f"the model's labels are {', '.join(own[:12])}, and those of the label space "
+        f"{', '.join(labels.names[:12])}. Name the label space as the model does, or give "
+        "new_head=True and fit it.",
+        code="model-labels",
+    )
+
+
+def _split_pairs(inputs: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Split inputs into first texts, and the second ones where inputs are pairs."""
+    parts = [text.split(PAIR, 1) for text in check_texts(inputs)]
+    pairs = [part for part in parts if len(part) == 2]
+    if pairs and len(pairs) < len(parts):
+        raise InputError(
+            f"{len(pairs)} of {len(parts)} inputs are pairs of texts. Give pairs only, or none.",
+            code="text-pairs",
+        )
+    return [part[0] for part in parts], [part[1] for part in pairs]
+
+
+def _import_transformers() -> ModuleType:
+    try:
+        import transformers
+    except ImportError:
+        raise ExtraError(
+            "a pretrained model needs transformers. Run: pip install 'silot[text]'.",
+            code="extra-text",
+        ) from None
+    return transformers
+
+
+class _Words(nn.Module):
+    """A vector of ``width`` for every number; through a linear map where ``vectors`` are longer."""
+
+    def __init__(self, size: int, width: int, vectors: npt.ArrayLike | None) -> None:
+        super().__init__()
+        start = None if vectors is None else np.asarray(vectors, dtype=np.float32)
+        if start is not None and (start.ndim != 2 or len(start) != size or not start.shape[1]):
+            raise MismatchError(
+                f"vectors of shape {start.shape} arrived for a vocabulary of {size} numbers. Give "
+                f"what Vocabulary.vectors returns.",
+                code="vocabulary-vectors",
+            )
+        inner = width if start is None else start.shape[1]
+        self.table = nn.Embedding(size, inner, padding_idx=PAD)
+        with torch.no_grad():
+            # Vectors of length 1 on average, whatever their dimension.
+            self.table.weight.normal_(0.0, inner**-0.5)
+            if start is not None:
+                finite = np.isfinite(start).all(axis=1)
+                if finite.any():
+                    # Vectors as long as those drawn, on average.
+                    length = float(np.linalg.norm(start[finite], axis=1).mean())
+                    rows = torch.from_numpy(start[finite] / (length or 1.0))
+                    self.table.weight[torch.from_numpy(finite)] = rows
+            self.table.weight[PAD] = 0.0
+        self.map = nn.Identity() if inner == width else nn.Linear(inner, width, bias=False)
+
+    def forward(self, numbers: Tensor) -> Tensor:
+        return self.map(self.table(numbers))
+
+
+class _Encoder(nn.Module):
+    """Encode rows of numbers as a vector each, by self-attention, read at the first place.
+
+    A word that is in both texts of a pair is marked, so that attention need not learn first that
+    two words are the same.
+    """
+
+    def __init__(
+        self,
+        size: int,
+        width: int,
+        layers: int,
+        heads: int,
+        length: int,
+        dropout: float,
+        vectors: npt.ArrayLike | None,
+    ) -> None:
+        super().__init__()
+        self.words = _Words(size, width, vectors)
+        self.places = nn.Parameter(torch.randn(length, width) * width**-0.5)
+        # By part of a pair and by being in both texts: 2 x 2 marks, added like places.
+        self.marks = nn.Parameter(torch.randn(4, width) * width**-0.5)
+        self.dropout = nn.Dropout(dropout)
+        # Normalisation first: small transformers then train without a long warm-up.
+        layer = nn.TransformerEncoderLayer(
+            width, heads, 4 * width, dropout, "gelu", batch_first=True, norm_first=True
+        )
+        self.layers = nn.TransformerEncoder(
+            layer, layers, norm=nn.LayerNorm(width), enable_nested_tensor=False
+        )
+        for parameter in self.layers.parameters():
+            # The layers are copies of one, so that their parameters are drawn again.
+            if parameter.ndim == 2:
+                nn.init.xavier_uniform_(parameter)
+
+    def forward(self, numbers: Tensor) -> Tensor:
+        second, both = _mark_pairs(numbers)
+        # Attention wants words and places at one scale, as in the first transformer.
+        vectors = self.words(numbers) * math.sqrt(self.places.shape[1])
+        vectors = vectors + self.places[: numbers.shape[1]] + self.marks[2 * both + second]
+        vectors = self.layers(self.dropout(vectors), src_key_padding_mask=numbers == PAD)
+        return vectors[:, 0]
+
+
+def _mark_pairs(numbers: Tensor) -> tuple[Tensor, Tensor]:
+    """Mark the places of the second text of a pair, and the words that are in both; 0 or 1.
+
+    Examples
+    --------
+    >>> second, both = _mark_pairs(torch.tensor([[2, 7, 8, 3, 8, 9, 0]]))
+    >>> second.tolist(), both.tolist()
+    ([[0, 0, 0, 0, 1, 1, 1]], [[0, 0, 1, 0, 1, 0, 0]])
+    """
+    divider = numbers == SEPARATOR
+    second = (divider.cumsum(1) > 0) & ~divider
+    words = numbers > SEPARATOR
+    same = (numbers[:, :, None] == numbers[:, None]) & (second[:, :, None] != second[:, None])
+    both = (same & words[:, None]).any(2) & words
+    return second.long(), both.long()
+
+
+def _check_sizes(dropout: float, **sizes: int) -> None:
     if not 0 <= dropout < 1:
         raise InputError("dropout must be from 0 to below 1.", code="option-dropout")
     for name, size in sizes.items():
-        if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-            raise InputError(
-                f"{name.replace('_', ' ')} must be a whole number from 1.", code="option-model"
-            )
+        whole(size, name.replace("_", " "), "option-model")

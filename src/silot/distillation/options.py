@@ -24,7 +24,7 @@ from ..options import (
     word,
 )
 from ..privacy.accounting import mu_of
-from .confidence import Weights, check_cap
+from .weights import Weights, check_cap
 
 Loss = Literal["sinkhorn", "entropy"]
 

@@ -3,10 +3,9 @@ r"""Questions about a model's predictions: probabilities of labels, and nothing 
 Inputs travel as records (``vectors``), as texts (``texts``), or as their places in a transfer set
 that both sides have (``indices`` and ``shared``, its digest). Exactly one of the three is given.
 
-A prediction tells what its input is taken for, and about the records the model was trained on:
-whether a given record was among them (membership), and enough of them make a copy of the model.
-That is level record. ``ReleasePredictions`` is level sketch: noise bounds what one training
-record can change.
+A prediction discloses the records that the model was trained on: whether a given record was among
+them (membership), and enough predictions make a copy of the model. That is level record.
+``ReleasePredictions`` is level sketch: noise bounds what one training record can change.
 """
 
 from __future__ import annotations
@@ -28,23 +27,26 @@ from ..federation.answer import Answer
 from ..federation.disclosure import Account, Disclosure
 from ..federation.question import Array, Codes, Question, Subject, Text, register
 from ..federation.release import Release
+from .labels import are_probabilities
 
 Inputs = Array | list[str]
 """Records (n, d), or n texts."""
 
+# Far above the rounding of a softmax in float64, and far below what anybody would notice.
 TOLERANCE = 1e-6
 """How far a prediction may be off the simplex."""
 
+# Fine enough that counting adds little to the sensitivity, sqrt(L) / R beside sqrt(2) / m, for a
+# teacher of up to 100,000 parts m.
 RESOLUTION = 1 << 20
 """Steps that a probability of a release is counted in."""
 
-_NEGATIVE = 1e-5
 _MOST_BYTES = 1 << 28
 _MOST_DECIMALS = 12
 _MOST_LABELS = 4096
 
 
-def inputs_of(inputs: npt.ArrayLike | Sequence[str]) -> Inputs:
+def check_inputs(inputs: npt.ArrayLike | Sequence[str]) -> Inputs:
     """Check inputs: finite records as float64 (n, d), or a list of texts.
 
     Raises
@@ -55,7 +57,7 @@ def inputs_of(inputs: npt.ArrayLike | Sequence[str]) -> Inputs:
 
     Examples
     --------
-    >>> inputs_of(("good", "bad")), inputs_of([[1, 2]]).shape
+    >>> check_inputs(("good", "bad")), check_inputs([[1, 2]]).shape
     (['good', 'bad'], (1, 2))
     """
     if isinstance(inputs, str):
@@ -63,7 +65,7 @@ def inputs_of(inputs: npt.ArrayLike | Sequence[str]) -> Inputs:
     if isinstance(inputs, np.ndarray) and inputs.dtype.kind != "U":
         return as_points(cast("npt.NDArray[Any]", inputs), "inputs")
     items: list[Any] = list(cast("Sequence[Any]", inputs))
-    texts = [str(each) for each in items if isinstance(each, str)]
+    texts = [str(item) for item in items if isinstance(item, str)]
     if not texts:
         return as_points(items, "inputs")
     if len(texts) < len(items):
@@ -79,38 +81,42 @@ def inputs_of(inputs: npt.ArrayLike | Sequence[str]) -> Inputs:
     return texts
 
 
-def digest_of(inputs: Inputs) -> str:
-    """SHA-256 of inputs, for two sides to see that they mean the same."""
+def hash_inputs(inputs: Inputs) -> str:
+    """Compute the SHA-256 of inputs, for two sides to see that they mean the same."""
     if isinstance(inputs, list):
         return hashlib.sha256(b"texts" + encode_texts(inputs).tobytes()).hexdigest()
     shape = ",".join(map(str, inputs.shape)).encode()
-    return hashlib.sha256(b"points" + shape + b":" + _plain(inputs)).hexdigest()
-
-
-def _plain(array: Array) -> bytes:
-    return np.ascontiguousarray(array, dtype="<f8").tobytes()
+    numbers = np.ascontiguousarray(inputs, dtype="<f8").tobytes()
+    return hashlib.sha256(b"points" + shape + b":" + numbers).hexdigest()
 
 
 def encode_texts(texts: Sequence[str]) -> Text:
-    """Texts as the UTF-8 bytes of a JSON list."""
+    """Write texts as the UTF-8 bytes of a JSON list."""
     return np.frombuffer(json.dumps(list(texts), ensure_ascii=False).encode(), dtype=np.uint8)
 
 
 def decode_texts(field: Text) -> list[str]:
     """Read what ``encode_texts`` wrote, or raise a ``WireError``."""
-    try:
-        texts = cast("object", json.loads(field.tobytes().decode()))
-    except (ValueError, RecursionError):
-        texts = None
-    if not isinstance(texts, list) or not all(
-        isinstance(each, str) for each in cast("list[object]", texts)
-    ):
+    texts = parse_texts(field.tobytes())
+    if texts is None:
         raise WireError("the texts are no JSON list of texts.", code="question-fields")
-    return cast("list[str]", texts)
+    return texts
 
 
-def shape_fault(values: object, shape: tuple[int, ...]) -> str | None:
-    """Whether predictions are a float64 array of that shape; a code if not."""
+def parse_texts(text: str | bytes) -> list[str] | None:
+    """Parse a JSON list of texts that another party wrote; return ``None`` where it is none."""
+    try:
+        texts = cast("object", json.loads(text if isinstance(text, str) else text.decode()))
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(texts, list):
+        return None
+    items = cast("list[object]", texts)
+    return cast("list[str]", items) if all(isinstance(item, str) for item in items) else None
+
+
+def find_shape_fault(values: object, shape: tuple[int, ...]) -> str | None:
+    """Return the code of what is wrong with the type or shape of predictions, or ``None``."""
     if not isinstance(values, np.ndarray):
         return "answer-malformed"
     array = cast("npt.NDArray[Any]", values)
@@ -121,64 +127,64 @@ def shape_fault(values: object, shape: tuple[int, ...]) -> str | None:
     return None if array.shape == shape else "prediction-rows"
 
 
-def fault_of(values: object, shape: tuple[int, ...], tolerance: float = TOLERANCE) -> str | None:
-    """What is wrong with predictions, as a code; ``None`` for points of the simplex."""
-    fault = shape_fault(values, shape)
+def find_fault(values: object, shape: tuple[int, ...], tolerance: float = TOLERANCE) -> str | None:
+    """Return the code of what is wrong with predictions; ``None`` for points of the simplex."""
+    fault = find_shape_fault(values, shape)
     if fault is not None:
         return fault
     array = cast("Array", values)
     if not np.isfinite(array).all():
         return "prediction-nan"
-    return None if proper(array, tolerance).all() else "prediction-simplex"
+    return None if are_probabilities(array, tolerance).all() else "prediction-simplex"
 
 
-def proper(array: Array, tolerance: float = TOLERANCE) -> npt.NDArray[np.bool_]:
-    """Which rows are points of the simplex."""
-    with np.errstate(invalid="ignore", over="ignore"):
-        close = np.abs(array.sum(axis=-1) - 1.0) <= tolerance
-    # Sums gather the rounding of many labels; a softmax of few bits is no more negative for it.
-    return close & (array >= -min(tolerance, _NEGATIVE)).all(axis=-1)
+def normalise(predictions: Array) -> Array:
+    """Bring predictions that are probabilities up to rounding onto the simplex."""
+    clipped: Array = np.maximum(predictions, 0.0)
+    return clipped / clipped.sum(axis=-1, keepdims=True)
 
 
-def tempered(probabilities: Array, temperature: float) -> Array:
-    r"""Probabilities :math:`h_l^{1 / T} / \sum_m h_m^{1 / T}`: flatter for T above 1.
+def apply_temperature(probabilities: Array, temperature: float) -> Array:
+    r"""Compute :math:`h_l^{1 / T} / \sum_m h_m^{1 / T}`: flatter probabilities for T above 1.
 
     Examples
     --------
-    >>> tempered(np.array([[0.8, 0.2]]), 0.5).round(3).tolist()
+    >>> apply_temperature(np.array([[0.8, 0.2]]), 0.5).round(3).tolist()
     [[0.941, 0.059]]
     """
     if temperature == 1.0:
         return probabilities
+    # Divided by the largest first: of a small temperature all powers would be 0.
     raised = (probabilities / probabilities.max(axis=-1, keepdims=True)) ** (1.0 / temperature)
     return raised / raised.sum(axis=-1, keepdims=True)
 
 
-def rounded(probabilities: Array, decimals: int) -> Array:
-    """Probabilities in steps of 10**-decimals that still sum to 1, by largest remainders.
+def round_probabilities(probabilities: Array, decimals: int) -> Array:
+    """Round to steps of 10**-decimals that still sum to 1, by largest remainders.
 
     Examples
     --------
-    >>> rounded(np.array([[1 / 3, 1 / 3, 1 / 3]]), 1).tolist()
+    >>> round_probabilities(np.array([[1 / 3, 1 / 3, 1 / 3]]), 1).tolist()
     [[0.4, 0.3, 0.3]]
     """
     steps = 10**decimals
     scaled = probabilities / probabilities.sum(axis=-1, keepdims=True) * steps
     counts = np.floor(scaled)
-    left = steps - counts.sum(axis=-1, keepdims=True)
+    # The largest remainders get the steps that rounding down has dropped; ties by place, so that
+    # the same prediction is always rounded alike.
+    missing = steps - counts.sum(axis=-1, keepdims=True)
     order = np.argsort(counts - scaled, axis=-1, kind="stable")
     rank = np.argsort(order, axis=-1, kind="stable")
-    return (counts + (rank < left)) / steps
+    return (counts + (rank < missing)) / steps
 
 
 @dataclass(frozen=True, kw_only=True)
 class DescribeTeacher(Question):
     """What a teacher is: ``labels`` it predicts, ``parts`` it was trained in, its transfer set.
 
-    ``size``, the number of its training records, is told where its policy allows numbers of
-    level scalar, and left out otherwise; with ``private`` it is never told, for it is exact and
-    no noise of the answers that follow would hide it. Names of labels are left out where it has
-    none.
+    ``size``, the number of its training records, is in the answer where its policy allows numbers
+    of level scalar; with ``private`` it never is, for it is exact and no noise of the answers that
+    follow would hide it. Names of labels are absent where it has none.
     """
 
     kind: ClassVar[str] = "describe-teacher"
@@ -200,38 +206,35 @@ class _OfInputs:
     shared: str = ""
 
     def inputs(self, own: Inputs | None, digest: str, most: int) -> Inputs:
-        """The inputs, at most so many; ``own`` is the shared transfer set."""
+        """Return the inputs, at most so many; ``own`` is the shared transfer set."""
         arrays = [array for array in (self.vectors, self.texts, self.indices) if array.size]
         if len(arrays) != 1 or not 2 <= self.labels <= _MOST_LABELS:
-            raise WireError(
-                "a question about predictions has records, texts or indices, and labels.",
-                code="question-fields",
-            )
+            raise _wrong("a question about predictions has records, texts or indices, and labels.")
         if sum(array.nbytes for array in arrays) > _MOST_BYTES:
             raise _too_many(most)
         if self.indices.size:
-            inputs = self._shared(own, digest, most)
+            inputs = self._select(own, digest, most)
         else:
             inputs = decode_texts(self.texts) if self.texts.size else self.vectors
         if len(inputs) > most:
             raise _too_many(most)
         if isinstance(inputs, np.ndarray) and (inputs.ndim != 2 or not np.isfinite(inputs).all()):
-            raise WireError("the records are no finite matrix.", code="question-fields")
+            raise _wrong("the records are no finite matrix.")
         if not len(inputs):
-            raise WireError("there are no inputs.", code="question-fields")
+            raise _wrong("there are no inputs.")
         return inputs
 
-    def _shared(self, own: Inputs | None, digest: str, most: int) -> Inputs:
+    def _select(self, own: Inputs | None, digest: str, most: int) -> Inputs:
         if own is None:
             raise InputError("there is no shared transfer set.", code="inputs-absent")
         if self.shared != digest:
             raise MismatchError("the transfer set is another one.", code="inputs-mismatch")
         if self.indices.ndim != 1:
-            raise WireError("indices are no vector.", code="question-fields")
+            raise _wrong("indices are no vector.")
         if len(self.indices) > most:
             raise _too_many(most)
         if (self.indices < 0).any() or (self.indices >= len(own)).any():
-            raise WireError("an index is outside the transfer set.", code="question-fields")
+            raise _wrong("an index is outside the transfer set.")
         if isinstance(own, np.ndarray):
             return own[self.indices]
         return [own[i] for i in self.indices.tolist()]
@@ -239,27 +242,29 @@ class _OfInputs:
 
 @dataclass(frozen=True, kw_only=True)
 class Shown(_OfInputs, Question):
-    """Predictions as they are shown: scaled by a temperature and rounded, at the teacher."""
+    """A question for predictions that are scaled by a temperature and rounded at the teacher."""
 
     on: ClassVar[Subject] = "model"
     level: ClassVar[Disclosure] = Disclosure.RECORD
+    array: ClassVar[str]
+    """Name of the array in the answer."""
+    mean: ClassVar[bool]
+    """Whether it is the mean over the inputs."""
 
     temperature: float = 1.0
     decimals: int = -1
 
-    def show(self, probabilities: Array, *, mean: bool) -> Array:
-        """Scale, then average where that is asked, then round."""
-        fine = math.isfinite(self.temperature) and self.temperature > 0
-        if not fine or not -1 <= self.decimals <= _MOST_DECIMALS:
-            raise WireError("temperature or decimals are out of range.", code="question-fields")
-        shown = tempered(probabilities, self.temperature)
-        if mean:
-            shown = shown.mean(axis=0)
-        return shown if self.decimals < 0 else rounded(shown, self.decimals)
-
     def answer_of(self, probabilities: Array) -> Answer:
-        """The answer, from the model's predictions."""
-        raise InputError(f"{type(self).__name__} is not a question.", code="question-unknown")
+        """Compute the answer: scale the model's probabilities, average them, then round."""
+        is_scale = math.isfinite(self.temperature) and self.temperature > 0
+        if not is_scale or not -1 <= self.decimals <= _MOST_DECIMALS:
+            raise _wrong("temperature or decimals are out of range.")
+        shown = apply_temperature(probabilities, self.temperature)
+        if self.mean:
+            shown = shown.mean(axis=0)
+        if self.decimals >= 0:
+            shown = round_probabilities(shown, self.decimals)
+        return Answer({self.array: shown})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -270,22 +275,20 @@ class Predict(Shown):
     """
 
     kind: ClassVar[str] = "predict"
-
-    def answer_of(self, probabilities: Array) -> Answer:
-        return Answer({"probabilities": self.show(probabilities, mean=False)})
+    array: ClassVar[str] = "probabilities"
+    mean: ClassVar[bool] = False
 
 
 @dataclass(frozen=True, kw_only=True)
 class PredictNoise(Shown):
-    """The mean prediction over inputs of noise, ``mean`` (L,): what a model says of nothing.
+    """The mean prediction over inputs of noise, ``mean`` (L,).
 
     The probability bias B of paper 004, section 5.2.
     """
 
     kind: ClassVar[str] = "predict-noise"
-
-    def answer_of(self, probabilities: Array) -> Answer:
-        return Answer({"mean": self.show(probabilities, mean=True)})
+    array: ClassVar[str] = "mean"
+    mean: ClassVar[bool] = True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -312,7 +315,7 @@ class ReleasePredictions(_OfInputs, Release):
 
     @property
     def rows(self) -> int:
-        """How many predictions the answer holds."""
+        """Number of predictions in the answer."""
         if self.mean:
             return 1
         if self.texts.size:
@@ -324,7 +327,9 @@ class ReleasePredictions(_OfInputs, Release):
     def sensitivity(self) -> float:
         """Most that one training record moves the answer."""
         if self.parts < 1 or self.rows < 1 or not 2 <= self.labels <= _MOST_LABELS:
-            raise WireError("a field of the question is out of range.", code="question-fields")
+            raise _wrong("a field of the question is out of range.")
+        # Two points of the simplex are at most sqrt(2) apart; rounding moves each entry by up to
+        # half a step, twice.
         one = RESOLUTION * math.sqrt(2.0) / self.parts + math.sqrt(self.labels)
         return math.sqrt(self.rows) * one
 
@@ -334,12 +339,16 @@ class ReleasePredictions(_OfInputs, Release):
         return self.sensitivity / self.privacy_mu / RESOLUTION
 
     def vector(self, probabilities: Array) -> Codes:
-        """The vector before noise, from the model's predictions."""
+        """Compute the vector before noise from the model's predictions."""
         rows = probabilities.mean(axis=0, keepdims=True) if self.mean else probabilities
         return np.rint(rows * RESOLUTION).astype(np.int64).ravel()
 
     def answer_of(self, noisy: Codes) -> Answer:
         return Answer({"noisy": noisy.reshape(self.rows, self.labels)})
+
+
+def _wrong(message: str) -> WireError:
+    return WireError(message, code="question-fields")
 
 
 def _too_many(most: int) -> InputError:

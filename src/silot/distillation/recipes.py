@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-import numpy as np
 import torch
 
-from ..data.files import DAMAGED_ARCHIVE, write_whole
+from ..data.files import DAMAGED_ARCHIVE
 from ..errors import FileError, InputError, MismatchError
+from .checkpoint import read_arrays, write_arrays
 from .labels import LabelSpace
 from .models import BagOfWords, Transformer, VectorHead, pretrained
-from .parameters import load_parameters, parameters_of
+from .modules import load_parameters, parameters_of
 from .text import Vocabulary
 
 Kind = Literal["vectors", "bag", "transformer", "pretrained"]
@@ -85,11 +84,10 @@ class Recipe:
         InputError, MismatchError, FileError, ExtraError
             As the class of the model.
         """
-        place: Any = self.options.get("dimension", self.options.get("name"))
+        options = dict(self.options)
+        place: Any = options.pop("dimension", options.pop("name", None))
         first = self.vocabulary if self.vocabulary is not None else place
-        rest = {name: value for name, value in self.options.items()
-                if name not in ("dimension", "name")}  # fmt: skip
-        return _BUILDERS[self.kind](first, self.labels, **rest, seed=seed)
+        return _BUILDERS[self.kind](first, self.labels, **options, seed=seed)
 
     def to_dict(self) -> dict[str, Any]:
         """Turn into plain values, for JSON."""
@@ -150,13 +148,7 @@ def save_model(path: str | Path, module: torch.nn.Module, recipe: Recipe) -> Non
     >>> load_model(place)[1] == recipe
     True
     """
-    arrays: dict[str, Any] = {
-        _PARAMETER + name: array for name, array in parameters_of(module).items()
-    }
-    arrays[_RECIPE] = np.frombuffer(json.dumps(recipe.to_dict()).encode(), dtype=np.uint8)
-    buffer = io.BytesIO()
-    np.savez(buffer, **arrays)
-    write_whole(Path(path), buffer.getvalue(), private=True)
+    write_arrays(Path(path), parameters_of(module), _PARAMETER, _RECIPE, recipe.to_dict())
 
 
 def load_model(
@@ -188,6 +180,7 @@ def load_model(
     Examples
     --------
     >>> import tempfile
+    >>> import numpy as np
     >>> place = Path(tempfile.mkdtemp()) / "parameters.npz"
     >>> recipe = Recipe("vectors", LabelSpace([0.0, 1.0]), {"dimension": 1, "hidden": []})
     >>> np.savez(place, **parameters_of(recipe.build(seed=7)))
@@ -195,11 +188,18 @@ def load_model(
     torch.Size([1, 2])
     """
     file = Path(path)
-    arrays = _arrays(file)
-    told = arrays.pop(_RECIPE, None)
-    if told is not None:
+    try:
+        arrays = read_arrays(file)
+    except FileNotFoundError:
+        raise FileError(f"{file} does not exist. Check the path.", code="file-missing") from None
+    except DAMAGED_ARCHIVE as error:
+        raise FileError(
+            f"{file.name} cannot be read as .npz ({type(error).__name__}).", code="file-unreadable"
+        ) from None
+    document = arrays.pop(_RECIPE, None)
+    if document is not None:
         try:
-            own = Recipe.from_dict(json.loads(told.tobytes().decode()))
+            own = Recipe.from_dict(json.loads(document.tobytes().decode()))
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise FileError(
                 f"{file.name} does not say how its model is built ({type(error).__name__}).",
@@ -219,19 +219,3 @@ def load_model(
             code="model-recipe",
         )
     return load_parameters(recipe.build(seed), arrays), recipe
-
-
-def _arrays(file: Path) -> dict[str, Any]:
-    try:
-        # From memory: numpy leaves files open that turn out to be none.
-        found = np.load(io.BytesIO(file.read_bytes()), allow_pickle=False)
-        if not isinstance(found, np.lib.npyio.NpzFile):
-            raise ValueError
-        with found:
-            return {name: found[name] for name in found.files}
-    except FileNotFoundError:
-        raise FileError(f"{file} does not exist. Check the path.", code="file-missing") from None
-    except DAMAGED_ARCHIVE as error:
-        raise FileError(
-            f"{file.name} cannot be read as .npz ({type(error).__name__}).", code="file-unreadable"
-        ) from None

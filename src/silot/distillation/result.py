@@ -137,11 +137,11 @@ class Distillation(Billed):
         return f"{name}-{_VARIANTS[weights]}: {meaning}, weights by {weights}{kept}"
 
     def probabilities(self, inputs: npt.ArrayLike | Sequence[str]) -> Array:
-        """Probabilities of the labels, (n, L), of records or texts."""
+        """Predict probabilities of the labels, (n, L), for records or texts."""
         return self.predictor(inputs)
 
     def predict(self, inputs: npt.ArrayLike | Sequence[str]) -> npt.NDArray[np.str_]:
-        """Most probable label of records or texts, by name, (n,)."""
+        """Predict the most probable label of records or texts, by name, (n,)."""
         return np.array(self.space.names)[self.probabilities(inputs).argmax(axis=1)]
 
     def to_dict(self) -> dict[str, Any]:
@@ -161,8 +161,8 @@ class Distillation(Billed):
             "biases": None if self.biases is None else finite_rows(self.biases),
             "sizes": dict(self.sizes),
             "noise": dict(self.noise),
-            "before": {name: found.to_dict() for name, found in self.before.items()},
-            "after": {name: found.to_dict() for name, found in self.after.items()},
+            "before": {name: scores.to_dict() for name, scores in self.before.items()},
+            "after": {name: scores.to_dict() for name, scores in self.after.items()},
             "options": dict(self.options),
             "resumed": self.resumed,
             "excluded": dict(self.excluded),
@@ -171,10 +171,10 @@ class Distillation(Billed):
         }
 
     def __repr__(self) -> str:
-        told = ", ".join(
-            f"{name}: accuracy {found.accuracy:.3f}" for name, found in self.after.items()
+        accuracies = "".join(
+            f", {name}: accuracy {scores.accuracy:.3f}" for name, scores in self.after.items()
         )
         return (
             f"Distillation({len(self.teachers)} teachers, {len(self.losses)} epochs, loss "
-            f"{self.losses[-1]:.3g}{', ' + told if told else ''})"
+            f"{self.losses[-1]:.3g}{accuracies})"
         )

@@ -1,4 +1,4 @@
-"""How good predictions are: the label that is named, and how far off the expected one is."""
+"""Scores of predictions: the named label, and how far off the expected coordinates are."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import InputError, MismatchError
-from .labels import LabelSpace, improper
+from .labels import LabelSpace, are_probabilities, are_rows
 
 Array = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.int64]
@@ -53,15 +53,8 @@ class ClassScores:
     def to_dict(self) -> dict[str, Any]:
         """Turn into plain values, for JSON."""
         return {
-            "name": self.name,
-            "code": self.code,
-            "records": self.records,
-            "f1": self.f1,
-            "recall": self.recall,
-            "distance": self.distance,
-            "distance_quantiles": self.distance_quantiles.tolist(),
-            "expected": self.expected.tolist(),
-            "expected_quantiles": self.expected_quantiles.tolist(),
+            name: value.tolist() if isinstance(value, np.ndarray) else value
+            for name, value in vars(self).items()
         }
 
 
@@ -104,7 +97,7 @@ class Scores:
             "accuracy": self.accuracy,
             "macro_f1": self.macro_f1,
             "semantic_distance": self.semantic_distance,
-            "per_class": [each.to_dict() for each in self.per_class],
+            "per_class": [own.to_dict() for own in self.per_class],
             "confusion": self.confusion.tolist(),
         }
 
@@ -148,19 +141,21 @@ def scores(probabilities: npt.ArrayLike, codes: npt.ArrayLike, space: LabelSpace
     >>> far.accuracy, round(far.semantic_distance, 3)
     (1.0, 1.8)
     """
-    given, truth = _checked(probabilities, codes, space)
-    named = given.argmax(axis=1)
+    predictions, truth = _check(probabilities, codes, space)
+    named = predictions.argmax(axis=1)
     confusion = np.zeros((space.size, space.size), dtype=np.int64)
     np.add.at(confusion, (truth, named), 1)
     of_class, of_label = confusion.sum(axis=1), confusion.sum(axis=0)
     right = np.diagonal(confusion)
+    # Of a class without records that no record is taken for F1 is 0 / 0; it is in no mean.
     f1 = 2.0 * right / np.maximum(of_class + of_label, 1)
-    expected = space.expected(given)
+    expected = space.expected(predictions)
+    # Euclidean whatever the metric of the space: the paper's semantic distance.
     off = np.linalg.norm(expected - space.coordinates[truth], axis=1)
-    found: list[ClassScores] = []
+    per_class: list[ClassScores] = []
     for code in np.flatnonzero(of_class):
         rows = truth == code
-        found.append(
+        per_class.append(
             ClassScores(
                 name=space.names[code],
                 code=int(code),
@@ -176,37 +171,37 @@ def scores(probabilities: npt.ArrayLike, codes: npt.ArrayLike, space: LabelSpace
     return Scores(
         accuracy=float(right.sum() / len(truth)),
         macro_f1=float(f1[(of_class > 0) | (of_label > 0)].mean()),
-        semantic_distance=float(np.mean([each.distance for each in found])),
-        per_class=tuple(found),
+        semantic_distance=float(np.mean([own.distance for own in per_class])),
+        per_class=tuple(per_class),
         confusion=confusion,
     )
 
 
-def _checked(
+def _check(
     probabilities: npt.ArrayLike, codes: npt.ArrayLike, space: LabelSpace
 ) -> tuple[Array, Codes]:
-    given = np.asarray(probabilities, dtype=np.float64)
+    predictions = np.asarray(probabilities, dtype=np.float64)
     truth = np.asarray(codes)
-    if given.ndim != 2 or given.shape[1] != space.size:
+    if predictions.ndim != 2 or predictions.shape[1] != space.size:
         raise MismatchError(
-            f"probabilities of shape {given.shape} arrived for {space.size} labels.",
+            f"probabilities of shape {predictions.shape} arrived for {space.size} labels.",
             code="scores-shape",
         )
-    if truth.shape != (len(given),):
+    if truth.shape != (len(predictions),):
         raise MismatchError(
-            f"{len(given)} predictions and labels of shape {truth.shape} arrived.",
+            f"{len(predictions)} predictions and labels of shape {truth.shape} arrived.",
             code="scores-shape",
         )
-    if len(given) == 0:
+    if len(predictions) == 0:
         raise InputError("no predictions arrived: nothing to score.", code="scores-empty")
-    if not np.issubdtype(truth.dtype, np.integer) or truth.min() < 0 or truth.max() >= space.size:
+    if not are_rows(truth, space.size):
         raise InputError(
             f"labels must be whole numbers from 0 to {space.size - 1}.", code="scores-codes"
         )
-    if improper(given).any():
+    if not are_probabilities(predictions).all():
         raise InputError(
             "predictions are not probabilities: an entry is not finite or negative, or a row does "
             "not sum to 1.",
             code="outputs-simplex",
         )
-    return given, truth.astype(np.int64)
+    return predictions, truth.astype(np.int64)

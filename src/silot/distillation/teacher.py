@@ -1,4 +1,4 @@
-"""The party that owns a model: it answers with predictions, and nothing else."""
+"""The party that owns a model and answers with predictions, and nothing else."""
 
 from __future__ import annotations
 
@@ -20,18 +20,19 @@ from ..federation.policy import Policy
 from ..federation.question import Codes, Question
 from ..federation.release import Release
 from ..privacy.ledger import Ledger
+from .labels import are_probabilities
 from .questions import (
     TOLERANCE,
     DescribeTeacher,
     Inputs,
     ReleasePredictions,
     Shown,
-    digest_of,
-    fault_of,
-    inputs_of,
-    proper,
-    rounded,
-    shape_fault,
+    check_inputs,
+    find_fault,
+    find_shape_fault,
+    hash_inputs,
+    normalise,
+    round_probabilities,
 )
 
 Predictor = Callable[[Any], npt.ArrayLike]
@@ -41,26 +42,25 @@ _COARSE = {2: 1e-2, 4: 1e-4}
 
 
 class Teacher(Party):
-    """A model that answers questions about its predictions under a policy.
+    """Answer questions about the predictions of a model under a policy.
 
     Parameters
     ----------
     predict
         The model: takes records, float64 (n, d), or a list of n texts, and returns probabilities
-        (n, L). It is called by one question at a time. Or several models, each trained on its
-        own part of the records: predictions are their mean, and ``parts`` is how many they are.
+        (n, L). One question at a time calls it. Or several models, each trained on its own part
+        of the records: predictions are their mean, and ``parts`` is their number.
     size
-        Number of records it was trained on, for weights by size; ``None`` tells nobody.
+        Number of records it was trained on, for weights by size; ``None`` discloses it to nobody.
     labels
-        Names of the L labels, in the order of its predictions. An asker who means others, or
-        another order, is told so; without names nobody can know.
+        Names of the L labels, in the order of its predictions. They show an asker who means
+        others, or another order, the mistake.
     policy
         Its rules. Predictions are of level record: whoever asks may find out whether a given
-        record was among the training records, or train a copy of the model. A teacher without
-        rules was made to predict, and does. ``Policy(level="sketch", privacy_epsilon=...)``
-        allows noisy predictions alone.
+        record was among the training records, or train a copy of the model. By default it allows
+        that; ``Policy(level="sketch", privacy_epsilon=...)`` allows noisy predictions alone.
     ledger
-        The account that noisy predictions are charged to, and where it is kept who was told or
+        The account that noisy predictions are charged to, and that records who received or was
         refused what. It belongs to the training records: give all teachers trained on the same
         records the same.
     parts
@@ -73,15 +73,15 @@ class Teacher(Party):
     most_inputs
         Most inputs one question may bring.
     askers
-        Who is answered, by the names the runtime gives; ``None`` for everybody.
+        Who receives answers, by the names of the runtime; ``None`` for everybody.
 
     Attributes
     ----------
     replaced
-        Predictions that were no probabilities where noisy ones were asked for, all those of a
-        question where the model raised. They counted as uniform, for a failure would tell about
-        the records without noise. Above 0 the model is broken, or was asked about what it does
-        not take. Elsewhere such a prediction is a failure.
+        Number of predictions that were no probabilities in questions for noisy ones, all those of
+        a question where the model raised. They counted as uniform, for a failure would disclose
+        something about the records without noise. Above 0 the model is broken, or inputs were of
+        a kind that it does not take. Elsewhere such a prediction is a failure.
 
     Raises
     ------
@@ -123,15 +123,15 @@ class Teacher(Party):
             size=1 << 26,
         )
         self._parts = _parts_of(predict, parts)
-        self._inputs: Inputs | None = None if inputs is None else inputs_of(inputs)
-        self._digest = "" if self._inputs is None else digest_of(self._inputs)
+        self._inputs: Inputs | None = None if inputs is None else check_inputs(inputs)
+        self._digest = "" if self._inputs is None else hash_inputs(self._inputs)
         self._most = whole(most_inputs, "most_inputs", "option-inputs")
         self._askers = None if askers is None else frozenset(askers)
         self.replaced = 0
         self._model = threading.Lock()
 
     def rules(self) -> tuple[tuple[Predictor, ...], list[Any]]:
-        """The models, and all that decides how it answers: for records of what was asked."""
+        """Return the models, and all that decides how it answers: for checkpoints of a run."""
         labels = None if self._labels is None else list(self._labels)
         rules = self.policy.model_dump_json(exclude={"secure"})
         return self._models, [rules, self._size, self._parts, labels, self._most]
@@ -148,9 +148,9 @@ class Teacher(Party):
     def _compute(self, question: Question) -> Answer:
         if isinstance(question, DescribeTeacher):
             return self._describe(question)
-        asked = cast("Shown", question)
-        inputs = asked.inputs(self._inputs, self._digest, self._most)
-        return asked.answer_of(self._probabilities(inputs, asked.labels))
+        shown = cast("Shown", question)
+        inputs = shown.inputs(self._inputs, self._digest, self._most)
+        return shown.answer_of(self._probabilities(inputs, shown.labels))
 
     def _describe(self, question: DescribeTeacher) -> Answer:
         scalars: dict[str, Scalar] = {"parts": self._parts}
@@ -165,39 +165,39 @@ class Teacher(Party):
 
     def _probabilities(self, inputs: Inputs, labels: int) -> Array:
         mean = self._mean([self._strict(model, inputs, labels) for model in self._models])
-        # First of all: means over chosen inputs, and temperatures, bring digits back otherwise.
+        # Before anything else: means over chosen inputs, and temperatures, would restore digits.
         decimals = self.policy.prediction_decimals
-        return mean if decimals is None else rounded(mean, decimals)
+        return mean if decimals is None else round_probabilities(mean, decimals)
 
     def _strict(self, model: Predictor, inputs: Inputs, labels: int) -> Array:
-        """Predictions of one model, or an error that says what is wrong with it."""
+        """Compute predictions of one model, or raise an error that says what is wrong with them."""
         predictions, tolerance = self._matrix(model, inputs)
-        fault = fault_of(predictions, (len(inputs), labels), tolerance)
+        fault = find_fault(predictions, (len(inputs), labels), tolerance)
         if fault is not None:
             raise _broken(fault)
-        return _normalised(predictions)
+        return normalise(predictions)
 
     def _even(self, model: Predictor, inputs: Inputs, labels: int) -> Array:
-        """Predictions of one model, uniform wherever these are none. Never raises.
+        """Compute predictions of one model, uniform wherever these are none. Never raise.
 
-        To fail would tell, without noise, what the records made of the model. Every model by
-        itself, for one that is broken may move the mean by its share and no more.
+        A failure would disclose without noise something about the records. Each model is checked
+        by itself, for one that is broken may move the mean by its share and no more.
         """
         shape = (len(inputs), labels)
         even = np.full(shape, 1.0 / labels)
         fine = np.zeros(len(inputs), dtype=np.bool_)
         try:
             predictions, tolerance = self._matrix(model, inputs)
-            if shape_fault(predictions, shape) is None:
-                fine = proper(predictions, tolerance)
-                even[fine] = _normalised(predictions[fine])
+            if find_shape_fault(predictions, shape) is None:
+                fine = are_probabilities(predictions, tolerance)
+                even[fine] = normalise(predictions[fine])
         except (Exception, SystemExit):  # noqa: BLE001 - see above
             fine = np.zeros(len(inputs), dtype=np.bool_)
         self.replaced += int((~fine).sum())
         return even
 
     def _matrix(self, model: Predictor, inputs: Inputs) -> tuple[npt.NDArray[Any], float]:
-        """What a model returns, numbers as float64, and how far its sums may be off."""
+        """Return what a model returns, numbers as float64, and how far its sums may be off."""
         with self._model:
             predictions = np.asarray(model(inputs))
         kind, tolerance = predictions.dtype.kind, TOLERANCE
@@ -215,7 +215,7 @@ class Teacher(Party):
         release = cast("ReleasePredictions", release)
         if release.parts > self._parts:
             raise MismatchError("there are fewer parts than that.", code="parts-mismatch")
-        # Names are public. The model is not asked: whether it fails is made of the records.
+        # Names are public. The model does not run: whether it fails depends on the records.
         if self._labels is not None and len(self._labels) != release.labels:
             raise _broken("prediction-labels")
         release.inputs(self._inputs, self._digest, self._most)
@@ -245,11 +245,6 @@ def _parts_of(predict: Predictor | Sequence[Predictor], parts: int) -> int:
             code="option-parts",
         )
     return len(predict)
-
-
-def _normalised(predictions: Array) -> Array:
-    clipped: Array = np.maximum(predictions, 0.0)
-    return clipped / clipped.sum(axis=1, keepdims=True)
 
 
 def _broken(fault: str) -> InputError:

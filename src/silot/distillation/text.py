@@ -1,7 +1,7 @@
-r"""Texts as numbers: words of a public vocabulary, and noise to ask a model about.
+r"""Texts as numbers of a public vocabulary, and noise that shows what a model predicts of nothing.
 
 A text is a string; a pair of texts, such as a premise and a hypothesis, is one string with a tab
-between them. Numpy only: no model is needed to prepare what a model is asked.
+between them. Numpy only: no model is needed to prepare the inputs of one.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from zlib import crc32
 
 import numpy as np
 import numpy.typing as npt
+
+from silot_transport._check import whole
 
 from ..errors import InputError, MismatchError
 
@@ -35,7 +37,7 @@ _TOKEN = re.compile(r"[^\W_]+(?:'[^\W_]+)*|[^\w\s]|_")
 
 
 def tokens(text: str) -> list[str]:
-    """Lower-case words and marks of a text.
+    """Split a text into lower-case words and marks.
 
     Examples
     --------
@@ -90,8 +92,7 @@ class Vocabulary:
             )
         if len(set(self.words)) != len(self.words):
             raise InputError("a word is in the vocabulary twice.", code="vocabulary-words")
-        if isinstance(self.buckets, bool) or not isinstance(self.buckets, int) or self.buckets < 0:
-            raise InputError("buckets must be a whole number from 0.", code="option-buckets")
+        whole(self.buckets, "buckets", "option-buckets", least=0)
 
     @classmethod
     def build(cls, texts: Iterable[str], *, size: int = 10_000, buckets: int = 1024) -> Vocabulary:
@@ -116,29 +117,28 @@ class Vocabulary:
         """
         if size < 1:
             raise InputError("size must be 1 or more.", code="option-vocabulary")
-        counts = Counter(token for text in _texts(texts) for token in tokens(text))
+        counts = Counter(token for text in check_texts(texts) for token in tokens(text))
         often = sorted((-n, word) for word, n in counts.items())
         return cls(tuple(word for _, word in often[:size]), buckets)
 
     @property
     def size(self) -> int:
-        """How many numbers there are: special ones, words and buckets."""
+        """Number of numbers: special ones, words and buckets."""
         return len(SPECIAL) + len(self.words) + self.buckets
 
     def number(self, token: str) -> int:
-        """Number of a token.
+        """Return the number of a token.
 
         Examples
         --------
         >>> Vocabulary(("good",), buckets=0).number("good"), Vocabulary((), 0).number("good")
         (4, 1)
         """
-        known = self._numbers.get(token)
-        if known is not None:
-            return known
+        if token in self._numbers:
+            return self._numbers[token]
         if self.buckets == 0:
             return UNKNOWN
-        # What utf-8 has no bytes for, lone surrogates, gets others.
+        # Lone surrogates have no bytes in UTF-8 otherwise.
         mixed = crc32(token.encode("utf-8", "surrogatepass"))
         return len(SPECIAL) + len(self.words) + mixed % self.buckets
 
@@ -171,11 +171,11 @@ class Vocabulary:
         """
         if length < 4:
             raise InputError("length must be 4 or more.", code="option-length")
-        rows = [self._row(text, length - start, start) for text in _texts(texts)]
-        found = np.full((len(rows), max(map(len, rows), default=1) or 1), PAD, dtype=np.int64)
-        for row, numbers in zip(found, rows, strict=True):
+        rows = [self._encode_one(text, length - start, start) for text in check_texts(texts)]
+        table = np.full((len(rows), max(map(len, rows), default=1) or 1), PAD, dtype=np.int64)
+        for row, numbers in zip(table, rows, strict=True):
             row[: len(numbers)] = numbers
-        return found
+        return table
 
     def vectors(self, words: Sequence[str], vectors: npt.ArrayLike) -> npt.NDArray[np.float32]:
         """Lay out public word vectors by number: row i belongs to number i.
@@ -204,15 +204,15 @@ class Vocabulary:
         array([[nan, nan],
                [ 1.,  2.]], dtype=float32)
         """
-        given = np.asarray(vectors, dtype=np.float32)
-        if given.ndim != 2 or len(given) != len(words) or not np.isfinite(given).all():
+        rows = np.asarray(vectors, dtype=np.float32)
+        if rows.ndim != 2 or len(rows) != len(words) or not np.isfinite(rows).all():
             raise MismatchError(
-                f"vectors of shape {given.shape} arrived for {len(words)} words. Give one row of "
+                f"vectors of shape {rows.shape} arrived for {len(words)} words. Give one row of "
                 f"finite numbers per word.",
                 code="vocabulary-vectors",
             )
-        table = np.full((self.size, given.shape[1]), np.nan, dtype=np.float32)
-        for word, row in zip(words, given, strict=True):
+        table = np.full((self.size, rows.shape[1]), np.nan, dtype=np.float32)
+        for word, row in zip(words, rows, strict=True):
             if word in self._numbers:
                 table[self._numbers[word]] = row
         return table
@@ -244,7 +244,7 @@ class Vocabulary:
     def _numbers(self) -> dict[str, int]:
         return {word: len(SPECIAL) + i for i, word in enumerate(self.words)}
 
-    def _row(self, text: str, room: int, start: bool) -> list[int]:
+    def _encode_one(self, text: str, room: int, start: bool) -> list[int]:
         parts = [[self.number(token) for token in tokens(part)] for part in text.split(PAIR)]
         over = sum(map(len, parts)) + len(parts) - 1 - room
         while over > 0 and (longest := max(parts, key=len)):
@@ -262,7 +262,7 @@ class Vocabulary:
 def noise(
     vocabulary: Vocabulary, count: int, length: int = 200, *, seed: int, parts: int = 1
 ) -> list[str]:
-    r"""Texts that mean nothing: words drawn uniformly from a vocabulary.
+    r"""Draw texts that mean nothing: words drawn uniformly from a vocabulary.
 
     A model's mean prediction over them is its probability bias :math:`B_k` (paper 004, section
     5.1, with 100 000 texts of 200 words).
@@ -316,14 +316,14 @@ def noise_vectors(
     unit: bool = False,
     seed: int,
 ) -> Array:
-    r"""Points that mean nothing, for models of vectors: Gaussian around a public mean.
+    r"""Draw points that mean nothing, for models of vectors: Gaussian around a public mean.
 
     .. math:: z = m + s \odot g, \quad g \sim N(0, I)
 
     Of all distributions with these means and scales the Gaussian says least. Both must be public
-    (from the transfer set, say): a holder's own would tell the asker about its records. A bias is
-    worth asking for where a model is used: noise of another scale finds the bias of a saturated
-    model.
+    (from the transfer set, say): a holder's own would disclose its records to the asker. The
+    bias that counts is that on the scale where a model is used: on another scale a model is
+    saturated.
 
     Parameters
     ----------
@@ -377,9 +377,10 @@ def noise_vectors(
     return points / norms
 
 
-def _texts(texts: Iterable[str]) -> list[str]:
-    given = list(texts)
-    wrong = [i for i, text in enumerate(given) if not isinstance(text, str)]
+def check_texts(texts: Iterable[str]) -> list[str]:
+    """List texts; raise ``text-kind`` for one text in place of several, or what is no text."""
+    items = list(texts)
+    wrong = [row for row, text in enumerate(items) if not isinstance(text, str)]
     if isinstance(texts, str) or wrong:
         raise InputError(
             "inputs are not a sequence of texts"
@@ -387,4 +388,4 @@ def _texts(texts: Iterable[str]) -> list[str]:
             + ". Give a list of strings.",
             code="text-kind",
         )
-    return given
+    return items

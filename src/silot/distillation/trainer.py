@@ -16,11 +16,20 @@ from torch import Tensor, nn
 from ..errors import FileError, InputError, MismatchError, SolverError
 from ..options import taking
 from . import checkpoint as files
-from ._batches import Inputs, batch_of, batches_of, count_of, device_of, seeded
-from .labels import LabelSpace, improper
+from .labels import LabelSpace, are_probabilities
 from .losses import entropy_loss, sinkhorn_loss
+from .modules import (
+    Inputs,
+    are_finite,
+    compute_logits,
+    count_inputs,
+    draw_from,
+    find_device,
+    load_parameters,
+    parameters_of,
+    split_batches,
+)
 from .options import Training
-from .parameters import load_parameters, parameters_of
 
 Array = npt.NDArray[np.float64]
 
@@ -136,22 +145,22 @@ def train(
     --------
     >>> rng, _ = np.random.default_rng(0), torch.manual_seed(0)
     >>> x = rng.normal(size=(64, 2))
-    >>> taught = np.stack([np.eye(3)[np.digitize(x[:, 0], [-0.5, 0.5])]])
+    >>> outputs = np.stack([np.eye(3)[np.digitize(x[:, 0], [-0.5, 0.5])]])
     >>> space = LabelSpace([-1.0, 0.0, 1.0])
-    >>> found = train(nn.Linear(2, 3), x, taught, np.ones((1, 64)), space, epochs=40, rate=0.1)
-    >>> bool(found.losses[-1] < 0.5 * found.losses[0])
+    >>> history = train(nn.Linear(2, 3), x, outputs, np.ones((1, 64)), space, epochs=40, rate=0.1)
+    >>> bool(history.losses[-1] < 0.5 * history.losses[0])
     True
     """
     how = Training.of(how, options)
-    taught, shares = _checked(outputs, weights, count_of(inputs), space)
-    run = _Run(module.float(), inputs, taught, shares, space, how)
+    predictions, shares = _check_predictions(outputs, weights, count_inputs(inputs), space)
+    run = _Run(module.float(), inputs, predictions, shares, space, how)
     place, mark, resumed = None, "", 0
     if checkpoint is not None:
-        place, mark = files.folder(checkpoint) / FILE, run.mark()
+        place, mark = files.make_folder(checkpoint) / FILE, run.fingerprint()
         resumed = run.resume(place, mark)
     for epoch in range(resumed, how.epochs):
         began = time.perf_counter()
-        loss = run.epoch(epoch)
+        loss = run.train_epoch(epoch)
         if place is not None:
             run.save(place, mark)
         if progress is not None:
@@ -174,78 +183,76 @@ class _Run:
     ) -> None:
         self.module, self.inputs, self.space, self.how = module, inputs, space, how
         self.outputs, self.weights = outputs, weights
-        learnt = [each for each in module.parameters() if each.requires_grad]
-        if not learnt:
+        trained = [own for own in module.parameters() if own.requires_grad]
+        if not trained:
             raise InputError("the model has no parameter to train.", code="model-parameters")
-        self.optimiser = torch.optim.AdamW(learnt, lr=how.rate)
+        self.optimiser = torch.optim.AdamW(trained, lr=how.rate)
         self.losses, self.by_teacher = np.zeros(0), np.zeros((0, len(outputs)))
 
-    def epoch(self, number: int) -> float:
-        """One pass; its mean weighted loss."""
-        device = device_of(self.module)
+    def train_epoch(self, number: int) -> float:
+        """Take one pass over the inputs and return its mean weighted loss."""
+        device = find_device(self.module)
+        # By the number of the epoch, so that a resumed training draws what it would have drawn.
         draw = np.random.default_rng([self.how.seed, number])
         order = draw.permutation(len(self.inputs))
-        with seeded(int(draw.integers(2**62)), device):
+        with draw_from(int(draw.integers(2**62)), device):
             self.module.train()
             for part in self.module.modules():
-                held = list(part.parameters())
+                parameters = list(part.parameters())
                 # What is frozen keeps its statistics too, and drops nothing.
-                if held and not any(each.requires_grad for each in held):
+                if parameters and not any(own.requires_grad for own in parameters):
                     part.eval()
-            total, each = 0.0, np.zeros(len(self.outputs))
-            for rows in batches_of(order, self.how.batch):
+            # Sums in float64: of float32 a mean over many inputs would lose digits.
+            total, by_teacher = 0.0, np.zeros(len(self.outputs))
+            for rows in split_batches(order, self.how.batch):
                 values = self._step(rows, number, device)
                 total += float((values * self.weights[:, rows].T).sum())
-                each += values.sum(axis=0)
-        if not all(bool(torch.isfinite(p).all()) for p in self.module.parameters()):
-            raise _diverged(number)
+                by_teacher += values.sum(axis=0)
+        # A loss can be finite in the step whose gradient is not.
+        _check_finite(are_finite(self.module.parameters()), number)
         loss = total / len(order)
         self.losses = np.append(self.losses, loss)
-        self.by_teacher = np.vstack([self.by_teacher, each / len(order)])
+        self.by_teacher = np.vstack([self.by_teacher, by_teacher / len(order)])
         return loss
 
     def _step(self, rows: npt.NDArray[np.intp], number: int, device: torch.device) -> Array:
-        """One step of the paper's algorithm 1; the loss of every input against every teacher."""
+        """Take one step of the paper's algorithm 1; return the losses (B, K) before it."""
         predictions = torch.softmax(self._logits(rows, number), dim=1)[:, None]
-        taught = torch.from_numpy(self.outputs[:, rows].swapaxes(0, 1).astype(np.float32))
+        outputs = torch.from_numpy(self.outputs[:, rows].swapaxes(0, 1).astype(np.float32))
         shares = torch.from_numpy(self.weights[:, rows].T.astype(np.float32)).to(device)
         # Lines 1 to 10: T and its gradient, the potentials f of each of the K teachers.
-        values = self._losses(predictions, taught.to(device))
+        values = self._losses(predictions, outputs.to(device))
         # Line 11: the mean over the teachers by their weights, which sum to 1.
         value = (shares * values).sum(dim=1).mean()
-        if not bool(torch.isfinite(value)):
-            raise _diverged(number)
+        _check_finite(bool(torch.isfinite(value)), number)
         self.optimiser.zero_grad(set_to_none=True)
         value.backward()
         self.optimiser.step()
         return values.detach().double().cpu().numpy()
 
     def _logits(self, rows: npt.NDArray[np.intp], number: int) -> Tensor:
-        logits = self.module(batch_of(self.module, self.inputs, rows))
-        wanted = (len(rows), self.space.size)
-        if not isinstance(logits, Tensor) or tuple(logits.shape) != wanted:
+        logits = compute_logits(self.module, self.inputs, rows).float()
+        if logits.shape[1] != self.space.size:
             raise MismatchError(
                 f"the model answers {len(rows)} inputs with something else than logits of shape "
-                f"{wanted}, one for each label.",
+                f"{(len(rows), self.space.size)}, one for each label.",
                 code="logits-shape",
             )
-        logits = logits.float()
-        if not bool(torch.isfinite(logits).all()):
-            raise _diverged(number)
+        _check_finite(bool(torch.isfinite(logits).all()), number)
         return logits
 
-    def _losses(self, predictions: Tensor, taught: Tensor) -> Tensor:
-        """Loss of every input against every teacher, (B, K)."""
+    def _losses(self, predictions: Tensor, outputs: Tensor) -> Tensor:
+        """Compute the loss of every input against every teacher, (B, K)."""
         if self.how.loss == "entropy":
-            return entropy_loss(predictions, taught, reduction="none")
+            return entropy_loss(predictions, outputs, reduction="none")
         epsilon = self.how.epsilon
-        return sinkhorn_loss(predictions, taught, self.space, epsilon=epsilon, reduction="none")
+        return sinkhorn_loss(predictions, outputs, self.space, epsilon=epsilon, reduction="none")
 
-    def mark(self) -> str:
-        """What a checkpoint has to belong to: the model as it is, options and data."""
+    def fingerprint(self) -> str:
+        """Compute the mark of a checkpoint: of the model as it is, options and data."""
         module, how = self.module, self.how
         return files.fingerprint(
-            model=[[name, each.requires_grad] for name, each in module.named_parameters()],
+            model=[[name, own.requires_grad] for name, own in module.named_parameters()],
             # Layers without parameters; what else a forward does cannot be seen.
             layers=repr(module),
             **{f"start.{name}": array for name, array in parameters_of(module).items()},
@@ -257,7 +264,7 @@ class _Run:
         )
 
     def save(self, place: Path, mark: str) -> None:
-        """Keep the model, the moments of the optimiser and the losses."""
+        """Write the model, the moments of the optimiser and the losses."""
         arrays = {f"model.{name}": array for name, array in parameters_of(self.module).items()}
         for number, moments in self.optimiser.state_dict()["state"].items():
             for name, value in moments.items():
@@ -266,7 +273,7 @@ class _Run:
         files.save(place, "training", mark, {"epoch": len(self.losses)}, arrays)
 
     def resume(self, place: Path, mark: str) -> int:
-        """Go on from what was kept, where anything was; how many epochs that are."""
+        """Continue from a checkpoint, if there is one; return how many epochs it has."""
         kept = files.load(place, "training", mark)
         if kept is None:
             return 0
@@ -286,47 +293,51 @@ class _Run:
         state: dict[str, npt.NDArray[Any]] = {}
         moments: dict[int, dict[str, Tensor]] = {}
         for name, array in arrays.items():
-            kind, _, rest = name.partition(".")
+            kind, _, path = name.partition(".")
             if kind == "model":
-                state[rest] = array
+                state[path] = array
             else:
-                number, _, part = rest.partition(".")
-                moments.setdefault(int(number), {})[part] = torch.from_numpy(array.copy())
+                number, _, moment = path.partition(".")
+                moments.setdefault(int(number), {})[moment] = torch.from_numpy(array.copy())
         load_parameters(self.module, state)
+        # The moments of AdamW decide the next steps as much as the parameters do.
         groups = self.optimiser.state_dict()["param_groups"]
         self.optimiser.load_state_dict({"state": moments, "param_groups": groups})
         return len(self.losses)
 
 
-def _checked(
+def _check_predictions(
     outputs: npt.ArrayLike, weights: npt.ArrayLike, size: int, space: LabelSpace
 ) -> tuple[Array, Array]:
-    taught = np.asarray(outputs, dtype=np.float64)
+    predictions = np.asarray(outputs, dtype=np.float64)
     shares = np.asarray(weights, dtype=np.float64)
-    if taught.ndim != 3 or taught.shape[1:] != (size, space.size) or 0 in taught.shape:
+    wanted = (size, space.size)
+    if predictions.ndim != 3 or predictions.shape[1:] != wanted or 0 in predictions.shape:
         raise MismatchError(
-            f"predictions of shape {taught.shape} arrived; (teachers, {size}, {space.size}) is "
-            "needed.",
+            f"predictions of shape {predictions.shape} arrived; (teachers, {size}, {space.size}) "
+            "is needed.",
             code="prediction-shape",
         )
-    if shares.shape != taught.shape[:2]:
+    if shares.shape != predictions.shape[:2]:
         raise MismatchError(
-            f"weights of shape {shares.shape} arrived; {taught.shape[:2]} is needed.",
+            f"weights of shape {shares.shape} arrived; {predictions.shape[:2]} is needed.",
             code="weights-shape",
         )
-    if improper(taught).any():
+    if not are_probabilities(predictions).all():
         raise InputError("the predictions are no probabilities.", code="prediction-simplex")
-    fine = np.isfinite(shares).all() and (shares >= 0).all()
-    if not fine or (np.abs(shares.sum(axis=0) - 1) > 1e-6).any():
+    is_valid = np.isfinite(shares).all() and (shares >= 0).all()
+    # Far above the rounding of a sum over teachers, and nothing that a loss would show.
+    if not is_valid or (np.abs(shares.sum(axis=0) - 1) > 1e-6).any():
         raise InputError(
             "the weights are negative, or do not sum to 1 over the teachers.", code="weights-sum"
         )
-    return taught, shares
+    return predictions, shares
 
 
-def _diverged(epoch: int) -> SolverError:
-    return SolverError(
-        f"the loss or a parameter is not finite in epoch {epoch + 1}. Lower the rate, or scale "
-        "the inputs.",
-        code="training-diverged",
-    )
+def _check_finite(is_finite: bool, epoch: int) -> None:
+    if not is_finite:
+        raise SolverError(
+            f"the loss or a parameter is not finite in epoch {epoch + 1}. Lower the rate, or scale "
+            "the inputs.",
+            code="training-diverged",
+        )

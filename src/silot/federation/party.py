@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import Literal, cast
 
 from ..data.measure import Data, Embedding, Measure
-from ..data.reading import Schema
+from ..data.schema import Contract
 from ..errors import InputError
 from ..privacy.accounting import epsilon_of
 from ..privacy.ledger import BudgetError, Ledger, plain_name
@@ -279,7 +279,7 @@ class Holder(Party):
         return self._records.columns
 
     @property
-    def schema(self) -> Schema | None:
+    def schema(self) -> Contract | None:
         """The public contract by which its table was read, if it was."""
         return self._records.schema
 
@@ -305,10 +305,14 @@ class Holder(Party):
     def _dimension(self) -> int:
         return self._records.dimension
 
+    def _opened(self, question: Question) -> Measure:
+        """Return the records for a question that was allowed; subclasses compute from them."""
+        return self._records.open_for(question)
+
     def _data(self, question: Question) -> tuple[Array, Array, Names | None]:
         """Points, weights and labels of what a question is about."""
         if question.on == "records":
-            records, embedding = self._records.open_for(question), question.embedding
+            records, embedding = self._opened(question), question.embedding
             # Label coordinates are the same in every round: computed once.
             with self._lock:
                 if embedding not in self._embedded:

@@ -143,7 +143,7 @@ class Taking(Holder):
             )  # fmt: skip
             charged = charge(self.policy, self._account, request, self)
 
-        done = computed(part, links, options, self._measure, pay)
+        done = computed(part, links, options, self._opened(question), pay)
         reply = encode_reply(Answer(scalars={CHARGED: charged, **done.facts}))
         if self.policy.tells_records:
             return reply

@@ -12,7 +12,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict
 
 from ..data.files import read_arrays, write_whole
-from ..distillation.questions import Inputs, inputs_of
+from ..distillation.questions import Inputs, check_inputs
 from ..distillation.teacher import Teacher
 from ..federation.policy import Policy
 from ..federation.question import Question
@@ -62,7 +62,7 @@ class Taught(BaseModel):
         if self.inputs is None:
             return None
         points: Any = read_arrays(self.inputs)["X"]
-        return inputs_of(points.tolist() if points.dtype.kind == "U" else points)
+        return check_inputs(points.tolist() if points.dtype.kind == "U" else points)
 
     def teacher(self, policy: Policy, ledger: Ledger) -> Teacher:
         """Who answers."""

@@ -18,6 +18,7 @@ from silot import Draft, Schema, Site, draft_schema, load_measure
 from silot.data.drafts import profile as profiles
 from silot.data.drafts.number_proposals import rounded_outwards
 from silot.errors import InputError, SilotError
+from tests.tiers import examples
 
 RNG = np.random.default_rng(0)
 N = 200
@@ -222,7 +223,7 @@ def tables(draw: st.DrawFn) -> dict[str, list[str]]:
 
 
 @settings(
-    max_examples=400, deadline=None,
+    max_examples=examples(400), deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )  # fmt: skip
 @given(tables(), st.sampled_from([",", ";"]), st.sampled_from([1, 5, 8192]))
@@ -257,7 +258,7 @@ def test_a_draft_of_any_table_is_a_schema_that_reads_it_or_says_why_not(
     assert ((schema.low <= measure.points + 1e-9) & (measure.points <= schema.high + 1e-9)).all()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(tables())
 def test_a_frame_of_texts_and_a_file_give_one_draft(
     tmp_path_factory: pytest.TempPathFactory, columns: dict[str, list[str]]

@@ -34,6 +34,7 @@ from tests.problems import (
     seeds,
 )
 from tests.saying import Saying
+from tests.tiers import examples
 
 OPEN = Policy.open()
 RNG = np.random.default_rng(2024)
@@ -94,7 +95,7 @@ def draw_market(seed: int, labels: bool = False) -> tuple[dict[str, Measure], Me
 
 
 @given(seeds)
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_distances_are_exact_wasserstein_distances_to_the_validation_data(seed: int) -> None:
     holders, validation = draw_market(seed)
     result = silot.value_holders(holders, validation)
@@ -109,7 +110,7 @@ def test_distances_are_exact_wasserstein_distances_to_the_validation_data(seed: 
 
 
 @given(seeds, st.sampled_from([0.0, 0.3, 1.0, 4.0]))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_labelled_distances_are_those_of_the_class_metric(seed: int, label_weight: float) -> None:
     holders, validation = draw_market(seed, labels=True)
     assert validation.labels is not None
@@ -131,7 +132,7 @@ def test_labelled_distances_are_those_of_the_class_metric(seed: int, label_weigh
 
 
 @given(seeds)
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 def test_class_tolerance_only_lowers_distances_and_a_matching_mix_is_left_alone(seed: int) -> None:
     rng = np.random.default_rng(seed)
     labels = np.repeat(["a", "b"], 10)
@@ -310,7 +311,7 @@ def test_without_validation_data_the_target_is_the_barycenter() -> None:
 
 
 @given(seeds, st.booleans(), st.sampled_from(["classes", "vectors"]))
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_the_map_is_the_matrix_of_holders_and_target(seed: int, labels: bool, metric: str) -> None:
     holders, validation = draw_market(seed)
     if labels and not all(item.labelled for item in (*holders.values(), validation)):

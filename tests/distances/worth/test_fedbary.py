@@ -28,6 +28,7 @@ from tests.problems import (
     seeds,
 )
 from tests.saying import Quiet, Saying
+from tests.tiers import examples
 
 OPEN = Policy.open()
 X = np.random.default_rng(0).normal(size=(12, 2))
@@ -62,7 +63,7 @@ def draw_holders(seed: int) -> dict[str, Measure]:
 
 
 @given(seeds, st.integers(1, 12), st.sampled_from([0.1, 0.5, 0.9]), st.sampled_from([0.0, 0.5]))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_objective_is_the_weighted_sum_of_exact_distances_to_the_returned_atoms(
     seed: int, support: int, t: float, place: float
 ) -> None:
@@ -104,7 +105,7 @@ def test_far_from_the_origin_the_objective_is_that_of_the_returned_atoms(seed: i
 
 
 @given(seeds, st.integers(1, 12), st.sampled_from([0.0, 0.7]))
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_objective_never_rises(seed: int, support: int, place: float) -> None:
     result = silot.barycenter(
         draw_holders(seed), support=support, rounds=9, tol=0.0, place=place, seed=seed % 9
@@ -115,7 +116,7 @@ def test_objective_never_rises(seed: int, support: int, place: float) -> None:
 
 
 @given(seeds)
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_lower_bound_is_below_the_objective_of_every_measure(seed: int) -> None:
     """Measures at hand: random ones, one point, a holder itself, and POT's barycenter."""
     holders = draw_holders(seed)
@@ -289,7 +290,7 @@ def test_fewer_atoms_than_classes_is_refused(size: int) -> None:
 
 
 @given(seeds)
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 def test_each_class_is_a_barycenter_of_its_own(seed: int) -> None:
     """Atoms of a class are the barycenter of that class in the holders that have it."""
     rng = np.random.default_rng(seed)

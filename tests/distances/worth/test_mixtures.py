@@ -12,6 +12,7 @@ from scipy.optimize import linprog
 from silot.distances.worth.mixtures import TOLERANCE, Cloud, mixture_shapley
 from silot.distances.worth.shapley import exact_shapley
 from silot.errors import InputError
+from tests.tiers import examples
 
 
 def best_mixture(clouds: list[Cloud], target: Cloud) -> float:
@@ -47,7 +48,7 @@ def market(seed: int, holders: int) -> tuple[dict[str, Cloud], Cloud, float]:
     return {f"h{k}": cloud(int(rng.integers(1, 9))) for k in range(holders)}, target, spread
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(st.integers(0, 10**6), st.integers(1, 4))
 def test_values_are_those_of_the_linear_programs(seed: int, holders: int) -> None:
     clouds, target, spread = market(seed, holders)

@@ -119,7 +119,7 @@ def test_the_command_prints_json_and_nothing_else(tmp_path: Path) -> None:
     arguments = ["distance", "a.npz", "b.npz", "--method", "secure", "--json"]
     done = subprocess.run(
         [sys.executable, "-c", "from silot.cli import main; main()", *arguments],
-        capture_output=True, text=True, cwd=tmp_path, timeout=120, check=False,
+        capture_output=True, text=True, cwd=tmp_path, timeout=1200, check=False,
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
     assert json.loads(done.stdout)["disclosure"] == "scalar"
@@ -131,7 +131,7 @@ def test_the_command_tells_what_it_will_take(tmp_path: Path) -> None:
     arguments = ["distance", "a.npz", "b.npz", "--method", "secure", "--accuracy", "fast"]
     done = subprocess.run(
         [sys.executable, "-c", "from silot.cli import main; main()", *arguments],
-        capture_output=True, text=True, cwd=tmp_path, timeout=120, check=False,
+        capture_output=True, text=True, cwd=tmp_path, timeout=1200, check=False,
     )  # fmt: skip
     assert done.returncode == 0
     assert done.stderr.startswith("about to take ")

@@ -17,6 +17,8 @@ from silot.sites.secure.charging import Request, charge, mu_of_laplace
 
 from .needs import needs_noise
 
+pytestmark = pytest.mark.all_cases
+
 X = np.random.default_rng(0).normal(size=(20, 3))
 
 

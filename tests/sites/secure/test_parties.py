@@ -26,7 +26,7 @@ from silot_transport import exact_plan
 
 from .needs import needs_keys, needs_noise, needs_spu
 
-pytestmark = needs_keys
+pytestmark = [needs_keys, pytest.mark.all_cases]
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.normal(size=(12, 2)), RNG.normal(size=(10, 2)) + 1.0
@@ -157,7 +157,7 @@ def test_a_party_that_is_killed_ends_all_and_leaves_nothing(
         # One that was killed before it met the others is not there, and time is up.
         assert (code, out) == (6, "")
         assert "[secure-" in errors
-    end = time.monotonic() + 10.0
+    end = time.monotonic() + 300.0
     while any(map(alive, workers)) and time.monotonic() < end:
         time.sleep(0.05)
     assert not any(map(alive, workers))
@@ -205,7 +205,7 @@ def tunnel(folder: Path, role: Role, keys: str = "keys") -> Tunnel:
     return Tunnel(role, replace(peers.links(role, 2), files=mine.files(role)))
 
 
-def serve(tunnels: list[Tunnel], until: Callable[[], bool], seconds: float = 3.0) -> bool:
+def serve(tunnels: list[Tunnel], until: Callable[[], bool], seconds: float = 300.0) -> bool:
     end = time.monotonic() + seconds
     while not until() and time.monotonic() < end:
         for each in tunnels:
@@ -250,7 +250,7 @@ def test_the_engine_s_bytes_arrive_whole_and_in_order(trial: Path) -> None:
                     arrived.extend(data)
             return len(arrived) == len(sent)
 
-        assert serve([a, b], step, 20.0)
+        assert serve([a, b], step)
         assert bytes(arrived) == sent
         assert a.sent == b.received == len(sent)
         near.close()
@@ -318,7 +318,7 @@ def test_nothing_is_told_without_a_certificate_or_in_plain(trial: Path) -> None:
         threads = [threading.Thread(target=work) for work in (plain, bare)]
         for thread in threads:
             thread.start()
-        assert serve([b], lambda: len(answers) == 2, 8.0)
+        assert serve([b], lambda: len(answers) == 2)
         for thread in threads:
             thread.join()
         # An alert of TLS, or nothing.

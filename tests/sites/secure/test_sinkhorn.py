@@ -19,6 +19,7 @@ from silot.sites.secure._sinkhorn import (
 )
 from silot.sites.secure.options import SecureOptions
 from silot_transport import exact_plan
+from tests.tiers import examples
 
 RNG = np.random.default_rng(0)
 
@@ -133,7 +134,7 @@ def test_a_small_move_of_every_record_is_measured() -> None:
 
 
 @pytest.mark.parametrize("protocol", ["aby3", "cheetah"])
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     st.integers(1, 12), st.integers(1, 12), st.integers(1, 4), st.integers(0, 10**6),
     st.sampled_from(["normal", "tails", "far", "lattice", "same"]),

@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,8 @@ from silot_transport import exact_plan
 
 from .needs import needs_spu
 
-pytest.importorskip("nvflare", reason="sites need silot[nvflare]")
+if find_spec("nvflare") is None:
+    pytest.skip("sites need silot[nvflare]", allow_module_level=True)
 
 from ..deployment import ASKER, Deployment, free_port
 
@@ -122,7 +124,7 @@ def test_the_command_waits_for_a_person_and_then_tells_the_distance(there: Deplo
     # It is done: told again, and nobody asked.
     assert json.loads(ended(silot(there, "resume", run), 0))["value"] == found["value"]
     assert (charges(there, "north"), charges(there, "south")) == (1, 1)
-    assert within(30.0, lambda: not engines(there))
+    assert within(300.0, lambda: not engines(there))
 
 
 def test_a_site_that_is_killed_ends_the_run_and_the_next_attempt_is_another(
@@ -140,7 +142,7 @@ def test_a_site_that_is_killed_ends_the_run_and_the_next_attempt_is_another(
     there.kill("north")
     errors = ended(begun, 6)
     assert "[secure-" in errors or "[holder-" in errors
-    assert within(60.0, lambda: not engines(there))
+    assert within(300.0, lambda: not engines(there))
     there.start("north")
     there.ready("north")
     # What was charged was charged; another attempt waits for its own approval.

@@ -22,6 +22,7 @@ from silot.teaching.federated.clustering import clustering_of
 from silot.teaching.federated.groups import Grouping, candidate, numbered, same_group, spectral
 from silot_transport.chance import Chance
 from tests.render.factory import matrix_of
+from tests.tiers import examples
 
 Array = np.ndarray
 FEW = {"resamples": 10}
@@ -57,7 +58,7 @@ def given_matrix(values: Any, lower: Any = None, upper: Any = None) -> DistanceM
     return replace(found, pairs=pairs)
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=examples(8), deadline=None)
 @given(st.lists(st.integers(2, 4), min_size=2, max_size=4), st.integers(0, 10_000))
 def test_planted_groups_are_found_whatever_their_sizes(sizes: list[int], seed: int) -> None:
     data, group = planted(tuple(sizes), records=30, seed=seed)
@@ -84,7 +85,7 @@ def test_groups_of_sketches_of_epsilon_four(structure: tuple[int, ...]) -> None:
     assert len(found.levels) == len(found.matrix.pairs)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(st.integers(2, 9), st.integers(0, 10_000), st.sampled_from([12, 30, 80]))
 def test_holders_of_one_law_are_no_groups(holders: int, seed: int, records: int) -> None:
     data, _ = planted((holders,), records=records, seed=seed)
@@ -333,7 +334,7 @@ def test_resamples_within_wide_bounds_say_that_groups_are_not_sure() -> None:
     assert min(found.stability.values()) < 0.7
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(st.integers(0, 10_000), st.integers(3, 9), st.integers(2, 4))
 def test_silhouettes_are_as_defined(seed: int, size: int, k: int) -> None:
     rng = np.random.default_rng(seed)

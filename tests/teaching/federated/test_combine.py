@@ -20,6 +20,7 @@ from silot.teaching.federated import (
     random_features,
     train,
 )
+from tests.tiers import examples
 
 LOGISTIC = ModelSpec("logistic", (3,), 4)
 seeds = st.integers(0, 10_000)
@@ -29,7 +30,7 @@ def models(spec: ModelSpec, count: int, seed: int) -> np.ndarray:
     return np.random.default_rng(seed).normal(size=(count, spec.size))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(seeds)
 def test_one_model_is_itself_under_every_rule(seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -43,7 +44,7 @@ def test_one_model_is_itself_under_every_rule(seed: int) -> None:
         np.testing.assert_allclose(told, expected, atol=1e-12)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(seeds)
 def test_outputs_are_averaged_with_the_weights(seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -56,7 +57,7 @@ def test_outputs_are_averaged_with_the_weights(seed: int) -> None:
     np.testing.assert_allclose(told, middle, atol=1e-12)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(seeds)
 def test_equal_densities_are_no_densities(seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -107,7 +108,7 @@ def test_far_from_all_sources_a_record_still_gets_an_answer() -> None:
     np.testing.assert_allclose(told.sum(axis=1), 1.0)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(seeds)
 def test_a_density_is_that_of_its_mixture(seed: int) -> None:
     rng = np.random.default_rng(seed)

@@ -27,6 +27,7 @@ from silot.teaching.federated import NearestNeighbour
 from silot.teaching.federated.coreset import Condensing, Coreset
 from tests.problems import Array, cost_of_matrix, draw_weights, seeds
 from tests.saying import Saying
+from tests.tiers import examples
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(30, 2))
@@ -55,7 +56,7 @@ def drawn(seed: int, *, labels: bool = False) -> dict[str, Measure]:
 
 
 @given(seeds)
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 def test_one_point_is_the_weighted_mean_of_means(seed: int) -> None:
     holders = drawn(seed)
     shares = {name: float(k + 1) for k, name in enumerate(holders)}
@@ -65,7 +66,7 @@ def test_one_point_is_the_weighted_mean_of_means(seed: int) -> None:
 
 
 @given(seeds, st.integers(1, 12))
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 def test_as_many_points_as_one_holder_has_records_are_its_records(seed: int, n: int) -> None:
     x = np.random.default_rng(seed).normal(size=(n, 3))
     found = silot.coreset([x], n, seed=seed)
@@ -107,7 +108,7 @@ def test_the_best_of_a_few_points_is_reached() -> None:
 
 
 @given(seeds, st.integers(1, 20), st.sampled_from([None, 1, 2]))
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_distances_and_the_objective_are_those_of_the_points(
     seed: int, size: int, active: int | None
 ) -> None:
@@ -128,7 +129,7 @@ def test_distances_and_the_objective_are_those_of_the_points(
 
 
 @given(seeds, st.integers(1, 3))
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_the_objective_never_rises_once_all_were_asked(seed: int, active: int) -> None:
     holders = drawn(seed)
     found = silot.coreset(holders, 4, active=active, rounds=15, tol=0.0, seed=seed % 7)
@@ -226,7 +227,7 @@ def test_a_holder_that_fails_is_dropped_where_a_quorum_is_left(
 
 
 @given(seeds, st.integers(3, 15))
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 def test_every_class_has_points_and_is_fitted_apart(seed: int, size: int) -> None:
     holders = drawn(seed, labels=True)
     kinds = {str(k) for x in holders.values() for k in x.names[x.weights > 0]}  # type: ignore[index]

@@ -15,6 +15,7 @@ from silot.teaching.federated import (
     probabilities,
     train,
 )
+from tests.tiers import examples
 
 SPECS = [
     ModelSpec("logistic", (6,), 3),
@@ -171,7 +172,7 @@ def test_parameters_split_into_layers_and_back(
     np.testing.assert_array_equal(found, initial(spec, seed))
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(
     records=st.integers(1, 40),
     batch=st.integers(1, 50),

@@ -1,0 +1,332 @@
+"""Attacks on models: a copy from their predictions, and records from their parameters."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+from scipy.spatial import cKDTree
+
+from ..distillation.questions import (
+    RESOLUTION,
+    DescribeTeacher,
+    Predict,
+    ReleasePredictions,
+    decode_texts,
+)
+from ..federation.answer import Answer
+from ..teaching.federated import DensitySpec, ModelSpec, initial
+from ..teaching.federated.questions.models import CountLabelled, TrainModel
+from ..teaching.federated.questions.rounds import TrainRound
+from ..teaching.questions.divergences import TrainDomain
+from ..teaching.questions.models import ClassFeatures, FitDensity
+from .case import Case, Labels
+from .inversion import Array, Guess, InapplicableError
+from .result import NEEDS
+from .time_limit import check_time
+
+Codes = npt.NDArray[np.intp]
+
+# Fewest inputs of an extraction: half of them test the copy.
+_FEWEST = 20
+_TREES = 100
+# Columns of hashed words, for inputs that are texts.
+_WORDS = 4096
+# Units whose bias moved by less than this share of the largest are not used: rounding rules them.
+_STILL = 1e-9
+
+
+@dataclass(frozen=True)
+class Queried:
+    """Predictions of a teacher, and their inputs.
+
+    Attributes
+    ----------
+    predictions
+        Probabilities (n, L), moved onto the simplex where noise took them off it.
+    vectors, texts
+        The inputs: one of the two.
+    labels
+        Names of the labels, where they were sent.
+    size
+        Number of records the model was trained on, where it was sent.
+    """
+
+    predictions: Array = field(repr=False)
+    vectors: Array | None = field(repr=False)
+    texts: list[str] = field(repr=False)
+    labels: Sequence[str] | None = None
+    size: int | None = None
+
+    def places(self, points: Array) -> Codes:
+        """Return which input each point is, or -1."""
+        if self.vectors is None or self.vectors.shape[1] != points.shape[1]:
+            return np.full(len(points), -1, dtype=np.intp)
+        scale = float(np.abs(self.vectors).max()) or 1.0
+        distance, places = cKDTree(self.vectors).query(points)
+        return np.where(np.asarray(distance) <= 1e-9 * scale, places, -1).astype(np.intp)
+
+    def around(self, points: Array, neighbours: int) -> Array | None:
+        """Return the mean prediction for the inputs nearest to each point, without it (n, L)."""
+        if self.vectors is None or len(self.vectors) <= neighbours + 1:
+            return None
+        scale = positive(self.vectors.std(axis=0))
+        _, near = cKDTree(self.vectors / scale).query(points / scale, neighbours + 1)
+        return self.predictions[np.asarray(near)[:, 1:]].mean(axis=1)
+
+
+def positive(scale: Array) -> Array:
+    """Replace the scale of constant columns by 1."""
+    return np.where(scale > 0, scale, 1.0)
+
+
+def queried(case: Case) -> Queried:
+    """Collect all predictions of single inputs; raise where none travelled with its input."""
+    pairs = _predictions(case)
+    raised = np.maximum(np.vstack([prediction for _, prediction in pairs]), 0.0)
+    total = raised.sum(axis=1, keepdims=True)
+    flat = np.full_like(raised, 1.0 / raised.shape[1])
+    # Noise may leave nothing above zero: then the prediction says nothing.
+    predictions = np.where(total > 0, raised / np.where(total > 0, total, 1.0), flat)
+    vectors = [question.vectors for question, _ in pairs if question.vectors.size]
+    texts = [
+        text
+        for question, _ in pairs
+        if not question.vectors.size
+        for text in decode_texts(question.texts)
+    ]
+    labels, size = _described(case)
+    return Queried(predictions, np.vstack(vectors) if vectors else None, texts, labels, size)
+
+
+def _predictions(case: Case) -> list[tuple[Predict | ReleasePredictions, Array]]:
+    """Return the questions that travelled with their inputs, and the predictions."""
+    pairs = [
+        (question, _probabilities(question, answer))
+        for question, answer in case.answered(Predict, ReleasePredictions)
+        if isinstance(question, Predict) or not question.mean
+    ]
+    if not pairs:
+        raise InapplicableError("no predictions were seen")
+    with_inputs = [(question, values) for question, values in pairs if not question.indices.size]
+    if not with_inputs:
+        raise InapplicableError(
+            f"{NEEDS}the inputs, which travelled as places in a shared transfer set"
+        )
+    return with_inputs
+
+
+def _probabilities(question: Predict | ReleasePredictions, answer: Answer) -> Array:
+    if isinstance(question, Predict):
+        return answer.array("probabilities", ndim=2)
+    return np.asarray(answer.arrays["noisy"], dtype=np.float64) / RESOLUTION
+
+
+def _described(case: Case) -> tuple[Sequence[str] | None, int | None]:
+    """Return the names of the labels and the size of the training set, where they were sent."""
+    scalars = [answer.scalars for _, answer in case.answered(DescribeTeacher)]
+    names = [name for one in scalars if isinstance(name := one.get("labels"), str)]
+    sizes = [size for one in scalars if isinstance(size := one.get("size"), int)]
+    return json.loads(names[-1]) if names else None, sizes[-1] if sizes else None
+
+
+def codes_of_labels(labels: Labels | None, names: Sequence[str] | None, count: int) -> Codes | None:
+    """Code labels by name, or by order where names were not sent; ``None`` if they do not fit."""
+    if labels is None:
+        return None
+    kinds = _names_of(labels, count) if names is None else names
+    codes = {name: code for code, name in enumerate(kinds)}
+    if len(codes) > count or not codes.keys() >= set(labels.tolist()):
+        return None
+    return np.array([codes[name] for name in labels.tolist()], dtype=np.intp)
+
+
+def _names_of(labels: Labels, count: int) -> list[str]:
+    """Return names in the order of codes: labels that are codes themselves stand for these."""
+    names = [str(name) for name in np.unique(labels)]
+    are_codes = all(name.isdecimal() and int(name) < count for name in names)
+    return [str(code) for code in range(count)] if are_codes else names
+
+
+@dataclass(frozen=True)
+class Trained:
+    """Models of one shape that a holder trained.
+
+    Attributes
+    ----------
+    question
+        The question that had them trained.
+    spec
+        Their shape; records enter them as ``(x - centre) / scale``.
+    before, after
+        Parameters before and after the training (k, P).
+    """
+
+    question: TrainModel | TrainDomain | TrainRound
+    spec: ModelSpec
+    before: Array = field(repr=False)
+    after: Array = field(repr=False)
+    centre: Array = field(repr=False)
+    scale: Array = field(repr=False)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all layers were sent: a head that stays with its holder is 0 here."""
+        return not isinstance(self.question, TrainRound) or self.question.algorithm == "fedavg"
+
+
+def trained(case: Case) -> list[Trained]:
+    """Collect all models whose parameters were sent after training; raise where there is none."""
+    models: list[Trained] = []
+    for question, answer in case.answered(TrainModel, TrainDomain, TrainRound):
+        if isinstance(question, TrainDomain):
+            spec, before = ModelSpec.from_text(question.model), question.parameters
+            after = answer.array("parameters", ndim=2)
+            centre, scale = question.centre, question.scale
+        elif "parameters" in answer.arrays:
+            spec, start = question.spec, question.start
+            if isinstance(question, TrainModel) and not start.size:
+                start = initial(spec, question.seed)
+            end = answer.array("parameters", ndim=1)
+            before, after = (np.pad(one, (0, spec.size - len(one)))[None] for one in (start, end))
+            centre, scale = np.array(spec.centre), np.array(spec.scale)
+        else:
+            # The last round of a training trains nothing.
+            continue
+        models.append(Trained(question, spec, before, after, centre, scale))
+    if not models:
+        raise InapplicableError("no parameters of a model were seen")
+    return models
+
+
+def density_spec(question: FitDensity) -> DensitySpec:
+    """Return the shape of the density that a question has fitted."""
+    spec = question.spec
+    return DensitySpec(spec.inputs, spec.classes, question.dimensions, question.seed)
+
+
+@dataclass(frozen=True)
+class Copy:
+    """How often a copy of a model gives the model's label, and what the commonest label scores."""
+
+    agreement: float
+    agreement_chance: float
+    note: str = ""
+
+
+def model_extraction(case: Case) -> Copy:
+    """Train a copy on one half of the predictions, and test it on the other."""
+    answers = queried(case)
+    predictions = answers.predictions
+    if len(predictions) < _FEWEST:
+        raise InapplicableError(
+            f"{NEEDS}answers about {_FEWEST} inputs or more: {len(predictions)} were seen"
+        )
+    check_time()
+    # Slow to import.
+    from sklearn.ensemble import ExtraTreesRegressor
+    from sklearn.feature_extraction.text import HashingVectorizer
+
+    if answers.vectors is not None:
+        inputs = answers.vectors
+    else:
+        hashed = HashingVectorizer(n_features=_WORDS).transform(answers.texts)
+        inputs = cast("Any", hashed).toarray()
+    order = np.random.default_rng([case.seed, 22]).permutation(len(inputs))
+    train, test = np.array_split(order, 2)
+    copy = ExtraTreesRegressor(_TREES, random_state=case.seed).fit(
+        inputs[train], predictions[train]
+    )
+    truth = predictions[test].argmax(axis=1)
+    agreement = float(np.mean(copy.predict(inputs[test]).argmax(axis=1) == truth))
+    commonest = np.bincount(predictions[train].argmax(axis=1)).argmax()
+    return Copy(agreement, float(np.mean(truth == commonest)), f"from {len(train)} answers")
+
+
+def parameter_inversion(case: Case) -> Guess:
+    r"""Compute inputs from how training moved the first layer.
+
+    For every unit of the first layer the change of the weights over the change of the bias is
+
+    .. math:: \frac{\sum_i g_i x_i}{\sum_i g_i}
+
+    with :math:`g_i` the gradient at record i: a record itself where one alone had a gradient, as
+    in one step on one record, and a weighted mean of few where few had.
+    """
+    rows = [
+        row
+        for models in trained(case)
+        if models.spec.kind != "cnn"
+        for after, before in zip(models.after, models.before, strict=True)
+        for row in _change_ratios(models.spec, after, before) * models.scale + models.centre
+    ]
+    if not rows:
+        raise InapplicableError("no parameters of a model were seen")
+    stacked = np.vstack(rows)
+    return Guess(
+        stacked[np.isfinite(stacked).all(axis=1)],
+        note="what training moved each unit of the first layer by: a record where one alone "
+        "moved it, else a weighted mean",
+    )
+
+
+def _change_ratios(spec: ModelSpec, after: Array, before: Array) -> Array:
+    """Divide the change of the weights by that of the bias, for units whose bias moved."""
+    weights, bias = (
+        new - old for new, old in zip(spec.split(after)[0], spec.split(before)[0], strict=True)
+    )
+    moved = np.abs(bias) > _STILL * max(float(np.abs(bias).max()), 1e-300)
+    return (weights[:, moved] / bias[moved]).T
+
+
+def class_means(case: Case) -> Guess:
+    """Read means of classes, which are records where a class has one."""
+    counts = np.zeros(0)
+    means: list[tuple[Array, bool]] = []
+    answers = case.answered(CountLabelled, ClassFeatures, FitDensity)
+    for question, answer in answers:
+        if isinstance(question, FitDensity):
+            means += _means_of_classes(question, answer, counts)
+        else:
+            counts = np.asarray(answer.arrays["counts"], dtype=np.float64)
+    if not means:
+        reduced = any(isinstance(one, FitDensity) and _is_reduced(one) for one, _ in answers)
+        raise InapplicableError(
+            "means were seen on fewer dimensions than records have"
+            if reduced
+            else "no means of classes were seen"
+        )
+    rows, alone = zip(*means, strict=True)
+    proven = np.array(alone)
+    return Guess(
+        np.stack(rows),
+        certified=bool(proven.all()) if proven.any() else None,
+        note="" if proven.all() else "a mean of all records of a class",
+        proven=proven,
+    )
+
+
+def _is_reduced(question: FitDensity) -> bool:
+    return density_spec(question).width < question.spec.inputs
+
+
+def _means_of_classes(
+    question: FitDensity, answer: Answer, counts: Array
+) -> Iterator[tuple[Array, bool]]:
+    """Yield means of classes, and whether they are of one record; none where they are reduced."""
+    if _is_reduced(question):
+        return
+    spec, shape = question.spec, density_spec(question)
+    density = answer.array("density", ndim=1)
+    masses, means = (
+        density[: shape.classes],
+        density[shape.classes :][: shape.classes * shape.width],
+    )
+    alone = counts == 1 if len(counts) == shape.classes else np.zeros(shape.classes, dtype=bool)
+    for code in np.flatnonzero(masses > 0):
+        mean = means.reshape(shape.classes, -1)[code] * np.asarray(spec.scale) + spec.centre
+        yield mean, bool(alone[code])
