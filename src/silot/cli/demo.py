@@ -22,7 +22,7 @@ from ..distances.worth.result import Contributions
 from ..distances.worth.view import worth_table
 from ..errors import FileError
 from ..federation.party import Own
-from ..render import Column, Table, plain_table, textual, written
+from ..render import Column, Table, plain_table, texts, written
 from ..render.words import first_word, format_bytes, short_bounds, short_number
 from .console import OUT, progress_bar, save_figure, show_blocks
 
@@ -230,8 +230,9 @@ def _audit(result: DistanceMatrix, holders: dict[str, Measure], page: Path, seed
 
 
 def _table(results: list[DistanceMatrix]) -> Table:
-    columns = [textual("pair", "cut"), textual("method", "cut"), Column("value"), Column("bounds")]
-    columns += [textual("status", "cut"), *map(Column, ("rounds", "bytes", "s"))]
+    columns = [*(texts(title, wrap="cut") for title in ("pair", "method"))]
+    columns += map(Column, ("value", "bounds"))
+    columns += [texts("status", wrap="cut"), *map(Column, ("rounds", "bytes", "s"))]
     rows: list[list[str]] = []
     for couple in results[0].pairs:
         for k, result in enumerate(results):
@@ -249,7 +250,7 @@ def _table(results: list[DistanceMatrix]) -> Table:
                     pair.disclosure,
                 ]
             )
-    return plain_table([*columns, textual("level", "cut")], rows)
+    return plain_table([*columns, texts("level", wrap="cut")], rows)
 
 
 def _draw_distances(results: list[DistanceMatrix]) -> Any:

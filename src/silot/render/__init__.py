@@ -4,7 +4,6 @@ from .columns import counts, digits, intervals, names, numbers, shares, texts
 from .content import (
     Content,
     Headline,
-    Section,
     facts,
     not_converged,
     on_page,
@@ -31,7 +30,6 @@ from .sections import (
     Text,
     Tile,
     plain_table,
-    textual,
 )
 
 __all__ = [
@@ -50,7 +48,6 @@ __all__ = [
     "Paragraph",
     "Picture",
     "Private",
-    "Section",
     "Strong",
     "Table",
     "Text",
@@ -68,6 +65,5 @@ __all__ = [
     "section",
     "shares",
     "texts",
-    "textual",
     "written",
 ]

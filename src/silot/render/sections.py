@@ -299,8 +299,3 @@ def plain_table(
 ) -> Table:
     """Return a table of which all rows are shown at once."""
     return Table(caption, columns, rows, fold=max(len(rows), 1))
-
-
-def textual(title: str, wrap: Literal["words", "fold", "cut", "fill"] = "words") -> Column:
-    """Return the column of texts that need no care."""
-    return Column(title, numeric=False, wrap=wrap)
