@@ -63,11 +63,11 @@ def _preflight_of(scores: Any) -> Preflight | None:
     if isinstance(scores, Mapping):
         scores = list(cast("Mapping[str, Any]", scores).values())
     every = cast("Sequence[Any]", scores) if isinstance(scores, Sequence) else [scores]
-    return Preflight.together([getattr(each, "preflight", None) for each in every])
+    return Preflight.together([getattr(item, "preflight", None) for item in every])
 
 
 def render(result: Any, *beside: Any, title: str = "", **options: Any) -> str:
-    """The page of a result as the text of one HTML file; the same results give the same text.
+    """Render the page of a result as the text of one HTML file; equal results give equal texts.
 
     Parameters
     ----------

@@ -244,13 +244,13 @@ def policy_content(result: PolicyAudit) -> render.Content:
 def _strategies(result: PolicyAudit) -> render.Table:
     rows = [
         (
-            each.name,
-            each.asked,
-            each.answered,
-            each.recovered,
-            ", ".join(sorted(each.refusals)),
+            strategy.name,
+            strategy.asked,
+            strategy.answered,
+            strategy.recovered,
+            ", ".join(sorted(strategy.refusals)),
         )
-        for each in result.strategies
+        for strategy in result.strategies
     ]
     columns = [
         render.Column("a coordinator that asks for", False, "fold", 34),

@@ -126,11 +126,13 @@ def _parts_in_one(parts: Mapping[str, Parts], by_chance: Collection[str]) -> ren
         by_column, by_class = shortened(part, MOST_PARTS)
         # One holder is not named in every row.
         firsts = [name if is_several else ""] + [""] * (max(len(by_column), len(by_class)) - 1)
-        left = [(column, percent(share)) for column, share in by_column]
-        right = [(kind, percent(each.share), percent(each.mass)) for kind, each in by_class]
+        columns_of_one = [(column, percent(share)) for column, share in by_column]
+        classes_of_one = [
+            (kind, percent(member.share), percent(member.mass)) for kind, member in by_class
+        ]
         rows += [
             (name, *(column or ("", "")), *(kind or ("", "", "")))
-            for name, column, kind in zip_longest(firsts, left, right)
+            for name, column, kind in zip_longest(firsts, columns_of_one, classes_of_one)
         ]
     return [
         render.Paragraph(""),
@@ -152,7 +154,10 @@ def _parts_by_holder(
         classes = render.Table(
             f"Share of the squared distance, and of the records, by class: {shown}.",
             [render.names("class", 32), render.shares("share"), render.shares("records")],
-            [(kind, render.Cell(each.share, each.share), each.mass) for kind, each in by_class],
+            [
+                (kind, render.Cell(member.share, member.share), member.mass)
+                for kind, member in by_class
+            ],
         )
         columns = render.Table(
             f"Share of the squared distance by column: {shown}.",

@@ -36,7 +36,7 @@ _BOXES = "Boxes hold the middle half, the line is the median, whiskers reach fro
 
 
 def loss_figure(losses: Array, by_teacher: Array, teachers: Sequence[str], resumed: int) -> Picture:
-    """Loss of every epoch, with that against each of a few teachers."""
+    """Draw the loss of every epoch, with that against each of a few teachers."""
     epochs = np.arange(1, len(losses) + 1)
     shown = len(teachers) if len(teachers) <= _LINES else 0
 
@@ -84,7 +84,7 @@ def loss_figure(losses: Array, by_teacher: Array, teachers: Sequence[str], resum
 
 
 def class_figure(name: str, before: Scores, after: Scores, space: LabelSpace) -> Picture:
-    """Box plots by class, before and after: where it is expected, or how far off."""
+    """Draw box plots by class, before and after: where it is expected, or how far off."""
     line = space.line
     size = 9.0 if len(after.per_class) <= 12 else 7.0
 
@@ -95,16 +95,16 @@ def class_figure(name: str, before: Scores, after: Scores, space: LabelSpace) ->
         axes = figure.add_subplot()
         places = np.arange(len(after.per_class), dtype=np.float64)
         for shift, scores, colour in ((-0.18, before, GREY), (0.18, after, BLUE)):
-            _boxes(axes, [_quantiles(each, line) for each in scores.per_class],
+            _boxes(axes, [_quantiles(row, line) for row in scores.per_class],
                    places + shift, colour)  # fmt: skip
         if line:
-            truth = [float(space.coordinates[each.code, 0]) for each in after.per_class]
+            truth = [float(space.coordinates[row.code, 0]) for row in after.per_class]
             axes.hlines(truth, places - 0.42, places + 0.42, color=ORANGE, linewidth=1.6, zorder=1)
             axes.set_ylabel("expected coordinate")
         else:
             axes.set_ylim(bottom=0.0)
             axes.set_ylabel("distance of the expected label")
-        names = [label(each.name) for each in after.per_class]
+        names = [label(row.name) for row in after.per_class]
         turn, side = (40, "right") if sum(map(len, names)) > 80 else (0, "center")
         axes.set_xticks(places, names, fontsize=size, rotation=turn, ha=side, parse_math=False)
         axes.tick_params(axis="x", length=0)
@@ -138,7 +138,7 @@ def _quantiles(scores: ClassScores, line: bool) -> Array:
 def _boxes(
     axes: Axes, rows: Sequence[Array], places: Array, colour: str, *, vertical: bool = True
 ) -> None:
-    """Box plots of known quantiles."""
+    """Draw box plots of known quantiles."""
     for low, first, middle, third, high, place in (
         (*map(float, row), float(place)) for row, place in zip(rows, places, strict=True)
     ):
@@ -158,9 +158,9 @@ def _boxes(
 
 
 def confusion_figure(name: str, before: Scores, after: Scores, space: LabelSpace) -> Picture:
-    """Shares of each class that are named as each label, before and after."""
+    """Draw the shares of each class that are named as each label, before and after."""
     rows = len(space.names)
-    shown = [label(each) for each in space.names]
+    shown = [label(words) for words in space.names]
     size = 8.5 if rows <= _NUMBERED_CELLS else 6.5
     word = 0.62 * size / 72 * max(map(len, shown))
     steep = word > 0.6 * (WIDTH - word) / (2 * rows)
@@ -169,17 +169,17 @@ def confusion_figure(name: str, before: Scores, after: Scores, space: LabelSpace
     height = min(side, 0.62 * rows) + (word * 0.75 if steep else 0.25) + 0.9
 
     def draw(figure: Figure) -> None:
-        left, right = figure.subplots(1, 2, sharey=True)
+        first, second = figure.subplots(1, 2, sharey=True)
         image = None
-        for axes, scores, title in ((left, before, "before"), (right, after, "after")):
+        for axes, scores, title in ((first, before, "before"), (second, after, "after")):
             image = _shares(axes, scores, size, rows)
             axes.set_title(title)
             axes.set_xlabel("named as")
             name_columns(axes, range(rows), shown, size, 40 if steep else 0)
-        left.set_yticks(range(rows), shown, fontsize=size, parse_math=False)
-        left.set_ylabel("true label")
+        first.set_yticks(range(rows), shown, fontsize=size, parse_math=False)
+        first.set_ylabel("true label")
         assert image is not None
-        figure.colorbar(image, ax=[left, right], shrink=0.8, label="share of the class", pad=0.02)
+        figure.colorbar(image, ax=[first, second], shrink=0.8, label="share of the class", pad=0.02)
 
     return Picture(
         draw,
@@ -205,7 +205,7 @@ def _shares(axes: Axes, scores: Scores, size: float, rows: int) -> Any:
 
 
 def weight_figure(weights: Array, teachers: Sequence[str]) -> Picture:
-    """Box plots of the weights of every teacher over the inputs."""
+    """Draw box plots of the weights of every teacher over the inputs."""
     rows = len(teachers)
     size = 9.0 if rows <= 20 else 7.0
 

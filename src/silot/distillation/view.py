@@ -231,7 +231,7 @@ def _worse(old: Scores, new: Scores) -> bool:
 
 
 def _other_teachers(result: Distillation) -> tuple[str, ...]:
-    """Teachers without the model as it was, which comes last."""
+    """Return teachers without the model as it was, which comes last."""
     return result.teachers[:-1] if result.options["memory"] else result.teachers
 
 

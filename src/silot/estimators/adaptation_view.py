@@ -19,8 +19,8 @@ def adaptation_content(result: DomainChange) -> Content:
     """Declare what explains the target, and how."""
     verdict = _VERDICTS[result.change]
     steps = [
-        (each.change, each.distance, each.p_value, "explains" if each.explains else "")
-        for each in result.steps
+        (step.change, step.distance, step.p_value, "explains" if step.explains else "")
+        for step in result.steps
     ]
     classes = [(name, *ends) for name, ends in result.shares.items()]
     order = sorted(result.scale, key=lambda name: -abs(result.scale[name] - 1.0))

@@ -28,20 +28,20 @@ _SAMPLE = 200
 
 
 def inspection(scores: Array, truth: Flags) -> tuple[Array, Array]:
-    """Share of broken records found against the share inspected, the worst first.
+    """Return the share of broken records found against the share inspected, the worst first.
 
     Records of equal score are taken in no order, so the curve is a straight line across them.
     """
     order = np.argsort(-scores, kind="stable")
-    found = np.cumsum(truth[order])
+    hits = np.cumsum(truth[order])
     last = np.append(np.diff(scores[order]) != 0, True)
     inspected = np.flatnonzero(last) + 1
     shares = np.append(0.0, inspected / len(scores))
-    return shares, np.append(0.0, found[last] / max(found[-1], 1))
+    return shares, np.append(0.0, hits[last] / max(hits[-1], 1))
 
 
 def inspection_figure(name: str, scores: RecordScores, truth: Flags) -> Picture:
-    """How soon broken records are found."""
+    """Draw how soon broken records are found."""
     broken, auc = float(truth.mean()), decimals(quality(scores, truth).auc, 3)
 
     def draw(figure: Figure) -> None:
@@ -70,7 +70,7 @@ def inspection_figure(name: str, scores: RecordScores, truth: Flags) -> Picture:
 
 
 def score_figure(name: str, scores: RecordScores) -> Picture:
-    """Scores in falling order, flagged ones marked."""
+    """Draw scores in falling order, flagged ones marked."""
     records = len(scores.scores)
 
     def draw(figure: Figure) -> None:
@@ -107,7 +107,7 @@ def score_figure(name: str, scores: RecordScores) -> Picture:
 
 
 def thumbnails(images: npt.NDArray[Any], positions: npt.NDArray[np.intp]) -> list[str]:
-    """Addresses of small images of the records at given positions, on one scale of brightness."""
+    """Return addresses of small images of records at positions, all equally bright."""
     sample = images[:: -(-len(images) // _SAMPLE)]
     dark, bright = _range(np.concatenate([sample, images[positions]]))
     # Slow to import.
@@ -128,7 +128,7 @@ _UNSIGNED: dict[str, Any] = {"Software": None}
 
 
 def _range(images: npt.NDArray[Any]) -> tuple[float, float]:
-    """Brightness of black and of white; a few wild pixels do not darken all the others."""
+    """Return the brightness of black and white; a few wild pixels do not darken all others."""
     if images.dtype == np.uint8:
         return 0.0, 255.0
     values = images[np.isfinite(images)].astype(np.float64)
@@ -156,7 +156,7 @@ def _smaller(image: Array) -> Array:
 
 
 def _thinned(x: Array, y: Array) -> tuple[Array, Array]:
-    """Few enough points for a small file, densest at the start, where curves bend."""
+    """Return few enough points for a small file, densest at the start, where curves bend."""
     if len(x) <= _MOST_POINTS:
         return x, y
     places = np.unique(np.rint((len(x) - 1) * np.linspace(0, 1, _MOST_POINTS) ** 2).astype(int))
@@ -164,12 +164,12 @@ def _thinned(x: Array, y: Array) -> tuple[Array, Array]:
 
 
 def _largest(scores: Array) -> float:
-    known = np.abs(scores[np.isfinite(scores)])
-    return float(known.max()) if known.size else 0.0
+    sizes = np.abs(scores[np.isfinite(scores)])
+    return float(sizes.max()) if sizes.size else 0.0
 
 
 def _legend(axes: Axes, place: Literal["upper right", "lower right"]) -> None:
-    """The holder side, drawn last so that it lies on top, comes first."""
+    """Name what is drawn last, and lies on top, first."""
     handles, names = axes.get_legend_handles_labels()
     axes.legend(handles[::-1], names[::-1], loc=place, frameon=True, framealpha=1.0, edgecolor="w")
 

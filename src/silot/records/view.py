@@ -38,9 +38,9 @@ def _terminal(result: RecordScores, contents: Contents | None) -> render.Content
     is_named = contents is not None and contents.identifiers is not None
     is_screened = result.screening is not None
     rows = [
-        (each.record, each.identifier if is_named else "", f"{each.score:.4g}",
-         *((each.kind, printable(each.why, 400)) if is_screened else ("", "")))
-        for each in suspects[:_SHOWN]
+        (suspect.record, suspect.identifier if is_named else "", f"{suspect.score:.4g}",
+         *((suspect.kind, printable(suspect.why, 400)) if is_screened else ("", "")))
+        for suspect in suspects[:_SHOWN]
     ]  # fmt: skip
     columns = [
         render.Column("record"), render.names("identifier", _LONGEST, wrap="cut"),
@@ -62,10 +62,10 @@ def _terminal(result: RecordScores, contents: Contents | None) -> render.Content
 
 def counts_content(result: BrokenCounts) -> render.Content:
     """Declare what the coordinator was told of broken records, with noise; of no single record."""
-    broken = sum(each.broken["all"].value for each in result.holders.values())
-    strange = [each.strange for each in result.holders.values() if each.strange is not None]
+    broken = sum(holder.broken["all"].value for holder in result.holders.values())
+    strange = [holder.strange for holder in result.holders.values() if holder.strange is not None]
     others = {"other classes": f"about {sum(strange):.0f} records"} if strange else {}
-    told = {"told": "counts with noise; scores, flags and suggestions stay with the holder"}
+    disclosed = {"told": "counts with noise; scores, flags and suggestions stay with the holder"}
     return [
         render.Headline(
             "How many records are broken",
@@ -78,7 +78,7 @@ def counts_content(result: BrokenCounts) -> render.Content:
             _counts(result),
             render.facts(
                 {},
-                terminal={**told, "status": result.status, **others, **bill_rows(result)},
+                terminal={**disclosed, "status": result.status, **others, **bill_rows(result)},
                 page={"status": result.status},
             ),
         ),
@@ -301,8 +301,8 @@ def _estimates(item: Scored) -> render.Table | None:
         return None
     faults = {"label": "by label", "features": "by features", "all": "in all"}
     rows = [
-        (faults[name], each.value, f"{each.low:,.0f} to {each.high:,.0f}")
-        for name, each in screening.broken.items()
+        (faults[name], estimate.value, f"{estimate.low:,.0f} to {estimate.high:,.0f}")
+        for name, estimate in screening.broken.items()
         if len(screening.broken) > 2 or name == "all"
     ]
     caption = f"About how many of the {count(item.records, 'record')} are broken."
@@ -327,20 +327,20 @@ def _suspects(item: Scored, most: int) -> render.Table | None:
     ]  # fmt: skip
     rows = [
         (
-            each.identifier,
-            each.record,
-            each.score,
-            each.kind,
-            each.label,
-            each.suggested,
-            "; ".join(map(str, each.columns)),
-            _original(each),
-            _nearest(each) if is_screened else None,
-            None if truth is None else "broken" if truth[each.record] else "sound",
+            suspect.identifier,
+            suspect.record,
+            suspect.score,
+            suspect.kind,
+            suspect.label,
+            suspect.suggested,
+            "; ".join(map(str, suspect.columns)),
+            _original(suspect),
+            _nearest(suspect) if is_screened else None,
+            None if truth is None else "broken" if truth[suspect.record] else "sound",
         )
-        for each in suspects[:most]
+        for suspect in suspects[:most]
     ]
-    kinds = [each.kinds for each in suspects[:most]] if is_screened else None
+    kinds = [suspect.kinds for suspect in suspects[:most]] if is_screened else None
     return render.Table(caption, columns, rows, filter=True, kinds=kinds, filled=True)
 
 

@@ -82,12 +82,12 @@ def is_narrow(figure: Figure) -> bool:
 
 
 def data_uri(kind: str, data: bytes) -> str:
-    """Bytes as an address that holds them."""
+    """Return bytes as an address that holds them."""
     return f"data:{kind};base64,{base64.b64encode(data).decode('ascii')}"
 
 
 def label(name: str, narrow: bool = False) -> str:
-    """A name short enough for a figure."""
+    """Return a name short enough for a figure."""
     return printable(name, _NARROW_LABEL if narrow else _LONGEST_LABEL)
 
 
@@ -97,7 +97,7 @@ def heat_map(
     to_target: Array | None,
     order: str = "of the ranking",
 ) -> Picture:
-    """Distances between holders, below a strip of their distances to the target."""
+    """Draw distances between holders, below a strip of their distances to the target."""
     cells = _HeatMap(names, between, to_target)
     caption = "Dark is close."
     if to_target is not None:
@@ -137,7 +137,7 @@ class _HeatMap:
         return max(1.0, len(self.names) / 28)
 
     def layout(self, narrow: bool) -> tuple[float, float, float]:
-        """Width and height of the figure, and the width of a cell, in inches."""
+        """Return width and height of the figure, and the width of a cell, in inches."""
         n = len(self.names)
         longest = max(len(word) for word in (*(label(name, narrow) for name in self.names), TARGET))
         word = 0.62 * self._size / 72 * longest
@@ -147,7 +147,7 @@ class _HeatMap:
         return width, side * cells + word * (1.0 if self._steep else 0.75) + 0.35, side / n
 
     def step(self, narrow: bool) -> int:
-        """How many holders there are to one that is named."""
+        """Return how many holders stand between those that are named."""
         return max(1, math.ceil(1.2 * self._size / 72 / self.layout(narrow)[2]))
 
     def draw(self, figure: Figure) -> None:

@@ -204,9 +204,9 @@ class Table:
             cells = [list(compress(row, kept)) for row in cells]
             columns = list(compress(columns, kept))
         plain = [
-            replace(each, title=(medium == "page" and each.full) or each.title, on=None, full="",
+            replace(head, title=(medium == "page" and head.full) or head.title, on=None, full="",
                     terminal=str, page=str)
-            for each in columns
+            for head in columns
         ]  # fmt: skip
         fold = self.fold if medium == "page" else max(len(cells), 1)
         caption = self.caption if medium == "page" or self.loose is None else self.loose

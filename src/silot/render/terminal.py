@@ -58,7 +58,7 @@ def _grid(table: Table, width: int) -> Grid:
 
 def _fill(rows: Sequence[list[str]], k: int, width: int) -> None:
     """Cut column ``k`` below its title to what the columns before it leave of the line."""
-    wide = sum(max(map(cell_len, each)) + 1 for each in list(zip(*rows, strict=True))[:k])
+    wide = sum(max(map(cell_len, cells)) + 1 for cells in list(zip(*rows, strict=True))[:k])
     for row in rows[1:]:
         line = Line(row[k])
         # Left to itself the table would cut all columns alike.

@@ -45,7 +45,7 @@ def pair_figure(
     strip: Array | None = None,
     ends: tuple[str, str] = ("source", "target"),
 ) -> Picture:
-    """Heat map of pairs of devices; NaN is grey, links are marked.
+    """Draw a heat map of pairs of devices; NaN is grey, links are marked.
 
     ``strip`` stands left of the rows, with colours of its own.
     """
@@ -127,7 +127,7 @@ class _PairMap:
 
 
 def _mark(axes: Axes, links: Array) -> None:
-    """Frames around cells with numbers, dots on cells without."""
+    """Draw frames around cells with numbers, dots on cells without."""
     rows, columns = np.nonzero(links)
     if len(links) > NUMBERED_CELLS:
         size = 4.5 if len(links) <= ROOMY else 2.5
@@ -147,8 +147,8 @@ def _mark(axes: Axes, links: Array) -> None:
 
 
 def _cells(axes: Axes, values: Array, size: float, most: int) -> Any:
-    known = values[np.isfinite(values)]
-    low, high = (float(known.min()), float(known.max())) if known.size else (0.0, 1.0)
+    finite = values[np.isfinite(values)]
+    low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
     if not high > low:
         low, high = low - 0.5, high + 0.5
     image = shade_cells(axes, values, low, high)
@@ -158,7 +158,7 @@ def _cells(axes: Axes, values: Array, size: float, most: int) -> Any:
 
 
 def terms_figure(plan: LinkPlan) -> Picture:
-    """Parts of the objective as bars that follow one another."""
+    """Draw the parts of the objective as bars that follow one another."""
     terms = plan.terms
     parts = [("training at sources", terms.source), ("transfer to targets", terms.transfer)]
     parts += [("energy of links", terms.energy)]
@@ -198,7 +198,7 @@ def terms_figure(plan: LinkPlan) -> Picture:
 
 
 def history_figure(plan: LinkPlan) -> Picture | None:
-    """Numbers of an iterative method, one point an iteration; ``None`` when there are none."""
+    """Draw numbers of an iterative method, one point an iteration; ``None`` without any."""
     titles = [name for name in ("surrogate", "objective", "lower_bound", "upper_bound")
               if sum(name in entry for entry in plan.history) > 1]  # fmt: skip
     if not titles:
@@ -227,30 +227,30 @@ def history_figure(plan: LinkPlan) -> Picture | None:
 
 
 def accuracy_figure(names: Sequence[str], accuracies: Sequence[float | None]) -> Picture:
-    """Accuracy at each target as a bar from 0 to 1."""
-    known = [(name, value) for name, value in zip(names, accuracies, strict=True)
+    """Draw the accuracy at each target as a bar from 0 to 1."""
+    reported = [(name, value) for name, value in zip(names, accuracies, strict=True)
              if value is not None]  # fmt: skip
-    size = 9.0 if len(known) <= ROOMY else 7.0
+    size = 9.0 if len(reported) <= ROOMY else 7.0
 
     def draw(figure: Figure) -> None:
         axes = figure.add_subplot()
-        values = [value for _, value in known]
-        places = list(range(len(known)))
+        values = [value for _, value in reported]
+        places = list(range(len(reported)))
         axes.barh(places, values, color=BLUE, height=0.62)
         for k, value in zip(places, values, strict=True):
             axes.text(value + 0.01, k, f"{100 * value:.1f} %", va="center", fontsize=size - 1)
         mean = float(np.mean(values))
         axes.axvline(mean, color=DARK, linestyle="--", linewidth=1.0)
-        name_rows(axes, [label(name) for name, _ in known], size)
+        name_rows(axes, [label(name) for name, _ in reported], size)
         axes.set_xlim(0.0, 1.12)
         axes.set_xticks([0.0, 0.25, 0.5, 0.75, 1.0], ["0", "25 %", "50 %", "75 %", "100 %"])
         axes.set_xlabel("accuracy of the combined model on the target's own evaluation records")
 
-    values = [value for _, value in known]
+    values = [value for _, value in reported]
     return Picture(
         draw,
-        (WIDTH, 0.85 + (0.3 if len(known) <= ROOMY else 0.185) * len(known)),
-        f"Accuracy at {count(len(known), 'target')}: {100 * float(np.mean(values)):.1f} % on "
+        (WIDTH, 0.85 + (0.3 if len(reported) <= ROOMY else 0.185) * len(reported)),
+        f"Accuracy at {count(len(reported), 'target')}: {100 * float(np.mean(values)):.1f} % on "
         f"average, {100 * min(values):.1f} % at worst.",
         "The dashed line is the mean over targets.",
     )

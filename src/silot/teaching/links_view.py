@@ -234,7 +234,7 @@ def plan_sections(plan: LinkPlan, costs: LinkCosts, devices: DeviceFacts) -> ren
                 links=linked,
             ),
             render.Details(
-                "The same as tables", [_pairs(*each, ordered) for each in tables.items()]
+                "The same as tables", [_pairs(*item, ordered) for item in tables.items()]
             )
             if len(ordered) <= _TABLED_PAIRS
             else None,

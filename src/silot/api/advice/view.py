@@ -22,16 +22,16 @@ _LOOK = "Worth a look, but it may be chance:"
 def plan_content(result: Plan) -> render.Content:
     """Declare advice in the order of what helps most, why, what it was made of, and the bill."""
     # What is sure, or that nothing is.
-    first = [each for each in result.advice if each.sure or each.kind == "nothing"]
-    others = [each for each in result.advice if each not in first]
+    first = [piece for piece in result.advice if piece.sure or piece.kind == "nothing"]
+    others = [piece for piece in result.advice if piece not in first]
     more = len(others) - _MOST
     kind = "exact" if result.method == "exact" else "estimated from releases"
     status = printable(result.status, 1000)
     return [
         render.Headline("What would help most", printable(result.first.text, 1000)),
         render.on_terminal(
-            [render.Paragraph(""), render.Bullets([_line(each) for each in first])],
-            [render.Paragraph(_LOOK), render.Bullets([_line(each) for each in others[:_MOST]])]
+            [render.Paragraph(""), render.Bullets([_line(piece) for piece in first])],
+            [render.Paragraph(_LOOK), render.Bullets([_line(piece) for piece in others[:_MOST]])]
             if others
             else None,
             render.Paragraph(f"and {more} more, in --report and --json") if more > 0 else None,
@@ -58,7 +58,7 @@ def plan_content(result: Plan) -> render.Content:
             render.section(
                 "Evidence",
                 "evidence",
-                [_evidence(each) for each in result.advice],
+                [_evidence(piece) for piece in result.advice],
                 render.facts({
                     "pool": f"{number(result.distance.value)} {interval(*result.distance.bounds)}",
                     "status": status,
@@ -85,7 +85,7 @@ def _gain(piece: Advice) -> str:
     if piece.gain is None:
         return f" Gain: {piece.unit}."
     # What other validation records would leave of it says more than how exact it is.
-    likely = next((each for each in piece.evidence if each.what == OTHERS), None)
+    likely = next((item for item in piece.evidence if item.what == OTHERS), None)
     words = "" if likely is None else f" (likely {number(likely.lower)} to {number(likely.upper)})"
     return f" Gain: {number(piece.gain)}{words}."
 
@@ -97,19 +97,19 @@ def _table(pieces: Sequence[Advice]) -> render.Table:
     ]  # fmt: skip
     rows = [
         (
-            each.kind,
-            ", ".join(each.holders),
-            each.text,
-            "" if each.gain is None else each.gain,
-            each.unit if each.gain is None else interval(each.lower or 0.0, each.upper or 0.0),
+            piece.kind,
+            ", ".join(piece.holders),
+            piece.text,
+            "" if piece.gain is None else piece.gain,
+            piece.unit if piece.gain is None else interval(piece.lower or 0.0, piece.upper or 0.0),
         )
-        for each in pieces
+        for piece in pieces
     ]
     return render.Table("", columns, rows)
 
 
 def _evidence(piece: Advice) -> render.Details:
-    rows = [(each.what, each.value, (each.lower, each.upper), each.by) for each in piece.evidence]
+    rows = [(item.what, item.value, (item.lower, item.upper), item.by) for item in piece.evidence]
     columns = [
         render.names("number", 200),
         render.numbers("value"),

@@ -100,7 +100,7 @@ def check_content(result: SchemaCheck) -> Content:
 
 def _counts(result: SchemaCheck) -> Content:
     """Return fields that are to be looked at, by column."""
-    kinds = [kind for kind in _COUNTS if any(kind in each for each in result.counts.values())]
+    kinds = [kind for kind in _COUNTS if any(kind in fields for fields in result.counts.values())]
     concerned = {problem.column for problem in result.problems}
     refused = [problem.column for problem in result.problems if problem.refused]
     rows = [

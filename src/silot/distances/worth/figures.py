@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def ranking_figure(ranked: Sequence[Contribution], target: str) -> Picture:
-    """Distances of holders to the target with bounds or intervals, the closest on top."""
+    """Draw distances of holders to the target with bounds or intervals, the closest on top."""
     rows = len(ranked)
     places = np.arange(rows)
     size, line = (9.0, 0.3) if rows <= 40 else (7.0, 0.185)
@@ -67,17 +67,17 @@ def ranking_figure(ranked: Sequence[Contribution], target: str) -> Picture:
 
 
 def _ends(item: Contribution) -> tuple[float, float]:
-    """Bounds of a distance, or its interval where no upper bound is known."""
-    found = item.distance
-    likely = found.interval is not None and not np.isfinite(found.upper)
-    return found.interval if likely and found.interval else found.bounds
+    """Return the bounds of a distance, or its interval where no upper bound is known."""
+    distance = item.distance
+    likely = distance.interval is not None and not np.isfinite(distance.upper)
+    return distance.interval if likely and distance.interval else distance.bounds
 
 
-def objective_figure(found: Barycenter) -> Picture:
-    """The objective of a barycenter round by round."""
+def objective_figure(result: Barycenter) -> Picture:
+    """Draw the objective of a barycenter round by round."""
     return rounds_figure(
-        [entry["round"] for entry in found.history],
-        {"objective": [entry["objective"] for entry in found.history]},
+        [entry["round"] for entry in result.history],
+        {"objective": [entry["objective"] for entry in result.history]},
         "objective",
         "The weighted sum of squared distances after every round; less is better.",
     )

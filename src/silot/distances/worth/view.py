@@ -303,9 +303,9 @@ def _statuses(ranked: Sequence[Contribution]) -> list[tuple[str, render.Text]]:
     lines: list[render.Text] = [
         (
             render.Name(printable(status, 400)),
-            f" ({'all holders' if len(each) == len(ranked) else listed(each)})",
+            f" ({'all holders' if len(members) == len(ranked) else listed(members)})",
         )
-        for status, each in list(holders.items())[:_STATUSES]
+        for status, members in list(holders.items())[:_STATUSES]
     ]
     if len(holders) > _STATUSES:
         lines.append(f"… ({len(holders) - _STATUSES} more statuses are left out here)")

@@ -104,10 +104,10 @@ def _unknown(result: Clustering) -> list[tuple[str, str]]:
 def _criterion(result: Clustering) -> render.Content:
     rows = [
         (
-            each.k, each.silhouette, each.least,
-            "yes" if each.apart else "no", "yes" if each.accepted else "no",
+            candidate.k, candidate.silhouette, candidate.least,
+            "yes" if candidate.apart else "no", "yes" if candidate.accepted else "no",
         )
-        for each in result.candidates
+        for candidate in result.candidates
     ]  # fmt: skip
     columns = [
         render.Column("groups"), render.digits("silhouette", 2),

@@ -30,7 +30,7 @@ def federated_content(result: FederatedModels) -> render.Content:
     bill = bill_rows(result, of_models=result.finest == "record")
     clustering = result.clustering
     groups = [] if clustering is None else clustering_runs(clustering, "groups")
-    beside = [(_BESIDE[type(each).__name__], each) for each in result.beside]
+    beside = [(_BESIDE[type(run).__name__], run) for run in result.beside]
     rounds = rounds_figure(
         [entry["round"] for entry in result.history],
         {"together": [100 * entry["accuracy"] for entry in result.history]},
